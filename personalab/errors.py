@@ -1,0 +1,60 @@
+"""Which errors can PersonaLab raise, and who has to act on each?
+
+PersonaLabError
+├── UserError          the input has to be mended (a bad id, a value out of range, a blank message)
+│   └── NotFound       what was named does not exist
+├── Busy               someone else is writing; try again later
+├── StorageError       a file is missing, broken or cannot be written
+└── ProviderError      the model or the embedder failed; ``retryable`` says whether trying again may help
+
+Each carries a ``code`` of ``personalab.texts`` and its parameters, so that an entrance can say it in the
+reader's language. ``str(error)`` is English.
+"""
+
+from __future__ import annotations
+
+from personalab.texts import Language, say
+
+
+class PersonaLabError(Exception):
+    """Everything this product raises on purpose."""
+
+    retryable = False
+
+    def __init__(self, code: str, **params: object) -> None:
+        super().__init__(code, params)
+        self.code = code
+        self.params = params
+
+    def message(self, language: Language) -> str:
+        """Say what happened, to which thing, and what to do."""
+        return say(self.code, language, **self.params)
+
+    def __str__(self) -> str:
+        return self.message("en")
+
+
+class UserError(PersonaLabError):
+    """The caller has to mend the input."""
+
+
+class NotFound(UserError):  # noqa: N818 (the tree above names it so)
+    """What was named does not exist."""
+
+
+class Busy(PersonaLabError):  # noqa: N818 (the tree above names it so)
+    """Another writer holds the instance."""
+
+    retryable = True
+
+
+class StorageError(PersonaLabError):
+    """A file is missing, broken or cannot be written."""
+
+
+class ProviderError(PersonaLabError):
+    """A model or an embedder failed."""
+
+    def __init__(self, code: str, *, retryable: bool = False, **params: object) -> None:
+        super().__init__(code, **params)
+        self.retryable = retryable

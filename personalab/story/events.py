@@ -1,0 +1,119 @@
+"""What does a chat turn tell its caller while it runs?
+
+One family for every entrance. ``as_json`` gives the form that leaves the process: each has ``type`` and ``turn``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NotRequired, TypedDict
+
+from personalab.errors import PersonaLabError
+from personalab.texts import Language, say
+
+Status = Literal["done", "interrupted", "empty", "error", "awaiting_reply"]
+
+
+class Usage(TypedDict):
+    """Tokens the provider says it used."""
+
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+
+
+class TokenEvent(TypedDict):
+    """Text that is in the file already; ``offset`` is how many characters of the reply stand before it."""
+
+    type: Literal["token"]
+    turn: int
+    text: str
+    offset: int
+
+
+class WarningEvent(TypedDict):
+    """Something the reader should know; the turn goes on."""
+
+    type: Literal["warning"]
+    turn: int | None
+    category: str
+    message: str
+    current_value: NotRequired[int]
+    threshold: NotRequired[int]
+    suggestion: NotRequired[str]
+
+
+class DoneEvent(TypedDict):
+    """The turn is over and the file is closed."""
+
+    type: Literal["done"]
+    turn: int
+    session_id: str
+    content: str
+    interrupted: bool
+    empty: bool
+    error: bool
+    plot_state: dict[str, Any]
+    tokens: dict[str, Any]
+    usage: Usage | None
+
+
+class ErrorEvent(TypedDict):
+    """The turn ended early, or its reply did."""
+
+    type: Literal["error"]
+    turn: int | None
+    code: str
+    message: str
+    retryable: bool
+
+
+class AwaitingEvent(TypedDict):
+    """The prompt is handed out; the caller writes the reply."""
+
+    type: Literal["awaiting_reply"]
+    turn: int
+    session_id: str
+    prompt: dict[str, Any]
+    tokens: dict[str, Any]
+
+
+Event = TokenEvent | WarningEvent | DoneEvent | ErrorEvent | AwaitingEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Warning:
+    """A warning before it is said in a language."""
+
+    category: str
+    params: dict[str, Any]
+    current_value: int | None = None
+    threshold: int | None = None
+
+    def event(self, turn: int | None, language: Language) -> WarningEvent:
+        """Say it, in the shape of the source's warning object."""
+        found: WarningEvent = {
+            "type": "warning",
+            "turn": turn,
+            "category": self.category,
+            "message": say(f"warning.{self.category}", language, **self.params),
+        }
+        if self.current_value is not None:
+            found["current_value"] = self.current_value
+        if self.threshold is not None:
+            found["threshold"] = self.threshold
+        suggestion = say(f"warning.{self.category}.suggestion", language, **self.params)
+        if suggestion:
+            found["suggestion"] = suggestion
+        return found
+
+
+def error_event(error: PersonaLabError, turn: int | None, language: Language) -> ErrorEvent:
+    """Turn an error of ours into the event that reports it."""
+    return {
+        "type": "error",
+        "turn": turn,
+        "code": error.code,
+        "message": error.message(language),
+        "retryable": error.retryable,
+    }

@@ -1,0 +1,25 @@
+"""Which ids may become part of a path?"""
+
+from __future__ import annotations
+
+import re
+
+from personalab.errors import UserError
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_DEVICES = frozenset(
+    ["con", "prn", "aux", "nul", *(f"com{n}" for n in range(10)), *(f"lpt{n}" for n in range(10))]
+)
+
+
+def is_id(value: object) -> bool:
+    """Tell whether a value may be used as an id."""
+    return isinstance(value, str) and _ID.fullmatch(value) is not None and value.lower() not in _DEVICES
+
+
+def check_id(value: object, what: str) -> str:
+    """Return the id unchanged, or refuse it before any path is built from it."""
+    if isinstance(value, str) and is_id(value):
+        return value
+    shown = value if isinstance(value, str) else repr(value)
+    raise UserError("bad_id", what=what, value=shown[:80])

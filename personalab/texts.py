@@ -1,0 +1,185 @@
+"""How is each thing said to a person, in Chinese and in English?
+
+Errors and warnings carry a code; the words stand here once, so that every entrance says the same.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+Language = Literal["zh", "en"]
+LANGUAGES: tuple[Language, ...] = ("zh", "en")
+
+
+class Text(NamedTuple):
+    """One sentence in both languages, with ``{placeholders}``."""
+
+    zh: str
+    en: str
+
+
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+def fill(template: str, **params: object) -> str:
+    """Put values into ``{name}`` places; a name that is not given stays as it stands."""
+    return _PLACEHOLDER.sub(lambda m: str(params.get(m[1], m[0])), template)
+
+
+def say(code: str, language: Language, **params: object) -> str:
+    """Say the text of a code; a code without words says nothing."""
+    text = TEXTS.get(code)
+    return fill(getattr(text, language), **params) if text else ""
+
+
+TEXTS: dict[str, Text] = {
+    # --- what a person gave us
+    "bad_id": Text(
+        "{what} “{value}” 不能用作 ID：只能用字母、数字、下划线和连字符，以字母或数字开头，最长 64 个字符",
+        "{what} '{value}' cannot be an id: use letters, digits, _ and -, begin with a letter or digit, at most 64",
+    ),
+    "blank_input": Text("输入是空的，请写点什么", "The input is blank; write something"),
+    "input_too_long": Text(
+        "输入有 {actual} 个字符，上限是 {limit}，请缩短后再试",
+        "The input has {actual} characters, the limit is {limit}; shorten it and try again",
+    ),
+    "nothing_to_retry": Text(
+        "实例 {instance_id} 没有可以重试的轮次：最后一轮已有完整回复",
+        "Instance {instance_id} has no turn to retry: its last turn has a whole reply",
+    ),
+    "nothing_pending": Text(
+        "实例 {instance_id} 的第 {turn} 轮不在等待回复（当前最后一轮是 {last}）",
+        "Turn {turn} of instance {instance_id} is not waiting for a reply (its last turn is {last})",
+    ),
+    "already_answered": Text(
+        "第 {turn} 轮已有另一条回复，不能再写入不同的内容；请用新的一轮继续",
+        "Turn {turn} has another reply already; go on with a new turn instead",
+    ),
+    "blank_reply": Text("回复是空的，请给出回复内容", "The reply is blank; give its text"),
+    "unknown_action": Text(
+        "不认识的动作 “{value}”，可用：{known}", "Unknown action '{value}'; there are: {known}"
+    ),
+    "unknown_setting": Text(
+        "没有名为 “{field}” 的设置；可用：{known}", "There is no setting '{field}'; there are: {known}"
+    ),
+    "setting_out_of_range": Text(
+        "{field} 不能是 {value}：应为 {range}", "{field} cannot be {value}: it must be {range}"
+    ),
+    "instance_exists": Text(
+        "实例 {instance_id} 已经存在，请换一个 ID", "Instance {instance_id} exists already; choose another id"
+    ),
+    "unreadable_env": Text(
+        "环境变量 {name} 的值 “{value}” 不可用：{reason}", "{name} is '{value}', which cannot be used: {reason}"
+    ),
+    # --- what does not exist
+    "no_instance": Text(
+        "没有实例 {instance_id}；用 personalab library 查看，或用 personalab new 新建",
+        "There is no instance {instance_id}; see personalab library, or make one with personalab new",
+    ),
+    "no_character": Text(
+        "没有角色 {character_id}；用 personalab library 查看有哪些",
+        "There is no character {character_id}; see personalab library for those there are",
+    ),
+    "no_background": Text(
+        "没有背景 {background_id}；用 personalab library 查看有哪些",
+        "There is no background {background_id}; see personalab library for those there are",
+    ),
+    "no_session": Text(
+        "实例 {instance_id} 没有会话 {session_id}", "Instance {instance_id} has no session {session_id}"
+    ),
+    "nothing_running": Text(
+        "实例 {instance_id} 没有正在进行的轮次", "No turn of instance {instance_id} is running"
+    ),
+    # --- who else is writing
+    "busy": Text(
+        "实例 {instance_id} 正忙（{holder}），等了 {seconds} 秒；请稍后再试，或用 personalab stop {instance_id} 停止它",
+        "Instance {instance_id} is busy ({holder}); waited {seconds} s. Try again later, or end it with personalab stop {instance_id}",
+    ),
+    "turn_overtaken": Text(
+        "第 {turn} 轮开始后会话又有了新内容，这一轮不能再继续；请重新输入",
+        "The session has gone on since turn {turn} began; this turn cannot be continued, say it again",
+    ),
+    # --- files
+    "file_missing": Text(
+        "缺少文件 {file}；请从备份恢复它，或用 personalab new 新建实例",
+        "The file {file} is missing; restore it from a backup, or make a new instance with personalab new",
+    ),
+    "file_broken": Text(
+        "文件 {file} 无法读取：{reason}；请修正它，或运行 personalab doctor",
+        "The file {file} cannot be read: {reason}; mend it, or run personalab doctor",
+    ),
+    "line_broken": Text(
+        "文件 {file} 第 {line} 行无法读取：{reason}；请修正它，或运行 personalab doctor",
+        "Line {line} of {file} cannot be read: {reason}; mend it, or run personalab doctor",
+    ),
+    "disk_full": Text(
+        "磁盘已满，无法写入 {file}；请腾出空间后重试，已写入的内容都在",
+        "The disk is full, {file} cannot be written; free some room and try again, what was written is kept",
+    ),
+    "not_writable": Text(
+        "无法写入 {file}：{reason}；请检查数据目录的权限，或用 PERSONALAB_DATA 指定另一个目录",
+        "{file} cannot be written: {reason}; check the data root's permissions, or set PERSONALAB_DATA to another folder",
+    ),
+    "session_gone": Text(
+        "会话文件 {file} 在这一轮进行中被删除，且无法恢复：{reason}",
+        "The session file {file} was deleted during the turn and could not be restored: {reason}",
+    ),
+    # --- models
+    "provider.unknown": Text(
+        "不认识的模型 “{model}”：{reason}；请检查 PERSONALAB_MODEL（例如 openai:gpt-4o-mini 或 rehearsal）",
+        "Unknown model '{model}': {reason}; check PERSONALAB_MODEL (for example openai:gpt-4o-mini, or rehearsal)",
+    ),
+    "provider.not_installed": Text(
+        "模型 {model} 需要 Python 包 {package}，请安装它：pip install {package}",
+        "The model {model} needs the Python package {package}; install it: pip install {package}",
+    ),
+    "provider.no_key": Text(
+        "模型 {model} 需要密钥：请设置 {variable}，或用 PERSONALAB_MODEL=rehearsal 试用",
+        "The model {model} needs a key: set {variable}, or try the product with PERSONALAB_MODEL=rehearsal",
+    ),
+    "provider.wrong_key": Text(
+        "模型服务拒绝了密钥（{status}），请检查 API key 和权限",
+        "The model's service refused the key ({status}); check the API key and its permissions",
+    ),
+    "provider.rate_limit": Text(
+        "模型服务限流，重试 {tries} 次后仍被拒绝，请稍后再试",
+        "The model's service limits the rate and still refused after {tries} tries; try again later",
+    ),
+    "provider.connection": Text(
+        "与模型服务的连接中断，请检查网络和 OPENAI_BASE_URL 后重试",
+        "The connection to the model's service broke; check the network and OPENAI_BASE_URL, then retry",
+    ),
+    "provider.mid_stream": Text(
+        "模型服务在回复途中报错：{reason}", "The model's service reported an error in mid-reply: {reason}"
+    ),
+    "provider.no_finish": Text(
+        "模型的回复在结束前断开了（没有结束标志），请重试",
+        "The model's reply stopped before its end (no finish reason); retry",
+    ),
+    "provider.stall": Text(
+        "模型 {seconds} 秒没有任何输出，已放弃等待，请重试",
+        "The model sent nothing for {seconds} s and was given up; retry",
+    ),
+    "provider.context_overflow": Text(
+        "提示词超过了模型能接受的长度，请执行汇总，或调低 max_total_tokens",
+        "The prompt is longer than the model takes; run a summary, or lower max_total_tokens",
+    ),
+    "provider.not_found": Text(
+        "模型服务没有模型 {model}，请检查 PERSONALAB_MODEL",
+        "The model's service has no model {model}; check PERSONALAB_MODEL",
+    ),
+    "provider.bad_answer": Text(
+        "模型服务的回应无法理解：{reason}", "The model's service answered something that cannot be read: {reason}"
+    ),
+    "provider.refused": Text(
+        "模型服务拒绝了请求（{status}）：{reason}", "The model's service refused the request ({status}): {reason}"
+    ),
+    "provider.server": Text(
+        "模型服务出错（{status}），请稍后重试", "The model's service failed ({status}); try again later"
+    ),
+    "provider.filtered": Text(
+        "模型服务的内容过滤截断了回复", "The provider's content filter cut the reply off"
+    ),
+    "provider.failed": Text("模型出错：{reason}", "The model failed: {reason}"),
+}
