@@ -1,0 +1,1 @@
+"""How steps are joined, one file a graph."""

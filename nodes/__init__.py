@@ -1,0 +1,1 @@
+"""One step of a graph per file."""

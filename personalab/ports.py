@@ -6,13 +6,16 @@ ship beside them say what they are.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from personalab.story.events import Usage
 from personalab.story.prompt import Message
 from personalab.story.recall import Hit, Search, StoryEvent
+
+Clock = Callable[[], str]
+"""Tells the time: ISO 8601, UTC, to the second, with ``Z``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,10 @@ class EventLibrary(Protocol):
 
     async def search(self, search: Search) -> list[Hit]:
         """Find the best events, best first; ``[]`` where nothing is indexed."""
+        ...
+
+    async def missing(self, instance_id: str, event_ids: Sequence[str]) -> list[str]:
+        """Tell which of an instance's events are not in the library yet."""
         ...
 
     async def state(self) -> IndexState:

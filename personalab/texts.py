@@ -182,4 +182,88 @@ TEXTS: dict[str, Text] = {
         "模型服务的内容过滤截断了回复", "The provider's content filter cut the reply off"
     ),
     "provider.failed": Text("模型出错：{reason}", "The model failed: {reason}"),
+    "provider.no_model_file": Text(
+        "没有模型文件 {file}；请检查 PERSONALAB_MODEL 中 local: 后面的路径",
+        "There is no model file {file}; check the path after local: in PERSONALAB_MODEL",
+    ),
+    "provider.bad_model_file": Text(
+        "llama.cpp 无法加载 {file}；请换一个完整的 GGUF 聊天模型文件",
+        "llama.cpp cannot load {file}; use a whole GGUF file of a chat model",
+    ),
+    "provider.bad_script": Text(
+        "脚本文件 {file} 不可用：{reason}；请修正它",
+        "The script {file} cannot be used: {reason}; mend it",
+    ),
+    "provider.script_ended": Text(
+        "{model} 的 {count} 条回复已经用完；请添加回复，或让它循环",
+        "All {count} replies of {model} are used up; add more, or let it loop",
+    ),
+    "unknown_encoding": Text(
+        "没有词表 “{value}”，可用：{known}", "There is no vocabulary '{value}'; there are: {known}"
+    ),
+    # --- notes that stand in a reply's line
+    "system_error": Text("(系统错误: {message})", "(System error: {message})"),
+    # --- the prompt
+    "prompt_too_long": Text(
+        "Prompt总长度超过限制（{actual} > {limit}），请执行汇总或调整配置",
+        "The prompt is too long ({actual} > {limit}); run a summary or change the settings",
+    ),
+    # --- why something was recalled
+    "recall.words": Text("词语匹配：{words}（第 {rank} 位）", "words: {words} (place {rank})"),
+    "recall.meaning": Text("语义相近 {similarity}（第 {rank} 位）", "meaning {similarity} (place {rank})"),
+    # --- warnings: the message, and what can be done
+    "warning.middle_section_overflow": Text("当前对话历史过长", "The conversation's history is getting long"),
+    "warning.middle_section_overflow.suggestion": Text("建议执行汇总功能", "Run a summary"),
+    "warning.total_near_limit": Text("Prompt总长度接近上限", "The prompt is close to its limit"),
+    "warning.total_near_limit.suggestion": Text("建议执行汇总功能", "Run a summary"),
+    "warning.head_overflow": Text("头部区域过长", "The head of the prompt is too long"),
+    "warning.head_overflow.suggestion": Text(
+        "建议精简角色人格、背景设定或故事大纲", "Shorten the persona, the background or the outline"
+    ),
+    "warning.progress_out_of_range": Text(
+        "回复中的进度标记 {marker} 不在大纲范围内（共 {length} 点），已忽略",
+        "The reply's marker {marker} is outside the outline ({length} points) and was ignored",
+    ),
+    "warning.config_unreadable": Text(
+        "{file} 缺失或无法读取：{reason}；本轮使用默认数值，所有功能关闭",
+        "{file} is missing or cannot be read: {reason}; this turn uses default numbers with all features off",
+    ),
+    "warning.config_unreadable.suggestion": Text(
+        "请修正该文件，或用 personalab settings reset 重建", "Mend the file, or make it anew: personalab settings reset"
+    ),
+    "warning.config_value": Text(
+        "{file} 中这些设置不可用，已使用默认值：{fields}", "These settings in {file} cannot be used, their defaults hold: {fields}"
+    ),
+    "warning.director_switch": Text(
+        "{file} 缺失或无法读取：{reason}；导演功能关闭",
+        "{file} is missing or cannot be read: {reason}; the director is off",
+    ),
+    "warning.director_switch.suggestion": Text(
+        '写入 {"enabled": true} 即可打开', 'Write {"enabled": true} into it to switch the director on'
+    ),
+    "warning.recall_switch": Text(
+        "{file} 无法读取：{reason}；回忆功能关闭", "{file} cannot be read: {reason}; recall is off"
+    ),
+    "warning.background_unreadable": Text(
+        "背景 {background_id} 缺失或无法读取：{reason}；本轮没有背景和大纲",
+        "The background {background_id} is missing or cannot be read: {reason}; this turn has none, and no outline",
+    ),
+    "warning.background_unreadable.suggestion": Text(
+        "请修正该文件，或用 personalab switch-background 换一个背景",
+        "Mend the file, or choose another with personalab switch-background",
+    ),
+    "warning.recall_unavailable": Text("历史事件库不可用：{reason}", "The event library cannot be used: {reason}"),
+    "warning.recall_unavailable.suggestion": Text(
+        "运行 personalab reindex 重建索引", "Rebuild it with personalab reindex"
+    ),
+    "warning.session_restored": Text(
+        "会话文件在这一轮进行中被删除或替换，已写回这一轮的回复",
+        "The session file was deleted or replaced during the turn; this turn's reply was written back",
+    ),
+    "warning.session_repaired": Text(
+        "上一条回复没有写完，已修复并标记为中断", "The last reply had not been finished; it was repaired and marked as interrupted"
+    ),
+    "warning.template_unreadable": Text(
+        "提示词模板 {file} 无法读取：{reason}；使用自带模板", "The prompt template {file} cannot be read: {reason}; the shipped one is used"
+    ),
 }

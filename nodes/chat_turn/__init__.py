@@ -1,0 +1,1 @@
+"""The seven steps of a chat turn."""

@@ -1,0 +1,1 @@
+"""The files of a data root: JSON, JSONL, the reply's line, locks."""

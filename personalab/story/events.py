@@ -82,7 +82,7 @@ Event = TokenEvent | WarningEvent | DoneEvent | ErrorEvent | AwaitingEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Warning:
+class Notice:
     """A warning before it is said in a language."""
 
     category: str

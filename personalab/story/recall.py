@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import lru_cache
+from typing import Any, Literal
+
+from personalab.config import RecallModule
+from personalab.story.transcript import Turn
+from personalab.texts import Language, fill, say
 
 Kind = Literal["summary", "plot", "turn"]
+
+CONFIDENT = 0.6
+"""From this confidence on, a hit comes in without being asked for."""
+UNASKED_LIMIT = 5
+SHOWN_CHARACTERS = 600
+"""How much of one recalled event the prompt shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +53,13 @@ class Search:
     instance_id: str
     """The instance whose story is asked about."""
     others: bool = False
-    """Search all instances but this one, of the same character and background."""
+    """Search all instances but this one."""
     character_id: str | None = None
     background_id: str | None = None
     """Only events of this character and background; ``None`` does not ask."""
+    skip_session: str = ""
+    skip_from: int = 0
+    """Leave out this session's turns from this number on: they are in the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +77,152 @@ class Hit:
     matched: tuple[str, ...] = ()
     """The query's words that stand in the event, the rarest first."""
     similarity: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """A decision to look something up."""
+
+    query: str
+    kinds: tuple[Kind, ...]
+    limit: int
+    asked: bool
+    """Whether the person's words ask for the past; if not, only confident hits come in."""
+
+
+@lru_cache(maxsize=32)
+def _pattern(words: tuple[str, ...]) -> re.Pattern[str]:
+    """Match any of the words: Latin ones as whole words, Chinese ones anywhere."""
+    ordered = sorted(words, key=len, reverse=True)
+    parts = [rf"\b{re.escape(word)}\b" if word.isascii() else re.escape(word) for word in ordered]
+    return re.compile("|".join(parts) or r"(?!)", re.IGNORECASE)
+
+
+def plan_lookup(user_input: str, module: RecallModule) -> Lookup | None:
+    """Decide whether and how the input looks something up."""
+    if module.trigger == "off":
+        return None
+    words = module.keywords if module.trigger == "keywords" else module.keywords + module.auto_keywords
+    asked = module.trigger == "always" or _pattern(words).search(user_input) is not None
+    if not asked and module.trigger == "keywords":
+        return None
+    in_detail = _pattern(module.detail_words).search(user_input) is not None
+    kinds: tuple[Kind, ...] = ("plot", "turn") if in_detail else ("summary", "turn")
+    limit = module.n_results if asked else min(UNASKED_LIMIT, module.n_results)
+    return Lookup(extract_query(user_input), kinds, limit, asked)
+
+
+_FILLERS_ZH = (
+    "还记不记得", "记不记得", "还记得", "记得", "想起", "回忆", "之前", "当时", "那次", "以前", "上次", "那时", "你还", "我们", "你们", "他们", "她们", "咱们", "是不是", "有没有", "能不能", "可不可以", "什么时候", "为什么", "什么",
+    "哪里", "哪儿", "哪个", "哪些", "多少", "吗", "呢", "吧", "啊", "呀", "嘛", "的", "了", "你", "我", "他", "她", "它", "还",
+    "请问", "请", "一下",
+)  # fmt: skip
+_FILLERS_EN = (
+    "remember", "recall", "remind me", "last time", "earlier", "previously", "back then", "do you", "did you", "can you", "could you", "would you", "what", "when", "where", "which", "who", "whom", "whose",
+    "why", "the", "a", "an", "i", "you", "he", "she", "it", "we", "they", "me", "us", "my", "your", "our", "did", "do",
+    "does", "is", "are", "was", "were", "have", "has", "had", "of", "to", "please", "about", "that", "still",
+)  # fmt: skip
+_EDGE = " \t\r\n，。！？、；：,.!?;:…—-\"'“”‘’()（）"
+
+
+def extract_query(user_input: str) -> str:
+    """Leave what the question is about: words that only ask are taken out, unless nothing else is there."""
+    core = _pattern(_FILLERS_ZH + _FILLERS_EN).sub(" ", user_input)
+    query = " ".join(part for word in core.split() if (part := word.strip(_EDGE)))
+    return query or user_input.strip()
+
+
+def choose(hits: Sequence[Hit], lookup: Lookup) -> list[Hit]:
+    """Keep what may enter the prompt: all that was asked for, or only what is surely meant."""
+    if lookup.asked:
+        return list(hits[: lookup.limit])
+    return [hit for hit in hits if hit.confidence >= CONFIDENT][: lookup.limit]
+
+
+def shown_text(event: StoryEvent, templates: Mapping[str, str]) -> str:
+    """Word an event for the prompt, in one piece of bounded length."""
+    text = event.text if len(event.text) <= SHOWN_CHARACTERS else event.text[:SHOWN_CHARACTERS] + "…"
+    if event.kind != "turn":
+        return text
+    return fill(templates["recalled_turn"], turn=event.index, session_id=event.session_id, text=text)
+
+
+def recalled_item(hit: Hit, templates: Mapping[str, str], language: Language) -> dict[str, Any]:
+    """Describe a hit: its text, where it came from and why it was found."""
+    event = hit.event
+    return {
+        "text": shown_text(event, templates),
+        "event_id": event.event_id,
+        "kind": event.kind,
+        "session_id": event.session_id,
+        "turns": [event.first_turn, event.last_turn] if event.first_turn else None,
+        "reason": reason(hit, language),
+        "confidence": round(hit.confidence, 3),
+    }
+
+
+def reason(hit: Hit, language: Language) -> str:
+    """Say in words why an event was found."""
+    parts: list[str] = []
+    if hit.matched:
+        parts.append(say("recall.words", language, words="、".join(hit.matched[:5]), rank=hit.lexical_rank))
+    if hit.dense_rank is not None:
+        similarity = f"{hit.similarity:.2f}" if hit.similarity is not None else "?"
+        parts.append(say("recall.meaning", language, similarity=similarity, rank=hit.dense_rank))
+    return ("；" if language == "zh" else "; ").join(parts)
+
+
+def turn_event(turn: Turn, instance_id: str, session_id: str, character_id: str, background_id: str) -> StoryEvent:
+    """Make a turn findable word for word."""
+    rows = [turn.user.content] if turn.user else []
+    if (answer := turn.answer) is not None:
+        rows.append(answer)
+    last = turn.last_reply
+    return StoryEvent(
+        event_id=f"turn_{instance_id}_{session_id}_{turn.number}",
+        kind="turn",
+        text="\n".join(rows),
+        instance_id=instance_id,
+        session_id=session_id,
+        index=turn.number,
+        character_id=character_id,
+        background_id=background_id,
+        first_turn=turn.number,
+        last_turn=turn.number,
+        timestamp=turn.user.timestamp if turn.user else (last.timestamp if last else ""),
+    )
+
+
+def point_events(
+    points: Iterable[tuple[str, str | None, tuple[int, int] | None]],
+    instance_id: str,
+    session_id: str,
+    character_id: str,
+    background_id: str,
+) -> list[StoryEvent]:
+    """Make a summary's points findable: each (summary, plot, turns covered), cross-linked by their ids."""
+    events: list[StoryEvent] = []
+    for index, (summary, plot, turns) in enumerate(points, start=1):
+        tail = f"{instance_id}_{session_id}_{index}"
+        first, last = turns or (0, 0)
+        pairs: list[tuple[Kind, str | None]] = [("summary", summary), ("plot", plot)]
+        for kind, text in pairs:
+            if not text:
+                continue
+            related = f"plot_{tail}" if kind == "summary" else f"summary_{tail}"
+            events.append(
+                StoryEvent(
+                    event_id=f"{kind}_{tail}",
+                    kind=kind,
+                    text=text,
+                    instance_id=instance_id,
+                    session_id=session_id,
+                    index=index,
+                    character_id=character_id,
+                    background_id=background_id,
+                    first_turn=first,
+                    last_turn=last,
+                    related_id=related if plot else "",
+                )
+            )
+    return events

@@ -1,0 +1,172 @@
+"""How is a chat turn joined?
+
+append_input → load_state → (recall_history ∥ prepare_director) → assemble_prompt → stream_reply → process_progress
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+
+from nodes.chat_turn.append_input import append_input
+from nodes.chat_turn.assemble_prompt import assemble_prompt
+from nodes.chat_turn.load_state import load_state
+from nodes.chat_turn.prepare_director import prepare_director
+from nodes.chat_turn.process_progress import process_progress
+from nodes.chat_turn.recall_history import recall_history
+from nodes.chat_turn.saying import Say
+from nodes.chat_turn.state import TurnContext, TurnInput, TurnOutput, TurnState
+from nodes.chat_turn.stream_reply import stream_reply
+from personalab.errors import PersonaLabError
+from personalab.services import Services, open_services
+from personalab.storage.turns import OpenTurn
+from personalab.story.events import DoneEvent, error_event
+
+Builder = StateGraph[TurnState, TurnContext, TurnInput, TurnOutput]
+Update = dict[str, Any]
+Step = Callable[[TurnState, OpenTurn, Say, TurnContext], Awaitable[Update]]
+
+
+def build_chat_turn(services: Services) -> Builder:
+    """Join the seven steps over the given services."""
+    turns, library, now = services.turns, services.library, services.now
+
+    def counter(context: TurnContext) -> Any:
+        return services.counter(context.model)
+
+    steps: dict[str, Step] = {
+        "load_state": lambda s, t, say, c: load_state(s, turn=t, turns=turns, say=say),
+        "recall_history": lambda s, t, say, c: recall_history(
+            s, turn=t, library=library, counter=counter(c), say=say
+        ),
+        "prepare_director": lambda s, t, say, c: prepare_director(s, turn=t, library=library, say=say),
+        "assemble_prompt": lambda s, t, say, c: assemble_prompt(s, turn=t, counter=counter(c), say=say),
+        "stream_reply": lambda s, t, say, c: stream_reply(
+            s, turn=t, open_model=lambda: services.model(c.model), now=now, say=say
+        ),
+        "process_progress": lambda s, t, say, c: process_progress(s, turn=t, say=say),
+    }
+    builder: Builder = StateGraph(
+        TurnState, context_schema=TurnContext, input_schema=TurnInput, output_schema=TurnOutput
+    )
+    builder.add_node("append_input", _opening(services))
+    for name, step in steps.items():
+        builder.add_node(name, _guarded(name, step, services))
+    builder.add_edge(START, "append_input")
+    builder.add_conditional_edges("append_input", _after_append, ["load_state", END])
+    builder.add_conditional_edges(
+        "load_state", _after_load, ["recall_history", "prepare_director", "stream_reply", END]
+    )
+    builder.add_edge(["recall_history", "prepare_director"], "assemble_prompt")
+    builder.add_conditional_edges("assemble_prompt", _after_assemble, ["stream_reply", END])
+    builder.add_conditional_edges("stream_reply", _after_reply, ["process_progress", END])
+    builder.add_edge("process_progress", END)
+    return builder
+
+
+async def make_graph() -> CompiledStateGraph[TurnState, TurnContext, TurnInput, TurnOutput]:
+    """Compile the graph for a server that loads it by name (``langgraph.json``)."""
+    services = await asyncio.to_thread(open_services)
+    return build_chat_turn(services).compile(name="chat_turn")
+
+
+_FRESH: Update = {
+    "status": "running",
+    "closed": False,
+    "error": None,
+    "reply": "",
+    "prompt": None,
+    "tokens": None,
+    "usage": None,
+    "warnings": [],
+    "load_warnings": [],
+    "recall_warnings": [],
+    "director_warnings": [],
+    "recalled": [],
+    "director": None,
+}
+
+
+def _opening(services: Services) -> Callable[..., Awaitable[Update]]:
+    """Run the first step: there is no turn yet, and a refusal leaves nothing behind."""
+
+    async def node(state: TurnState, runtime: Runtime[TurnContext]) -> Update:
+        fresh = {**_FRESH, "reply": state.get("reply", "") if state.get("action") == "end" else ""}
+        try:
+            update = {**fresh, **await append_input(state, turns=services.turns, now=services.now)}
+            if update["status"] == "done":
+                runtime.stream_writer(_repeated(update))
+            return update
+        except PersonaLabError as error:
+            language = await asyncio.to_thread(services.turns.language)
+            event = error_event(error, None, language)
+            runtime.stream_writer(event)
+            return {**fresh, "status": "error", "error": dict(event), "turn": None}
+
+    return node
+
+
+def _repeated(update: Update) -> DoneEvent:
+    """Report a turn that was answered before with the same text: nothing is written again."""
+    return {
+        "type": "done",
+        "turn": update["turn"],
+        "session_id": update["session_id"],
+        "content": update["reply"],
+        "interrupted": False,
+        "empty": False,
+        "error": False,
+        "plot_state": update["plot_state"],
+        "tokens": {},
+        "usage": None,
+    }
+
+
+def _guarded(name: str, step: Step, services: Services) -> Callable[..., Awaitable[Update]]:
+    """Run a later step under the turn's lease; an error of ours ends the turn with an event."""
+
+    async def node(state: TurnState, runtime: Runtime[TurnContext]) -> Update:
+        if state.get("status") == "error" and not state.get("closed"):
+            return {}
+        place = (state.get("lease", ""), state.get("instance_id", ""), state.get("turn") or 0)
+        said: Say | None = None
+        try:
+            async with services.turns.step(*place) as turn:
+                said = Say(runtime.stream_writer, turn)
+                update = await step(state, turn, said, runtime.context or TurnContext())
+            if name == "process_progress" or update.get("status") == "awaiting_reply":
+                turn.lease.release()
+            return update
+        except PersonaLabError as error:
+            if said is None:
+                language = await asyncio.to_thread(services.turns.language)
+                event = dict(error_event(error, state.get("turn"), language))
+                runtime.stream_writer(event)
+            else:
+                event = said.error(error)
+            return {"status": "error", "error": event}
+
+    return node
+
+
+def _after_append(state: TurnState) -> str:
+    return END if state.get("status") in ("error", "done") else "load_state"
+
+
+def _after_load(state: TurnState) -> list[str]:
+    if state.get("status") == "error":
+        return [END]
+    return ["stream_reply"] if state.get("action") == "end" else ["recall_history", "prepare_director"]
+
+
+def _after_assemble(state: TurnState) -> str:
+    return END if state.get("status") in ("error", "awaiting_reply") else "stream_reply"
+
+
+def _after_reply(state: TurnState) -> str:
+    return "process_progress" if state.get("closed") else END

@@ -1,0 +1,72 @@
+"""Put the prompt together within its budget; hand it out when the caller writes the reply."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from nodes.chat_turn.saying import Say
+from nodes.chat_turn.state import TurnState
+from personalab.ports import TokenCounter
+from personalab.storage.turns import OpenTurn
+from personalab.story.prompt import Material, Prompt, assemble, check_budget
+
+_QUICK_TURNS = 64
+"""So many turns can be counted without keeping others waiting."""
+
+
+async def assemble_prompt(
+    state: TurnState, *, turn: OpenTurn, counter: TokenCounter, say: Say
+) -> dict[str, Any]:
+    """Assemble, count, warn; a prompt over its limit ends the turn and leaves the user line to be retried."""
+    director = state.get("director") or {}
+    material = Material(
+        base_persona=turn.character.base_persona,
+        evolved_persona=turn.character.evolved_persona,
+        world_setting=turn.data.background.world_setting,
+        outline=director.get("outline"),
+        reminder=director.get("reminder"),
+        recalled=[item["text"] for item in state.get("recalled", [])],
+        turns=turn.transcript.turns,
+    )
+    prompt = await _assembled(material, turn, counter)
+    config = turn.data.preferences.config
+    tokens = {**prompt.token_report(config.max_total_tokens), "encoding": counter.encoding}
+    warnings = say.warnings(check_budget(prompt, config))
+    update: dict[str, Any] = {
+        "tokens": tokens,
+        "prompt": _as_json(prompt),
+        "warnings": [
+            *state.get("load_warnings", []),
+            *state.get("recall_warnings", []),
+            *state.get("director_warnings", []),
+            *warnings,
+        ],
+    }
+    if state.get("action") == "begin":
+        say.emit(
+            {
+                "type": "awaiting_reply",
+                "turn": turn.number,
+                "session_id": turn.instance.current_session_id,
+                "prompt": update["prompt"],
+                "tokens": tokens,
+            }
+        )
+        update["status"] = "awaiting_reply"
+    return update
+
+
+async def _assembled(material: Material, turn: OpenTurn, counter: TokenCounter) -> Prompt:
+    data = turn.data
+    arguments = (material, data.templates, counter.count, data.preferences.config)
+    uncounted = sum(1 for known in material.turns[-_QUICK_TURNS - 1 :] if not known.memo)
+    if uncounted > _QUICK_TURNS or len(turn.user_input) > 10_000:
+        return await asyncio.to_thread(assemble, *arguments)
+    return assemble(*arguments)
+
+
+def _as_json(prompt: Prompt) -> dict[str, Any]:
+    messages = list(prompt.messages)
+    system = messages.pop(0)["content"] if messages and messages[0]["role"] == "system" else ""
+    return {"system": system, "messages": messages}

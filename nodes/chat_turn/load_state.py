@@ -1,0 +1,16 @@
+"""Read settings, background and templates together; each that cannot be read has a careful default."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from nodes.chat_turn.saying import Say
+from nodes.chat_turn.state import TurnState
+from personalab.storage.turns import OpenTurn, OpenTurns
+
+
+async def load_state(state: TurnState, *, turn: OpenTurn, turns: OpenTurns, say: Say) -> dict[str, Any]:
+    """Load what the turn can do without, and say what is missing."""
+    loaded = await asyncio.to_thread(turns.load, turn)
+    return {"load_warnings": say.warnings(loaded.notices)}

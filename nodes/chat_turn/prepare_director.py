@@ -1,0 +1,62 @@
+"""Lay out where the story stands, and remind the model when it has lost sight of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nodes.chat_turn.saying import Say
+from nodes.chat_turn.state import TurnState
+from personalab.errors import PersonaLabError
+from personalab.ports import EventLibrary
+from personalab.storage.turns import OpenTurn
+from personalab.story.director import (
+    CURRENT_EVENTS,
+    REFERENCE_EVENTS,
+    current_point,
+    mark_outline,
+    needs_reminder,
+    reminder_query,
+    reminder_values,
+)
+from personalab.story.events import Notice
+from personalab.story.library import OutlinePoint
+from personalab.story.recall import Hit, Search, shown_text
+
+
+async def prepare_director(
+    state: TurnState, *, turn: OpenTurn, library: EventLibrary, say: Say
+) -> dict[str, Any]:
+    """Return the outline with its statuses and, past the threshold, the reminder; nothing when switched off."""
+    data, plot = turn.data, turn.instance.plot_state
+    point = current_point(data.background, plot)
+    if not data.preferences.director.enabled or point is None:
+        return {"director": None, "director_warnings": []}
+    director: dict[str, Any] = {"outline": mark_outline(data.background, plot), "reminder": None}
+    warnings: list[dict[str, Any]] = []
+    if needs_reminder(plot, data.preferences.config.rag_fallback_threshold):
+        current: list[str] = []
+        reference: list[str] = []
+        try:
+            current = _texts(turn, await library.search(_search(turn, point, others=False)))
+            reference = _texts(turn, await library.search(_search(turn, point, others=True)))
+        except PersonaLabError as error:
+            notice = Notice("recall_unavailable", {"reason": error.message(say.language)})
+            warnings = say.warnings([notice])
+        director["reminder"] = reminder_values(point, current, reference, data.templates)
+    return {"director": director, "director_warnings": warnings}
+
+
+def _search(turn: OpenTurn, point: OutlinePoint, *, others: bool) -> Search:
+    return Search(
+        query=reminder_query(point),
+        kinds=("summary",),
+        limit=REFERENCE_EVENTS if others else CURRENT_EVENTS,
+        instance_id=turn.instance.instance_id,
+        others=others,
+        character_id=turn.instance.character_id,
+        background_id=turn.instance.background_id or "",
+    )
+
+
+def _texts(turn: OpenTurn, hits: list[Hit]) -> list[str]:
+    return [shown_text(hit.event, turn.data.templates) for hit in hits]

@@ -1,0 +1,37 @@
+"""Follow the reply's markers, save where the story stands, and report that the turn is over."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from nodes.chat_turn.saying import Say
+from nodes.chat_turn.state import TurnState
+from personalab.storage.turns import OpenTurn
+from personalab.story.events import DoneEvent, Notice
+
+
+async def process_progress(state: TurnState, *, turn: OpenTurn, say: Say) -> dict[str, Any]:
+    """Update the plot state; interrupted, empty and failed replies count, too."""
+    reply, status = state.get("reply", ""), state.get("status", "done")
+    progress = await asyncio.to_thread(turn.record_progress, reply)
+    notices = list(progress.warnings)
+    if "restored" in turn.said:
+        notices.append(Notice("session_restored", {}))
+    line = turn.turn.last_reply
+    warnings = [*state.get("warnings", []), *say.warnings(notices)]
+    plot_state = progress.plot_state.fields()
+    done: DoneEvent = {
+        "type": "done",
+        "turn": turn.number,
+        "session_id": turn.instance.current_session_id,
+        "content": reply,
+        "interrupted": bool(line and line.interrupted),
+        "empty": bool(line and line.empty),
+        "error": bool(line and line.error),
+        "plot_state": plot_state,
+        "tokens": state.get("tokens") or {},
+        "usage": state.get("usage"),  # pyright: ignore[reportAssignmentType] (the shape is Usage)
+    }
+    say.emit(done)
+    return {"plot_state": plot_state, "warnings": warnings, "status": status}

@@ -1,0 +1,44 @@
+"""How do the steps tell the caller what happens?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from personalab.errors import PersonaLabError
+from personalab.storage.turns import OpenTurn
+from personalab.story.events import Event, Notice, error_event
+from personalab.texts import Language
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Emits events of one turn, each warning once a category, in the reader's language."""
+
+    emit: Callable[[Event], None]
+    turn: OpenTurn
+
+    @property
+    def language(self) -> Language:
+        """The reader's language."""
+        loaded = self.turn.loaded
+        return loaded.preferences.config.language if loaded else "zh"
+
+    def warnings(self, notices: Iterable[Notice]) -> list[dict[str, Any]]:
+        """Emit warnings and return them for the turn's result."""
+        given: list[dict[str, Any]] = []
+        for notice in notices:
+            if notice.category in self.turn.said:
+                continue
+            self.turn.said.add(notice.category)
+            event = notice.event(self.turn.number, self.language)
+            self.emit(event)
+            given.append(dict(event))
+        return given
+
+    def error(self, error: PersonaLabError) -> dict[str, Any]:
+        """Emit an error and return it for the turn's result."""
+        event = error_event(error, self.turn.number, self.language)
+        self.emit(event)
+        return dict(event)

@@ -1,0 +1,69 @@
+"""What goes into a chat turn, what passes between its steps, and what comes out?
+
+Everything is plain JSON: the state can be looked at in LangGraph Studio. The lock, the open file and the
+records stay in the process, in ``personalab.storage.turns.OpenTurn``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypedDict
+
+Action = Literal["say", "retry", "begin", "end"]
+
+
+class TurnInput(TypedDict, total=False):
+    """A call of the graph.
+
+    ``say`` (the default): the model answers ``user_input``. ``retry``: the model answers the last turn again. ``begin``: the
+    prompt for ``user_input`` is handed out and the caller writes the reply. ``end``: the caller brings ``reply`` for
+    ``turn``.
+    """
+
+    instance_id: str
+    user_input: str
+    action: Action
+    turn: int
+    reply: str
+
+
+def _latest(_: Any, new: Any) -> Any:
+    return new
+
+
+class TurnOutput(TypedDict, total=False):
+    """The result of a call."""
+
+    instance_id: str
+    session_id: str
+    turn: int | None
+    status: Annotated[str, _latest]
+    """done, interrupted, empty, error or awaiting_reply"""
+    reply: str
+    plot_state: dict[str, Any]
+    warnings: list[dict[str, Any]]
+    tokens: dict[str, Any] | None
+    usage: dict[str, Any] | None
+    prompt: dict[str, Any] | None
+    error: Annotated[dict[str, Any] | None, _latest]
+
+
+class TurnState(TurnInput, TurnOutput, total=False):  # pyright: ignore[reportIncompatibleVariableOverride] (turn: none yet)
+    """What the steps hand on."""
+
+    lease: str
+    closed: bool
+    """Whether the reply's line stands closed in the file."""
+    load_warnings: list[dict[str, Any]]
+    recall_warnings: list[dict[str, Any]]
+    director_warnings: list[dict[str, Any]]
+    recalled: list[dict[str, Any]]
+    director: dict[str, Any] | None
+
+
+@dataclass(kw_only=True)
+class TurnContext:
+    """What a caller may choose for one run."""
+
+    model: str | None = None
+    """``provider:model`` instead of the configured one."""

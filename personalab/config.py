@@ -1,0 +1,259 @@
+"""Which settings can a person change, within which ranges, and how are they stored?
+
+``data/config.json`` (thresholds, limits, preferences) and the modules' own switches under ``data/modules``.
+Reading is lenient: an older shape is mapped, a value out of its range falls back to the default and is
+reported. Changing is strict: every value is checked before anything is saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from personalab.errors import UserError
+from personalab.texts import Language
+
+SummaryOrder = Literal["summary_first", "last_n_first"]
+Durability = Literal["os", "fsync"]
+Trigger = Literal["auto", "keywords", "always", "off"]
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A whole number within a range."""
+
+    low: int
+    high: int
+    default: int
+
+    def accepts(self, value: object) -> bool:
+        """Tell whether a value may be stored."""
+        return isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        return f"{self.low}–{self.high}"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few words."""
+
+    words: tuple[str, ...]
+    default: str
+
+    def accepts(self, value: object) -> bool:
+        """Tell whether a value may be stored."""
+        return value in self.words
+
+    def __str__(self) -> str:
+        return " | ".join(self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """On or off."""
+
+    default: bool
+
+    def accepts(self, value: object) -> bool:
+        """Tell whether a value may be stored."""
+        return isinstance(value, bool)
+
+    def __str__(self) -> str:
+        return "true | false"
+
+
+Rule = Whole | Choice | Switch
+
+SOURCE_FIELDS: dict[str, Rule] = {
+    "thresholds.rag_fallback_threshold": Whole(1, 10, 3),
+    "thresholds.summary_last_n_turns": Whole(1, 20, 5),
+    "limits.max_total_tokens": Whole(10_000, 200_000, 100_000),
+    "limits.middle_section_warning_tokens": Whole(1_000, 50_000, 20_000),
+    "limits.conversation_max_tokens": Whole(1_000, 200_000, 100_000),
+    "preferences.summary_order": Choice(("summary_first", "last_n_first"), "summary_first"),
+    "preferences.conversation_load_all": Switch(True),
+}
+"""What every config.json holds and ``reset`` restores."""
+
+FIELDS: dict[str, Rule] = {
+    **SOURCE_FIELDS,
+    "preferences.language": Choice(("zh", "en"), "zh"),
+    "preferences.durability": Choice(("os", "fsync"), "os"),
+}
+"""Everything that can be set; what stands only here is written when it is set."""
+
+_OLD_PLACES = {
+    "features.director_plot_control.rag_fallback_threshold": "thresholds.rag_fallback_threshold",
+    "summary.order": "preferences.summary_order",
+    "summary.last_n_turns": "thresholds.summary_last_n_turns",
+    "conversation_file.load_all": "preferences.conversation_load_all",
+    "conversation_file.max_tokens": "limits.conversation_max_tokens",
+}
+_OLD_GROUPS = ("features", "summary", "conversation_file")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The settings of a turn."""
+
+    rag_fallback_threshold: int = 3
+    summary_last_n_turns: int = 5
+    max_total_tokens: int = 100_000
+    middle_section_warning_tokens: int = 20_000
+    conversation_max_tokens: int = 100_000
+    summary_order: SummaryOrder = "summary_first"
+    conversation_load_all: bool = True
+    language: Language = "zh"
+    durability: Durability = "os"
+
+
+@dataclass(frozen=True, slots=True)
+class DirectorModule:
+    """``modules/director.json``."""
+
+    enabled: bool = False
+
+
+SOURCE_KEYWORDS = ("还记得", "之前", "当时", "那次", "记得吗")
+
+
+@dataclass(frozen=True, slots=True)
+class RecallModule:
+    """``modules/recall.json``: when the past is looked up."""
+
+    trigger: Trigger = "off"
+    keywords: tuple[str, ...] = SOURCE_KEYWORDS
+    """What triggers in ``keywords`` mode."""
+    auto_keywords: tuple[str, ...] = ()
+    """What triggers in ``auto`` mode beside ``keywords``."""
+    detail_words: tuple[str, ...] = ("怎么", "如何", "详细过程")
+    """What asks for the plots rather than the summaries."""
+    n_results: int = 20
+
+
+def place(data: Mapping[str, Any], dotted: str) -> object:
+    """Look up ``a.b.c`` in nested objects; ``None`` where it is missing."""
+    found: object = data
+    for name in dotted.split("."):
+        if not isinstance(found, Mapping):
+            return None
+        found = cast("Mapping[str, object]", found).get(name)
+    return found
+
+
+def read_values(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Collect the settings a file holds, in either shape, and the fields whose values cannot be used."""
+    values: dict[str, Any] = {}
+    bad: list[str] = []
+    for old, new in (*_OLD_PLACES.items(), *((name, name) for name in FIELDS)):
+        value = place(data, old)
+        if value is None:
+            continue
+        if FIELDS[new].accepts(value):
+            values[new] = value
+        else:
+            bad.append(old)
+    return values, bad
+
+
+def config_of(values: Mapping[str, Any]) -> Config:
+    """Make the settings of a turn; what is not given has its default."""
+    return Config(**{name.split(".")[1]: value for name, value in values.items()})
+
+
+def all_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Give every setting by its dotted name, the defaults filled in."""
+    return {name: values.get(name, rule.default) for name, rule in FIELDS.items()}
+
+
+def check_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the changes by full name, or refuse all of them for the first that is wrong."""
+    checked: dict[str, Any] = {}
+    for given, value in changes.items():
+        name = full_name(given)
+        rule = FIELDS[name]
+        if not rule.accepts(value):
+            raise UserError("setting_out_of_range", field=name, value=_shown(value), range=str(rule))
+        checked[name] = value
+    return checked
+
+
+def full_name(given: str) -> str:
+    """Find a setting by its dotted name or its last part."""
+    for name in FIELDS:
+        if given in (name, name.split(".")[1]):
+            return name
+    raise UserError("unknown_setting", field=str(given)[:80], known=", ".join(FIELDS))
+
+
+def parse_value(given: str, text: str) -> object:
+    """Read a setting's value as it is typed on a command line."""
+    match FIELDS[full_name(given)]:
+        case Whole():
+            try:
+                return int(text)
+            except ValueError:
+                return text
+        case Switch():
+            return {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}.get(
+                text.lower(), text
+            )
+        case Choice():
+            return text
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:80]
+
+
+def new_shape(data: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Write settings in today's shape into what a file holds: unknown fields stay, the older shape goes."""
+    kept = {name: value for name, value in data.items() if name not in _OLD_GROUPS}
+    for name, rule in FIELDS.items():
+        if name not in SOURCE_FIELDS and name not in values:
+            continue
+        group, key = name.split(".")
+        inner = kept.get(group)
+        kept[group] = {**cast("dict[str, Any]", inner)} if isinstance(inner, dict) else {}
+        kept[group][key] = values.get(name, rule.default)
+    return kept
+
+
+def reset_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the defaults; the language stays, for it is the reader's, not a tuning."""
+    return {name: values[name] for name in ("preferences.language",) if name in values}
+
+
+def old_director_switch(data: Mapping[str, Any]) -> bool | None:
+    """Find the director's switch in the older shape, where it stood in config.json."""
+    value = place(data, "features.director_plot_control.enabled")
+    return value if isinstance(value, bool) else None
+
+
+def read_director(data: Mapping[str, Any]) -> DirectorModule:
+    """Read the director's switch."""
+    if not isinstance(data.get("enabled"), bool):
+        raise ValueError("enabled is not true or false")
+    return DirectorModule(data["enabled"])
+
+
+def read_recall(data: Mapping[str, Any]) -> RecallModule:
+    """Read when and how much is recalled."""
+    trigger = data.get("trigger", "auto")
+    if trigger not in ("auto", "keywords", "always", "off"):
+        raise ValueError(f"trigger is {trigger!r}, not auto, keywords, always or off")
+    count = data.get("n_results", 20)
+    if not Whole(1, 100, 20).accepts(count):
+        raise ValueError("n_results is not a whole number from 1 to 100")
+    lists = {name: _words(data, name) for name in ("keywords", "auto_keywords", "detail_words") if name in data}
+    return RecallModule(trigger=trigger, n_results=count, **lists)
+
+
+def _words(data: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    found = data[name]
+    words = cast("list[object]", found) if isinstance(found, list) else [None]
+    if not all(isinstance(word, str) and word for word in words):
+        raise ValueError(f"{name} is not a list of words")
+    return tuple(cast("list[str]", words))

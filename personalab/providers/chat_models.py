@@ -1,0 +1,84 @@
+"""Which model does a name like ``openai:gpt-4o-mini`` stand for?"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from personalab.errors import ProviderError
+from personalab.ports import ReplyModel
+from personalab.providers.failures import clean_reason
+from personalab.providers.langchain_model import LangChainModel
+from personalab.providers.local import open_local_model
+from personalab.providers.model_settings import ModelSettings
+from personalab.providers.openai_chat import NO_KEY, OPENAI_URL, OpenAIEndpoint, open_chat_openai
+from personalab.providers.rehearsal import RehearsalModel
+from personalab.providers.scripted import ScriptedModel
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+__all__ = ["ModelSettings", "open_model"]
+
+
+def open_model(name: str, *, settings: ModelSettings) -> ReplyModel:
+    """Open the model a name stands for; no connection is made before the first reply.
+
+    ``rehearsal``, ``scripted:PATH``, ``local:PATH.gguf``, ``openai:NAME``, or ``provider:NAME`` for any other
+    provider whose LangChain package is installed.
+    """
+    provider, _, model = name.strip().partition(":")
+    match provider:
+        case "rehearsal" if not model:
+            return RehearsalModel(delay=settings.rehearsal_delay)
+        case _ if not provider or not model:
+            raise ProviderError("provider.unknown", model=name, reason="it is not of the form provider:model")
+        case "scripted":
+            return ScriptedModel.from_file(Path(model))
+        case "local":
+            return open_local_model(Path(model), settings)
+        case "openai":
+            return _open_openai(model, settings)
+        case _:
+            return _open_other(provider, model, settings)
+
+
+def _open_openai(model: str, settings: ModelSettings) -> ReplyModel:
+    if not settings.api_key and not settings.base_url:
+        raise ProviderError("provider.no_key", model=f"openai:{model}", variable="OPENAI_API_KEY")
+    endpoint = OpenAIEndpoint(
+        model, base_url=settings.base_url or OPENAI_URL, api_key=settings.api_key or NO_KEY
+    )
+    return LangChainModel(
+        name=f"openai:{model}",
+        open_chat=partial(open_chat_openai, endpoint, settings),
+        settings=settings,
+        secrets=(settings.api_key,) if settings.api_key else (),
+        openai_wire=True,
+    )
+
+
+def _open_other(provider: str, model: str, settings: ModelSettings) -> ReplyModel:
+    """Open a model of another provider; its package reads its own key from the environment."""
+    from langchain.chat_models import init_chat_model
+
+    options = {"temperature": settings.temperature, "max_tokens": settings.max_output_tokens}
+    given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
+    name = f"{provider}:{model}"
+    try:
+        chat = cast("BaseChatModel", init_chat_model(model, model_provider=provider, **given))
+    except ImportError as error:
+        package = str(error).rpartition("pip install ")[2].strip(" `.") or provider
+        raise ProviderError("provider.not_installed", model=name, package=package) from error
+    except Exception as error:
+        reason = clean_reason(str(error).partition("\n")[0])
+        raise ProviderError("provider.unknown", model=name, reason=reason) from error
+    return LangChainModel(name=name, open_chat=partial(_already_open, chat), settings=settings)
+
+
+@asynccontextmanager
+async def _already_open(chat: BaseChatModel) -> AsyncGenerator[BaseChatModel]:
+    yield chat

@@ -1,0 +1,29 @@
+"""What can be set about a chat model?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """How to reach a model and how patient to be with it; times are seconds."""
+
+    api_key: str | None = field(default=None, repr=False)
+    base_url: str | None = None
+    """Any OpenAI-compatible server; without it, OpenAI."""
+    first_token_seconds: float = 120.0
+    """How long a service may take before it says anything at all."""
+    stall_seconds: float = 60.0
+    """How long it may pause after that."""
+    connect_seconds: float = 15.0
+    max_tries: int = 4
+    """Tries before the first piece of text; after it there is never another."""
+    backoff_seconds: float = 0.5
+    """The wait after the first failed try; it doubles with each."""
+    temperature: float | None = None
+    max_output_tokens: int | None = None
+    rehearsal_delay: float = 0.01
+    """Between two pieces of a rehearsed reply."""
+    local_context: int = 8192
+    """Tokens a ``local:`` model keeps in mind; memory grows with it."""

@@ -1,0 +1,91 @@
+"""How is ChatOpenAI opened for one reply, against OpenAI or any server that speaks its protocol?
+
+LangChain's default HTTP client is shared between event loops and fails in the second one; here each reply has
+a client of its own, closed with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import ssl
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from personalab.providers.model_settings import ModelSettings
+
+if TYPE_CHECKING:
+    from langchain_openai import ChatOpenAI
+
+OPENAI_URL = "https://api.openai.com/v1"
+# Local servers want no key, but the client library wants one.
+NO_KEY = "no-key"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAIEndpoint:
+    """Where a model is, and what is said to it besides the messages."""
+
+    model: str
+    base_url: str = OPENAI_URL
+    api_key: str = field(default=NO_KEY, repr=False)
+    extra_body: Mapping[str, object] = field(default_factory=dict[str, object])
+    use_proxy: bool = True
+    """Whether the environment's proxy settings hold."""
+
+
+@asynccontextmanager
+async def open_chat_openai(endpoint: OpenAIEndpoint, settings: ModelSettings) -> AsyncGenerator[ChatOpenAI]:
+    """Open a ChatOpenAI whose connections end with the block."""
+    if "langchain_openai" not in sys.modules:
+        await asyncio.to_thread(_import)
+    from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
+
+    # The blocking client is never used, but LangChain would make one, slowly.
+    with DefaultHttpxClient(verify=_tls()) as unused:
+        async with DefaultAsyncHttpxClient(verify=_tls(), trust_env=endpoint.use_proxy) as client:
+            yield _chat(endpoint, settings, http_async_client=client, http_client=unused)
+
+
+def _chat(endpoint: OpenAIEndpoint, settings: ModelSettings, **clients: object) -> ChatOpenAI:
+    from langchain_openai import ChatOpenAI
+
+    own = endpoint.base_url == OPENAI_URL
+    body = dict(endpoint.extra_body)
+    if settings.max_output_tokens is not None:
+        # OpenAI's own models refuse the older name, many other servers know no other.
+        body["max_completion_tokens" if own else "max_tokens"] = settings.max_output_tokens
+    options: dict[str, Any] = {
+        "model": endpoint.model,
+        "api_key": endpoint.api_key,
+        "base_url": endpoint.base_url,
+        "temperature": settings.temperature,
+        "extra_body": body or None,
+        "timeout": (settings.connect_seconds, None, None, settings.connect_seconds),
+        **clients,
+        "openai_proxy": "",
+        "max_retries": 0,
+        "stream_usage": True,
+        "stream_chunk_timeout": None,
+        "use_responses_api": None if own else False,
+    }
+    return ChatOpenAI(**options)
+
+
+def _import() -> None:
+    import langchain_openai  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+    _tls()
+
+
+@functools.cache
+def _tls() -> ssl.SSLContext:
+    """Trust the machine's certificates and certifi's; making this takes 40 ms, so it is made once."""
+    import certifi
+
+    context = ssl.create_default_context()
+    context.load_verify_locations(certifi.where())
+    return context

@@ -1,0 +1,145 @@
+"""How many tokens is a text, exactly, on a machine without a network?
+
+The two rank files OpenAI publishes ship beside this module, and tiktoken encodes with them. Nothing is
+downloaded, cached or written.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import re
+import threading
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from personalab.errors import StorageError, UserError
+
+if TYPE_CHECKING:
+    from tiktoken import Encoding
+
+VOCABULARIES_AT = Path(__file__).parent / "vocab"
+
+# tiktoken's regex engine overflows its stack (a Rust panic) on about a million blanks in a row.
+_LONGEST_BLANK = 500_000
+_BLANKS = re.compile(r"\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """What makes an encoding besides its ranks; copied from ``tiktoken_ext/openai_public.py``."""
+
+    sha256: str
+    pattern: str
+    special_tokens: dict[str, int]
+
+
+VOCABULARIES = {
+    "cl100k_base": Vocabulary(
+        "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+        r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+"""
+        r"""| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s""",
+        {
+            "<|endoftext|>": 100257,
+            "<|fim_prefix|>": 100258,
+            "<|fim_middle|>": 100259,
+            "<|fim_suffix|>": 100260,
+            "<|endofprompt|>": 100276,
+        },
+    ),
+    "o200k_base": Vocabulary(
+        "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+        "|".join(
+            (
+                r"""[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?""",
+                r"""[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?""",
+                r"""\p{N}{1,3}""",
+                r""" ?[^\s\p{L}\p{N}]+[\r\n/]*""",
+                r"""\s*[\r\n]+""",
+                r"""\s+(?!\S)""",
+                r"""\s+""",
+            )
+        ),
+        {"<|endoftext|>": 199999, "<|endofprompt|>": 200018},
+    ),
+}
+
+_loaded: dict[str, Encoding] = {}
+_loading = threading.Lock()
+
+
+class OfflineCounter:
+    """Counts with a shipped vocabulary; it is loaded at the first count, once per process."""
+
+    def __init__(self, encoding: str = "o200k_base") -> None:
+        if encoding not in VOCABULARIES:
+            raise UserError("unknown_encoding", value=encoding, known=", ".join(sorted(VOCABULARIES)))
+        self._name = encoding
+
+    @property
+    def encoding(self) -> str:
+        """The vocabulary's name."""
+        return self._name
+
+    def count(self, text: str) -> int:
+        """Count the tokens of a text; special tokens are plain text, lone surrogates count as U+FFFD."""
+        encoding = _loaded.get(self._name) or _load(self._name)
+        if len(text) > _LONGEST_BLANK and _longest_blank(text) > _LONGEST_BLANK:
+            return _count_by_pieces(encoding, text)
+        return len(encoding.encode_ordinary(text))
+
+
+def encoding_for(model_name: str) -> str:
+    """Name the vocabulary of a model, given with or without its provider; the newest where it is unknown."""
+    model = model_name.rpartition(":")[2].rpartition("/")[2].lower()
+    older = model.startswith(("gpt-4", "gpt-3.5", "gpt-35")) and not model.startswith(
+        ("gpt-4o", "gpt-4.1", "gpt-4.5")
+    )
+    return "cl100k_base" if older else "o200k_base"
+
+
+def read_ranks(path: Path, sha256: str) -> dict[bytes, int]:
+    """Read a packed rank file; one that is missing or not the published one is a ``StorageError``."""
+    try:
+        raw = gzip.decompress(path.read_bytes())
+    except (OSError, EOFError, zlib.error) as error:
+        raise StorageError("file_broken", file=str(path), reason=str(error)) from error
+    if hashlib.sha256(raw).hexdigest() != sha256:
+        raise StorageError(
+            "file_broken", file=str(path), reason="its checksum is not that of the published file"
+        )
+    pairs = (line.split() for line in raw.splitlines() if line)
+    return {base64.b64decode(token): int(rank) for token, rank in pairs}
+
+
+def _load(name: str) -> Encoding:
+    with _loading:
+        if name not in _loaded:
+            from tiktoken import Encoding
+
+            vocabulary = VOCABULARIES[name]
+            _loaded[name] = Encoding(
+                name=name,
+                pat_str=vocabulary.pattern,
+                mergeable_ranks=read_ranks(VOCABULARIES_AT / f"{name}.tiktoken.gz", vocabulary.sha256),
+                special_tokens=vocabulary.special_tokens,
+            )
+        return _loaded[name]
+
+
+def _longest_blank(text: str) -> int:
+    return max((blank.end() - blank.start() for blank in _BLANKS.finditer(text)), default=0)
+
+
+def _count_by_pieces(encoding: Encoding, text: str) -> int:
+    """Count as tiktoken does, but split with ``regex`` (its own dependency), which has no such stack."""
+    import regex
+
+    well_formed = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    pieces = cast("list[str]", cast("Any", regex).findall(VOCABULARIES[encoding.name].pattern, well_formed))
+    # tiktoken has no public way to encode a piece that is split already.
+    encode = encoding._encode_single_piece  # pyright: ignore[reportPrivateUsage]
+    return sum(len(encode(piece)) for piece in pieces)

@@ -1,0 +1,102 @@
+"""How do settings become the parts a graph works with? The only place that knows every adapter."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+
+from personalab.ports import Clock, EventLibrary, ReplyModel, TokenCounter
+from personalab.settings import Settings, read_settings
+from personalab.storage.leases import Leases
+from personalab.storage.preferences import PreferenceFiles
+from personalab.storage.seed import seed
+from personalab.storage.stories import StoryFiles
+from personalab.storage.turns import OpenTurns
+
+
+def utc_now() -> str:
+    """Tell the time: ISO 8601, UTC, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass
+class Services:
+    """Everything below the graphs; heavy parts are made when first used."""
+
+    settings: Settings
+    now: Clock = utc_now
+    models: dict[str, ReplyModel] = field(default_factory=dict[str, ReplyModel])
+    """Models that are open, by name; a test puts its own here."""
+    counters: dict[str, TokenCounter] = field(default_factory=dict[str, TokenCounter])
+    """Counters by vocabulary."""
+
+    @cached_property
+    def stories(self) -> StoryFiles:
+        """Characters, backgrounds, instances, sessions."""
+        return StoryFiles(self.settings.data_root)
+
+    @cached_property
+    def preferences(self) -> PreferenceFiles:
+        """Settings, switches and prompt templates."""
+        return PreferenceFiles(self.settings.data_root, self.settings.shipped)
+
+    @cached_property
+    def leases(self) -> Leases:
+        """Who writes which instance."""
+        return Leases(self.stories.instances)
+
+    @cached_property
+    def turns(self) -> OpenTurns:
+        """The turns that are running in this process."""
+        return OpenTurns(self.stories, self.preferences, self.leases, wait=self.settings.busy_seconds)
+
+    @cached_property
+    def library(self) -> EventLibrary:
+        """The event library."""
+        from personalab.retrieval.library import ChromaLibrary
+        from personalab.retrieval.embedders import open_embedder
+
+        folder = self.settings.data_root / "event_library"
+        return ChromaLibrary(
+            folder,
+            lambda: open_embedder(
+                self.settings.embeddings,
+                api_key=self.settings.openai_api_key,
+                base_url=self.settings.openai_base_url,
+            ),
+        )
+
+    def model_name(self, name: str | None = None) -> str:
+        """Tell which model answers."""
+        return name or self.settings.model
+
+    async def model(self, name: str | None = None) -> ReplyModel:
+        """Open the model that answers; it stays open."""
+        chosen = self.model_name(name)
+        if chosen not in self.models:
+            self.models[chosen] = await asyncio.to_thread(self._open_model, chosen)
+        return self.models[chosen]
+
+    def _open_model(self, name: str) -> ReplyModel:
+        from personalab.providers.chat_models import ModelSettings, open_model
+
+        settings = ModelSettings(api_key=self.settings.openai_api_key, base_url=self.settings.openai_base_url)
+        return open_model(name, settings=settings)
+
+    def counter(self, model: str | None = None) -> TokenCounter:
+        """Count tokens as the answering model does."""
+        from personalab.providers.tokens import OfflineCounter, encoding_for
+
+        encoding = encoding_for(self.model_name(model))
+        if encoding not in self.counters:
+            self.counters[encoding] = OfflineCounter(encoding)
+        return self.counters[encoding]
+
+
+def open_services(settings: Settings | None = None) -> Services:
+    """Make the services of a data root; a new root is filled with the shipped samples."""
+    settings = settings or read_settings()
+    seed(settings.data_root, settings.shipped)
+    return Services(settings)

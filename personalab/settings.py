@@ -1,0 +1,95 @@
+"""What does the environment say? This is the only place that reads it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from personalab.errors import UserError
+
+_PACKAGE = Path(__file__).resolve().parent
+_CHECKOUT = _PACKAGE.parent
+
+DEFAULT_OPENAI_MODEL = "openai:gpt-4o-mini"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that is decided outside the data root."""
+
+    data_root: Path
+    shipped: Path
+    """The samples, templates and switches that came with the program."""
+    model: str = "rehearsal"
+    embeddings: str = "offline"
+    openai_api_key: str | None = field(default=None, repr=False)
+    openai_base_url: str | None = None
+    token: str | None = field(default=None, repr=False)
+    database: str | None = field(default=None, repr=False)
+    busy_seconds: float = 10.0
+    """How long a second writer waits."""
+
+
+def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
+    """Read the environment, with the project's ``.env`` behind it."""
+    if environment is None:
+        _load_dotenv()
+        environment = os.environ
+
+    def given(name: str) -> str | None:
+        return environment.get(name, "").strip() or None
+
+    key, base_url = given("OPENAI_API_KEY"), given("OPENAI_BASE_URL")
+    root = given("PERSONALAB_DATA")
+    return Settings(
+        data_root=Path(root).expanduser().absolute() if root else default_data_root(),
+        shipped=shipped_folder(),
+        model=given("PERSONALAB_MODEL") or (DEFAULT_OPENAI_MODEL if key or base_url else "rehearsal"),
+        embeddings=given("PERSONALAB_EMBEDDINGS") or "offline",
+        openai_api_key=key,
+        openai_base_url=base_url,
+        token=given("PERSONALAB_TOKEN"),
+        database=given("PERSONALAB_DATABASE"),
+        busy_seconds=_seconds("PERSONALAB_BUSY_SECONDS", given("PERSONALAB_BUSY_SECONDS")),
+    )
+
+
+def _seconds(name: str, text: str | None) -> float:
+    if text is None:
+        return 10.0
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 3600:
+        raise UserError("unreadable_env", name=name, value=text[:40], reason="0–3600")
+    return seconds
+
+
+def _load_dotenv() -> None:
+    path = (_CHECKOUT if in_checkout() else Path.cwd()) / ".env"
+    if path.is_file():
+        from dotenv import load_dotenv
+
+        load_dotenv(path, override=False, encoding="utf-8")
+
+
+def in_checkout() -> bool:
+    """Tell whether the program runs from its source tree rather than as an installed copy."""
+    return (_CHECKOUT / "pyproject.toml").is_file() and (_CHECKOUT / "data").is_dir()
+
+
+def shipped_folder() -> Path:
+    """Find what came with the program."""
+    return _CHECKOUT / "data" if in_checkout() else _PACKAGE / "shipped"
+
+
+def default_data_root() -> Path:
+    """Choose where data lives when nobody says: in the checkout, or in the user's own folder."""
+    if in_checkout():
+        return _CHECKOUT / "data"
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("personalab", appauthor=False))

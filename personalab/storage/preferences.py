@@ -1,0 +1,168 @@
+"""How are config.json, the modules' switches and the prompt templates read at each turn, and saved?
+
+Everything is read when it is needed, so that a change holds from the next turn on, in every process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from personalab import config
+from personalab.config import Config, DirectorModule, RecallModule
+from personalab.errors import PersonaLabError, StorageError
+from personalab.storage.files import read_bytes, read_json, write_json, writing
+from personalab.storage.locked import locked_file
+from personalab.story.events import Notice
+from personalab.story.instance import object_of
+from personalab.texts import Language
+
+MAX_TEMPLATE_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """Everything a person set, as one turn sees it."""
+
+    config: Config
+    director: DirectorModule
+    recall: RecallModule
+    notices: tuple[Notice, ...] = ()
+
+
+class PreferenceFiles:
+    """The settings of a data root; ``shipped`` holds what stands in for files a root does not have."""
+
+    def __init__(self, root: Path, shipped: Path) -> None:
+        self._root = root
+        self._shipped = shipped
+        self._templates: dict[Language, tuple[object, dict[str, str], list[Notice]]] = {}
+
+    # --- config.json and modules
+
+    def read(self) -> Preferences:
+        """Read all settings; what cannot be read is replaced by its careful default, with a warning."""
+        try:
+            data = object_of(self._read("config.json"))
+        except (PersonaLabError, ValueError) as error:
+            notice = Notice("config_unreadable", {"file": "config.json", "reason": _why(error)})
+            return Preferences(Config(), DirectorModule(), RecallModule(), (notice,))
+        values, bad = config.read_values(data)
+        notices: list[Notice] = []
+        if bad:
+            notices.append(Notice("config_value", {"file": "config.json", "fields": ", ".join(bad)}))
+        director = self._director(notices)
+        recall = self._recall(notices)
+        return Preferences(config.config_of(values), director, recall, tuple(notices))
+
+    def language(self) -> Language:
+        """Find the reader's language without complaining about anything."""
+        return self.read().config.language
+
+    def _director(self, notices: list[Notice]) -> DirectorModule:
+        try:
+            return config.read_director(object_of(self._read("modules/director.json")))
+        except (PersonaLabError, ValueError) as error:
+            params = {"file": "modules/director.json", "reason": _why(error)}
+            notices.append(Notice("director_switch", params))
+            return DirectorModule()
+
+    def _recall(self, notices: list[Notice]) -> RecallModule:
+        name = "modules/recall.json"
+        try:
+            root = self._root if (self._root / name).exists() else self._shipped
+            return config.read_recall(object_of(read_json(root / name, name)))
+        except (PersonaLabError, ValueError) as error:
+            notices.append(Notice("recall_switch", {"file": name, "reason": _why(error)}))
+            return RecallModule()
+
+    def _read(self, name: str) -> object:
+        return read_json(self._root / name, name)
+
+    def values(self) -> dict[str, Any]:
+        """Give every setting by its dotted name."""
+        return config.all_values(config.read_values(self._for_change())[0])
+
+    def change(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Save some settings, all of them or none; return all settings."""
+        checked = config.check_changes(changes)
+        with self._locked():
+            data = self._for_change()
+            values = {**config.read_values(data)[0], **checked}
+            self._save(data, values)
+        return config.all_values(values)
+
+    def reset(self) -> dict[str, Any]:
+        """Restore the defaults, also where the file cannot be read any more."""
+        with self._locked():
+            try:
+                data = self._for_change()
+            except PersonaLabError:
+                data = {}
+            values = config.reset_values(config.read_values(data)[0])
+            known = {group: None for group in ("thresholds", "limits", "preferences")}
+            self._save({**data, **known}, values)
+        return config.all_values(values)
+
+    def _for_change(self) -> dict[str, Any]:
+        if not (self._root / "config.json").exists():
+            return {}
+        try:
+            return object_of(self._read("config.json"))
+        except ValueError as error:
+            raise StorageError("file_broken", file="config.json", reason=str(error)) from error
+
+    def _save(self, data: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+        old_switch = config.old_director_switch(data)
+        module = self._root / "modules" / "director.json"
+        if old_switch is not None and not module.exists():
+            with writing("modules/director.json"):
+                module.parent.mkdir(parents=True, exist_ok=True)
+            write_json(module, {"enabled": old_switch}, "modules/director.json")
+        write_json(self._root / "config.json", config.new_shape(data, values), "config.json")
+
+    def _locked(self) -> locked_file:
+        return locked_file(self._root / ".lock", "config.json")
+
+    # --- prompt templates
+
+    def templates(self, language: Language) -> tuple[dict[str, str], list[Notice]]:
+        """Read the prompt templates of a language; one that is missing is taken from the shipped ones."""
+        own = self._root / "prompt_templates" / language
+        shipped = self._shipped / "prompt_templates" / language
+        files = {path.stem: path for folder in (shipped, own) for path in sorted(folder.glob("*.txt"))}
+        signature = tuple((name, *_identity(path)) for name, path in files.items())
+        known = self._templates.get(language)
+        if known is not None and known[0] == signature:
+            return known[1], known[2]
+        notices: list[Notice] = []
+        texts = {name: self._template(path, shipped, notices) for name, path in files.items()}
+        self._templates[language] = (signature, texts, notices)
+        return texts, notices
+
+    def _template(self, path: Path, shipped: Path, notices: list[Notice]) -> str:
+        shown = f"prompt_templates/{path.parent.name}/{path.name}"
+        try:
+            return read_bytes(path, shown, MAX_TEMPLATE_BYTES).decode("utf-8-sig").rstrip("\n")
+        except (PersonaLabError, ValueError) as error:
+            if path.parent == shipped:
+                raise
+            notices.append(Notice("template_unreadable", {"file": shown, "reason": _why(error)}))
+            fallback = shipped / path.name
+            return fallback.read_text(encoding="utf-8").rstrip("\n") if fallback.exists() else ""
+
+
+def _identity(path: Path) -> tuple[int, int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, PersonaLabError):
+        return str(error.params.get("reason") or error)
+    return str(error)

@@ -1,0 +1,207 @@
+"""Where does each thing of a data root stand, and how is it read and saved?"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from personalab.errors import NotFound, PersonaLabError, StorageError, UserError
+from personalab.storage.files import read_json, replace_file, write_json, writing
+from personalab.storage.sessions import Session, SessionCache, SessionWriter
+from personalab.story.ids import check_id, is_id
+from personalab.story.instance import CharacterState, InstanceState, PlotState
+from personalab.story.library import Background, Character
+from personalab.story.lines import Metadata, dump_line
+
+T = TypeVar("T")
+_SESSION_NAME = re.compile(r"(?:sess|session)_(\d{3,9})")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One entry of the library: its id and either the record or why it cannot be read."""
+
+    entry_id: str
+    record: Character | Background | InstanceState | None
+    error: PersonaLabError | None = None
+
+
+class StoryFiles:
+    """Characters, backgrounds, instances and sessions under one data root."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.cache = SessionCache()
+
+    @property
+    def instances(self) -> Path:
+        """The folder of all instances."""
+        return self.root / "instances"
+
+    # --- the library
+
+    def character(self, character_id: str) -> Character:
+        """Read a character."""
+        path = self.root / "characters" / check_id(character_id, "character_id") / "definition.json"
+        if not path.exists():
+            raise NotFound("no_character", character_id=character_id)
+        return self._record(path, lambda data: Character.read(character_id, data))
+
+    def background(self, background_id: str) -> Background:
+        """Read a background."""
+        path = self.root / "backgrounds" / check_id(background_id, "background_id") / "background.json"
+        if not path.exists():
+            raise NotFound("no_background", background_id=background_id)
+        return self._record(path, lambda data: Background.read(background_id, data))
+
+    def characters(self) -> list[Listed]:
+        """List the characters by id, the unreadable ones too."""
+        return list(self._listing("characters", self.character))
+
+    def backgrounds(self) -> list[Listed]:
+        """List the backgrounds by id, the unreadable ones too."""
+        return list(self._listing("backgrounds", self.background))
+
+    def all_instances(self) -> list[Listed]:
+        """List the instances by id, the unreadable ones too."""
+        return list(self._listing("instances", self.instance))
+
+    def _listing(
+        self, kind: str, read: Callable[[str], Character | Background | InstanceState]
+    ) -> Iterator[Listed]:
+        folder = self.root / kind
+        names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir()) if folder.is_dir() else []
+        for name in names:
+            if not is_id(name):
+                continue
+            try:
+                yield Listed(name, read(name))
+            except PersonaLabError as error:
+                yield Listed(name, None, error)
+
+    # --- instances
+
+    def instance(self, instance_id: str) -> InstanceState:
+        """Read an instance's state."""
+        return self._record(self._state_path(instance_id, "instance_state.json"), InstanceState.read)
+
+    def character_state(self, instance_id: str) -> CharacterState:
+        """Read who the character is in an instance."""
+        return self._record(self._state_path(instance_id, "character_state.json"), CharacterState.read)
+
+    def save_instance(self, state: InstanceState, *, sync: bool = False) -> None:
+        """Replace an instance's state."""
+        path = self._state_path(state.instance_id, "instance_state.json")
+        write_json(path, state.fields(), self.shown(path), sync=sync)
+
+    def _state_path(self, instance_id: str, name: str) -> Path:
+        folder = self.instances / check_id(instance_id, "instance_id")
+        if not folder.is_dir():
+            raise NotFound("no_instance", instance_id=instance_id)
+        return folder / name
+
+    def create_instance(
+        self, character: Character, background: Background | None, instance_id: str | None, now: str
+    ) -> InstanceState:
+        """Make an instance with its first session, all of it or nothing."""
+        fresh = self.instances / f".new-{secrets.token_hex(6)}"
+        with writing("instances"):
+            (fresh / "sessions").mkdir(parents=True)
+        try:
+            while True:
+                chosen = check_id(instance_id or self._free_id(), "instance_id")
+                state = InstanceState(
+                    chosen,
+                    character.character_id,
+                    background.background_id if background else None,
+                    "sess_001",
+                    now,
+                    PlotState(),
+                )
+                self._fill_instance(fresh, state, character)
+                try:
+                    if (self.instances / chosen).exists():
+                        raise FileExistsError
+                    os.rename(fresh, self.instances / chosen)
+                    return state
+                except OSError as error:
+                    if not (self.instances / chosen).exists():
+                        raise StorageError("not_writable", file="instances", reason=str(error.strerror)) from error
+                    if instance_id is not None:
+                        raise UserError("instance_exists", instance_id=chosen) from None
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+
+    def _fill_instance(self, folder: Path, state: InstanceState, character: Character) -> None:
+        persona = CharacterState(character.base_persona, "", character.language)
+        shown = f"instances/{state.instance_id}"
+        first = Metadata(state.instance_id, state.current_session_id, state.created_at)
+        write_json(folder / "instance_state.json", state.fields(), shown)
+        write_json(folder / "character_state.json", persona.fields(), shown)
+        replace_file(folder / "sessions" / "sess_001.jsonl", dump_line(first), shown)
+
+    def _free_id(self) -> str:
+        taken = {entry.name for entry in self.instances.iterdir()} if self.instances.is_dir() else set[str]()
+        number = 1
+        while f"inst_{number:03}" in taken:
+            number += 1
+        return f"inst_{number:03}"
+
+    # --- sessions
+
+    def session_path(self, instance_id: str, session_id: str) -> Path:
+        """Find a session's file; one with the older name ``session_001.jsonl`` is found, too."""
+        folder = self._state_path(instance_id, "sessions")
+        path = folder / f"{check_id(session_id, 'session_id')}.jsonl"
+        older = _SESSION_NAME.fullmatch(session_id)
+        if older and not path.exists():
+            for prefix in ("session", "sess"):
+                other = folder / f"{prefix}_{older[1]}.jsonl"
+                if other.exists():
+                    return other
+        return path
+
+    def session(self, instance_id: str, session_id: str) -> Session:
+        """Read a session, from memory where its file has not changed."""
+        path = self.session_path(instance_id, session_id)
+        if not path.exists() and (path.parent.parent / "instance_state.json").exists():
+            raise StorageError("file_missing", file=self.shown(path))
+        return self.cache.load(path, self.shown(path))
+
+    def writer(self, instance_id: str, session_id: str) -> SessionWriter:
+        """Open a session for writing; the caller holds the instance's lock."""
+        session = self.session(instance_id, session_id)
+        return SessionWriter(session, self.shown(session.path))
+
+    def session_ids(self, instance_id: str) -> list[str]:
+        """List an instance's sessions, the oldest first."""
+        folder = self._state_path(instance_id, "sessions")
+        names = [path.stem for path in folder.glob("*.jsonl")] if folder.is_dir() else []
+        return sorted((name for name in names if is_id(name)), key=_session_order)
+
+    # --- all of them
+
+    def shown(self, path: Path) -> str:
+        """Name a file as an error may show it: below the data root."""
+        try:
+            return path.relative_to(self.root).as_posix()
+        except ValueError:
+            return path.name
+
+    def _record(self, path: Path, read: Callable[[object], T]) -> T:
+        data = read_json(path, self.shown(path))
+        try:
+            return read(data)
+        except ValueError as error:
+            raise StorageError("file_broken", file=self.shown(path), reason=str(error)) from error
+
+
+def _session_order(session_id: str) -> tuple[int, str]:
+    number = _SESSION_NAME.fullmatch(session_id)
+    return (int(number[1]) if number else 10**9, session_id)

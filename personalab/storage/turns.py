@@ -1,0 +1,222 @@
+"""What does a running turn hold on to, from its first step to its last?
+
+The lock, the open session file and the records it read. Graph state carries only ids and results: a run that
+was paused long enough to lose its lease (a breakpoint in a debugger) opens the same turn again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+from personalab.errors import NotFound, PersonaLabError, StorageError, UserError
+from personalab.storage.leases import Lease, Leases
+from personalab.storage.preferences import PreferenceFiles, Preferences
+from personalab.storage.reply_line import ReplyLine
+from personalab.storage.sessions import SessionWriter
+from personalab.storage.stories import StoryFiles
+from personalab.story.director import Progress, read_progress
+from personalab.story.events import Notice
+from personalab.story.ids import is_id
+from personalab.story.instance import CharacterState, InstanceState
+from personalab.story.library import NO_BACKGROUND, Background
+from personalab.story.lines import NO_REPLY, AssistantLine, UserLine
+from personalab.story.transcript import Transcript, Turn
+from personalab.texts import Language, say
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What load_state read for this turn."""
+
+    preferences: Preferences
+    background: Background
+    templates: dict[str, str]
+    language: Language
+    """The language the model is addressed in: the character's, or else the reader's."""
+    notices: tuple[Notice, ...]
+
+
+@dataclass(slots=True)
+class OpenTurn:
+    """A turn that is being answered; whoever has it holds the instance's lock."""
+
+    stories: StoryFiles
+    lease: Lease
+    writer: SessionWriter
+    instance: InstanceState
+    character: CharacterState
+    number: int = 0
+    loaded: Loaded | None = None
+    said: set[str] = field(default_factory=set[str])
+    """Categories of warnings that were given already."""
+    reply: ReplyLine | None = None
+    text: list[str] = field(default_factory=list[str])
+
+    @property
+    def transcript(self) -> Transcript:
+        """The session, the turn's own user line included."""
+        return self.writer.transcript
+
+    @property
+    def turn(self) -> Turn:
+        """The turn that is being answered."""
+        last = self.transcript.last
+        if last is None:
+            raise RuntimeError("no turn has been begun")
+        return last
+
+    @property
+    def user_input(self) -> str:
+        """What the person said in this turn."""
+        return self.turn.user.content if self.turn.user else ""
+
+    @property
+    def data(self) -> Loaded:
+        """What load_state read."""
+        if self.loaded is None:
+            raise RuntimeError("load_state has not run")
+        return self.loaded
+
+    @property
+    def sync(self) -> bool:
+        """Whether the reader asked for writes that survive a power loss."""
+        return self.loaded is not None and self.loaded.preferences.config.durability == "fsync"
+
+    # --- the user's line
+
+    def say(self, text: str, timestamp: str) -> None:
+        """Write the user's line; the turn is numbered after the last one."""
+        self.number = self.transcript.next_turn
+        self.writer.append(UserLine(text, self.number, timestamp))
+
+    # --- the reply's line
+
+    def write(self, token: str, timestamp: str) -> int:
+        """Put a token into the file; return how many characters of the reply stand before it."""
+        if self.reply is None:
+            self.reply = self.writer.begin_reply(self.number, timestamp)
+        before = self.reply.characters
+        self.reply.write(token)
+        self.text.append(token)
+        return before
+
+    def close_reply(self, timestamp: str, *, interrupted: bool = False, error: bool = False) -> AssistantLine:
+        """Close the reply's line, also one that never began; an empty reply is stored as such."""
+        content = "".join(self.text)
+        empty = not content.strip()
+        if self.reply is None:
+            self.reply = self.writer.begin_reply(self.number, timestamp)
+        if empty:
+            content = NO_REPLY
+            self.reply.restart(NO_REPLY)
+        line = AssistantLine(content, self.number, timestamp, interrupted=interrupted, empty=empty, error=error)
+        if self.writer.end_reply(line):
+            self.said.add("restored")
+        self.reply = None
+        if self.sync:
+            self.writer.sync()
+        return line
+
+    # --- the plot
+
+    def record_progress(self, content: str) -> Progress:
+        """Follow the reply's markers and save where the story stands; the director may be off."""
+        if not self.data.preferences.director.enabled:
+            return Progress(self.instance.plot_state)
+        fresh = self.stories.instance(self.instance.instance_id)
+        progress = read_progress(content, fresh.plot_state, len(self.data.background.story_outline))
+        self.instance = fresh.with_plot(progress.plot_state)
+        self.stories.save_instance(self.instance, sync=self.sync)
+        return progress
+
+
+class OpenTurns:
+    """Begins turns and finds them again at each step."""
+
+    def __init__(
+        self, stories: StoryFiles, preferences: PreferenceFiles, leases: Leases, *, wait: float
+    ) -> None:
+        self._stories = stories
+        self._preferences = preferences
+        self._leases = leases
+        self._wait = wait
+        self._open: dict[str, OpenTurn] = {}
+
+    async def begin(self, instance_id: str, task: str, prepare: Callable[[OpenTurn], None]) -> OpenTurn:
+        """Take the instance's lock, check what the turn needs, then let ``prepare`` write; all or nothing."""
+        lease = await self._leases.acquire(instance_id, task, wait=self._wait)
+        with lease.step():
+            turn = await asyncio.to_thread(self._open_files, lease, prepare)
+        self._open = {key: found for key, found in self._open.items() if not found.lease.released}
+        self._open[lease.lease_id] = turn
+        return turn
+
+    def _open_files(self, lease: Lease, prepare: Callable[[OpenTurn], None]) -> OpenTurn:
+        instance = self._stories.instance(lease.instance_id)
+        if instance.instance_id != lease.instance_id:
+            shown = f"instances/{lease.instance_id}/instance_state.json"
+            raise StorageError("file_broken", file=shown, reason=f"instance_id is {instance.instance_id}")
+        character = self._stories.character_state(lease.instance_id)
+        writer = self._stories.writer(lease.instance_id, instance.current_session_id)
+        lease.writer = writer
+        turn = OpenTurn(self._stories, lease, writer, instance, character)
+        prepare(turn)
+        return turn
+
+    @asynccontextmanager
+    async def step(self, lease_id: str, instance_id: str, number: int) -> AsyncGenerator[OpenTurn]:
+        """Work on a turn; one whose lease was given up meanwhile is opened again if nothing came after it."""
+        found = self._leases.find(lease_id)
+        if found is None:
+
+            def check(turn: OpenTurn) -> None:
+                last = turn.transcript.last
+                if last is None or last.number != number or last.settled:
+                    raise UserError("turn_overtaken", turn=number)
+                turn.number = number
+
+            turn = await self.begin(instance_id, f"turn {number}", check)
+            self._open[lease_id] = turn
+        else:
+            turn = self._open[lease_id]
+        with turn.lease.step():
+            if turn.loaded is None and found is None:
+                await asyncio.to_thread(self.load, turn)
+            yield turn
+
+    def load(self, turn: OpenTurn) -> Loaded:
+        """Read what a turn can do without: settings, background, templates; each has a careful default."""
+        preferences = self._preferences.read()
+        notices = list(preferences.notices)
+        background = self._background(turn.instance.background_id, notices)
+        language = turn.character.language or preferences.config.language
+        templates, odd = self._preferences.templates(language)
+        if turn.writer.repaired:
+            notices.append(Notice("session_repaired", {}))
+        turn.loaded = Loaded(preferences, background, templates, language, (*notices, *odd))
+        return turn.loaded
+
+    def _background(self, background_id: str | None, notices: list[Notice]) -> Background:
+        if background_id is None:
+            return NO_BACKGROUND
+        try:
+            if not is_id(background_id):
+                raise NotFound("no_background", background_id=background_id[:80])
+            return self._stories.background(background_id)
+        except PersonaLabError as error:
+            params = {"background_id": background_id[:80], "reason": str(error.params.get("reason") or error)}
+            notices.append(Notice("background_unreadable", params))
+            return replace(NO_BACKGROUND, background_id=background_id)
+
+    def language(self) -> Language:
+        """The reader's language."""
+        return self._preferences.language()
+
+
+def error_note(message: str, after: str, language: Language) -> str:
+    """Word an error as the reply's line keeps it: on a new line, or alone."""
+    note = say("system_error", language, message=message)
+    return f"\n{note}" if after.strip() else note

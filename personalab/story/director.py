@@ -1,0 +1,100 @@
+"""Where does the story stand in its outline, and when is the model reminded of it?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypedDict, cast
+
+from personalab.story.events import Notice
+from personalab.story.instance import PlotState, PlotStatus
+from personalab.story.library import Background, OutlinePoint
+from personalab.texts import fill
+
+CURRENT_EVENTS = 15
+REFERENCE_EVENTS = 5
+
+_MARKER = re.compile(r"\[PROGRESS:(\d{1,9}):(completed|in_progress|pending)\]", re.ASCII)
+
+
+class MarkedPoint(TypedDict):
+    """An outline point with where it stands, as the prompt shows it."""
+
+    index: int
+    content: str
+    status: PlotStatus
+
+
+def mark_outline(background: Background, plot: PlotState) -> list[MarkedPoint]:
+    """Say of each point whether it is behind, here or ahead."""
+    return [
+        {"index": point.index, "content": point.content, "status": _status(point.index, plot)}
+        for point in background.story_outline
+    ]
+
+
+def _status(index: int, plot: PlotState) -> PlotStatus:
+    if index < plot.current_plot_index:
+        return "completed"
+    return plot.current_status if index == plot.current_plot_index else "pending"
+
+
+def current_point(background: Background, plot: PlotState) -> OutlinePoint | None:
+    """Find the point the story should move to: the last one when the index is past the end."""
+    outline = background.story_outline
+    if not outline:
+        return None
+    return outline[min(max(plot.current_plot_index, 1), len(outline)) - 1]
+
+
+def needs_reminder(plot: PlotState, threshold: int) -> bool:
+    """Tell whether so many replies came without a marker that the model is reminded."""
+    return plot.no_update_count >= threshold
+
+
+def reminder_query(point: OutlinePoint) -> str:
+    """Word the search for events that belong to a point."""
+    return f"故事大纲第{point.index}点：{point.content}"
+
+
+def reminder_values(
+    point: OutlinePoint, current: Sequence[str], reference: Sequence[str], templates: Mapping[str, str]
+) -> dict[str, str]:
+    """Fill the reminder's places; a group without events is left out."""
+
+    def group(name: str, texts: Sequence[str]) -> str:
+        rows = [fill(templates[f"{name}_line"], n=n, text=text) for n, text in enumerate(texts, start=1)]
+        return "\n\n" + fill(templates[name], events="\n".join(rows)) if rows else ""
+
+    return {
+        "index": str(point.index),
+        "content": point.content,
+        "current_events": group("current_events", current),
+        "reference_events": group("reference_events", reference),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a reply did to the plot, and what is odd about it."""
+
+    plot_state: PlotState
+    warnings: tuple[Notice, ...] = ()
+
+
+def read_progress(reply: str, plot: PlotState, outline_length: int) -> Progress:
+    """Follow the last valid marker of a reply; without one, count another reply that had none."""
+    standing: PlotState | None = None
+    stray: list[str] = []
+    for match in _MARKER.finditer(reply):
+        index = int(match[1])
+        if 1 <= index <= outline_length:
+            standing = PlotState(index, cast("PlotStatus", match[2]), 0)
+        else:
+            stray.append(match[0])
+    warnings: tuple[Notice, ...] = ()
+    if stray:
+        warnings = (Notice("progress_out_of_range", {"marker": stray[-1], "length": outline_length}),)
+    missed = PlotState(plot.current_plot_index, plot.current_status, plot.no_update_count + 1)
+    return Progress(standing or missed, warnings)

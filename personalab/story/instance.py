@@ -1,0 +1,144 @@
+"""What is the state of a story someone is living through?
+
+Each record is read from a JSON object and written back into it, so that fields we do not know survive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, cast, get_args
+
+from personalab.story.ids import is_id
+from personalab.texts import LANGUAGES, Language
+
+PlotStatus = Literal["completed", "in_progress", "pending"]
+PLOT_STATUSES: tuple[PlotStatus, ...] = get_args(PlotStatus)
+
+
+def object_of(data: object, what: str = "the file") -> dict[str, Any]:
+    """Take a JSON value as an object, or say that it is none."""
+    if not isinstance(data, dict):
+        raise ValueError(f"{what} is not a JSON object")
+    return cast("dict[str, Any]", data)
+
+
+def text_of(data: Mapping[str, Any], name: str, default: str | None = None) -> str:
+    """Take a text field; one that is missing and has no default, or is no text, is named in the error."""
+    value = data.get(name, default)
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is missing or not a text")
+    return value
+
+
+def _number_of(data: Mapping[str, Any], name: str, default: int) -> int:
+    value = data.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"{name} is not a whole number")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class PlotState:
+    """Where the story stands in its outline, and how long no marker has come."""
+
+    current_plot_index: int = 1
+    current_status: PlotStatus = "pending"
+    no_update_count: int = 0
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> PlotState:
+        """Read it from its JSON object."""
+        status = text_of(data, "current_status", "pending")
+        if status not in PLOT_STATUSES:
+            raise ValueError(f"current_status is {status!r}, not one of {', '.join(PLOT_STATUSES)}")
+        return cls(_number_of(data, "current_plot_index", 1), status, _number_of(data, "no_update_count", 0))
+
+    def fields(self) -> dict[str, Any]:
+        """Give its JSON object."""
+        return {
+            "current_plot_index": self.current_plot_index,
+            "current_status": self.current_status,
+            "no_update_count": self.no_update_count,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceState:
+    """``instance_state.json``."""
+
+    instance_id: str
+    character_id: str
+    background_id: str | None
+    current_session_id: str
+    created_at: str
+    plot_state: PlotState
+    source: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @classmethod
+    def read(cls, data: object) -> InstanceState:
+        """Read it from its JSON value; ids are checked, for they become paths."""
+        found = object_of(data)
+        background = found.get("background_id")
+        for name in ("instance_id", "character_id", "current_session_id"):
+            if not is_id(found.get(name)):
+                raise ValueError(f"{name} is missing or not an id")
+        if background is not None and not isinstance(background, str):
+            raise ValueError("background_id is not a text")
+        return cls(
+            found["instance_id"],
+            found["character_id"],
+            background or None,
+            found["current_session_id"],
+            text_of(found, "created_at", ""),
+            PlotState.read(object_of(found.get("plot_state", {}), "plot_state")),
+            found,
+        )
+
+    def fields(self) -> dict[str, Any]:
+        """Give its JSON object, with what was unknown in the file."""
+        known = {
+            "instance_id": self.instance_id,
+            "character_id": self.character_id,
+            "background_id": self.background_id,
+            "current_session_id": self.current_session_id,
+            "created_at": self.created_at,
+        }
+        plot_before = self.source.get("plot_state")
+        kept = cast("dict[str, Any]", plot_before) if isinstance(plot_before, dict) else {}
+        return {**self.source, **known, "plot_state": {**kept, **self.plot_state.fields()}}
+
+    def with_plot(self, plot_state: PlotState) -> InstanceState:
+        """Give the same instance at another point of its story."""
+        return replace(self, plot_state=plot_state)
+
+
+@dataclass(frozen=True, slots=True)
+class CharacterState:
+    """``character_state.json``: who the character was made as, and who it has become."""
+
+    base_persona: str
+    evolved_persona: str = ""
+    language: Language | None = None
+    source: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @classmethod
+    def read(cls, data: object) -> CharacterState:
+        """Read it from its JSON value."""
+        found = object_of(data)
+        return cls(
+            text_of(found, "base_persona"), text_of(found, "evolved_persona", ""), language_of(found), found
+        )
+
+    def fields(self) -> dict[str, Any]:
+        """Give its JSON object, with what was unknown in the file."""
+        known: dict[str, Any] = {"base_persona": self.base_persona, "evolved_persona": self.evolved_persona}
+        if self.language:
+            known["language"] = self.language
+        return {**self.source, **known}
+
+
+def language_of(data: Mapping[str, Any]) -> Language | None:
+    """Take the language a character speaks, where its file names one we have."""
+    value = data.get("language")
+    return value if value in LANGUAGES else None

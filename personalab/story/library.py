@@ -1,0 +1,90 @@
+"""Who can be met, and in which world?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from personalab.story.instance import language_of, object_of, text_of
+from personalab.texts import Language
+
+
+@dataclass(frozen=True, slots=True)
+class Character:
+    """``definition.json``: a character as its author wrote it."""
+
+    character_id: str
+    name: str
+    base_persona: str
+    language: Language | None = None
+    source: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @classmethod
+    def read(cls, character_id: str, data: object) -> Character:
+        """Read it from its JSON value; the folder's name is the id."""
+        found = object_of(data)
+        name = text_of(found, "name", character_id)
+        return cls(character_id, name, text_of(found, "base_persona"), language_of(found), found)
+
+    def fields(self) -> dict[str, Any]:
+        """Give its JSON object, with what was unknown in the file."""
+        known: dict[str, Any] = {
+            "character_id": self.character_id,
+            "name": self.name,
+            "base_persona": self.base_persona,
+        }
+        if self.language:
+            known["language"] = self.language
+        return {**self.source, **known}
+
+
+@dataclass(frozen=True, slots=True)
+class OutlinePoint:
+    """One point the story is meant to pass; ``index`` counts from 1."""
+
+    index: int
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """``background.json``: a world and the line its story follows."""
+
+    background_id: str
+    name: str = ""
+    world_setting: str = ""
+    story_outline: tuple[OutlinePoint, ...] = ()
+    source: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @classmethod
+    def read(cls, background_id: str, data: object) -> Background:
+        """Read it from its JSON value; the points are numbered by their order."""
+        found = object_of(data)
+        points = found.get("story_outline", [])
+        if not isinstance(points, list):
+            raise ValueError("story_outline is not a list")
+        outline = tuple(
+            OutlinePoint(place, text_of(object_of(point, f"point {place}"), "content"))
+            for place, point in enumerate(points, start=1)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        )
+        return cls(
+            background_id,
+            text_of(found, "name", background_id),
+            text_of(found, "world_setting", ""),
+            outline,
+            found,
+        )
+
+    def fields(self) -> dict[str, Any]:
+        """Give its JSON object, with what was unknown in the file."""
+        return {
+            **self.source,
+            "background_id": self.background_id,
+            "name": self.name,
+            "world_setting": self.world_setting,
+            "story_outline": [{"index": point.index, "content": point.content} for point in self.story_outline],
+        }
+
+
+NO_BACKGROUND = Background("")

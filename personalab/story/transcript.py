@@ -1,0 +1,128 @@
+"""What has been said in a session, turn by turn, as the rules need it?
+
+A transcript grows line by line, so that a long session is parsed, rendered and counted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from personalab.story.lines import NO_REPLY, AssistantLine, Line, Metadata, Summary, UserLine
+from personalab.texts import LANGUAGES, TEXTS
+
+_ERROR_OPENINGS = tuple(getattr(TEXTS["system_error"], lang).split("{")[0] for lang in LANGUAGES)
+
+
+def usable_reply(line: AssistantLine) -> str | None:
+    """Return what later prompts may show of a reply: not its error note, and nothing if that is all."""
+    content = line.content
+    if line.error:
+        content = _without_error_note(content)
+    if line.empty or not content.strip() or content == NO_REPLY:
+        return None
+    return content
+
+
+def _without_error_note(content: str) -> str:
+    for opening in _ERROR_OPENINGS:
+        if content.lstrip().startswith(opening):
+            return ""
+        at = content.rfind("\n" + opening)
+        if at >= 0:
+            return content[:at]
+    return content
+
+
+@dataclass(slots=True)
+class Turn:
+    """One number: what the person said and every reply that was tried."""
+
+    number: int
+    user: UserLine | None = None
+    replies: list[AssistantLine] = field(default_factory=list[AssistantLine])
+    notes: list[Summary] = field(default_factory=list[Summary])
+    """Summaries that stand right before this turn in the file."""
+    memo: dict[object, object] = field(default_factory=dict[object, object])
+    """What was worked out of this turn; emptied when a line is added to it."""
+
+    @property
+    def last_reply(self) -> AssistantLine | None:
+        """The newest reply, good or not."""
+        return self.replies[-1] if self.replies else None
+
+    @property
+    def answer(self) -> str | None:
+        """What the character's answer is in later prompts, if there is one."""
+        for line in reversed(self.replies):
+            if (text := usable_reply(line)) is not None:
+                return text
+        return None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the turn has a whole reply, so that it cannot be tried again."""
+        last = self.last_reply
+        return last is not None and not (last.interrupted or last.empty or last.error) and last.closed
+
+
+@dataclass(slots=True)
+class Transcript:
+    """A session's lines in order, grouped into turns."""
+
+    metadata: Metadata | None = None
+    turns: list[Turn] = field(default_factory=list[Turn])
+    trailing: list[Summary] = field(default_factory=list[Summary])
+    """Summaries after the last turn: they belong to the turn that comes next."""
+
+    def add(self, line: Line) -> None:
+        """Take in the next line of the file."""
+        match line:
+            case Metadata():
+                self.metadata = self.metadata or line
+            case Summary():
+                self.trailing.append(line)
+            case UserLine():
+                turn = self._open(line.turn)
+                if turn.user is not None:
+                    turn = self._new(line.turn)
+                turn.user = line
+                turn.memo.clear()
+            case AssistantLine():
+                turn = self._open(line.turn)
+                turn.replies.append(line)
+                turn.memo.clear()
+            case _:
+                pass
+
+    def extend(self, lines: Iterable[Line]) -> None:
+        """Take in several lines."""
+        for line in lines:
+            self.add(line)
+
+    def _open(self, number: int) -> Turn:
+        if self.turns and self.turns[-1].number == number:
+            return self.turns[-1]
+        return self._new(number)
+
+    def _new(self, number: int) -> Turn:
+        turn = Turn(number, notes=self.trailing)
+        self.trailing = []
+        self.turns.append(turn)
+        return turn
+
+    @property
+    def last(self) -> Turn | None:
+        """The newest turn."""
+        return self.turns[-1] if self.turns else None
+
+    @property
+    def next_turn(self) -> int:
+        """The number of the turn that comes next."""
+        return self.turns[-1].number + 1 if self.turns else 1
+
+    def summaries(self) -> Iterator[Summary]:
+        """Every summary of the session, in order."""
+        for turn in self.turns:
+            yield from turn.notes
+        yield from self.trailing
