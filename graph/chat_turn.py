@@ -42,10 +42,10 @@ def build_chat_turn(services: Services) -> Builder:
     steps: dict[str, Step] = {
         "load_state": lambda s, t, say, c: load_state(s, turn=t, turns=turns, say=say),
         "recall_history": lambda s, t, say, c: recall_history(
-            s, turn=t, library=library, counter=counter(c), say=say
+            s, scene=t, library=library, counter=counter(c), say=say
         ),
-        "prepare_director": lambda s, t, say, c: prepare_director(s, turn=t, library=library, say=say),
-        "assemble_prompt": lambda s, t, say, c: assemble_prompt(s, turn=t, counter=counter(c), say=say),
+        "prepare_director": lambda s, t, say, c: prepare_director(s, scene=t, library=library, say=say),
+        "assemble_prompt": lambda s, t, say, c: assemble_prompt(s, scene=t, counter=counter(c), say=say),
         "stream_reply": lambda s, t, say, c: stream_reply(
             s, turn=t, open_model=lambda: services.model(c.model), now=now, say=say
         ),

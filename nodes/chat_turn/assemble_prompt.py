@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnState
 from personalab.ports import TokenCounter
-from personalab.storage.turns import OpenTurn
+from personalab.storage.turns import Scene
 from personalab.story.prompt import Material, Prompt, assemble, check_budget
 
 _QUICK_TURNS = 64
@@ -16,21 +17,11 @@ _QUICK_TURNS = 64
 
 
 async def assemble_prompt(
-    state: TurnState, *, turn: OpenTurn, counter: TokenCounter, say: Say
+    state: TurnState, *, scene: Scene, counter: TokenCounter, say: Say
 ) -> dict[str, Any]:
     """Assemble, count, warn; a prompt over its limit ends the turn and leaves the user line to be retried."""
-    director = state.get("director") or {}
-    material = Material(
-        base_persona=turn.character.base_persona,
-        evolved_persona=turn.character.evolved_persona,
-        world_setting=turn.data.background.world_setting,
-        outline=director.get("outline"),
-        reminder=director.get("reminder"),
-        recalled=[item["text"] for item in state.get("recalled", [])],
-        turns=turn.transcript.turns,
-    )
-    prompt = await _assembled(material, turn, counter)
-    config = turn.data.preferences.config
+    prompt = await assembled(material_of(state, scene), scene, counter)
+    config = scene.data.preferences.config
     tokens = {**prompt.token_report(config.max_total_tokens), "encoding": counter.encoding}
     warnings = say.warnings(check_budget(prompt, config))
     update: dict[str, Any] = {
@@ -47,8 +38,8 @@ async def assemble_prompt(
         say.emit(
             {
                 "type": "awaiting_reply",
-                "turn": turn.number,
-                "session_id": turn.instance.current_session_id,
+                "turn": scene.number,
+                "session_id": scene.instance.current_session_id,
                 "prompt": update["prompt"],
                 "tokens": tokens,
             }
@@ -57,11 +48,26 @@ async def assemble_prompt(
     return update
 
 
-async def _assembled(material: Material, turn: OpenTurn, counter: TokenCounter) -> Prompt:
-    data = turn.data
+def material_of(state: Mapping[str, Any], scene: Scene) -> Material:
+    """Collect what the prompt is made of from the steps before."""
+    director = state.get("director") or {}
+    return Material(
+        base_persona=scene.character.base_persona,
+        evolved_persona=scene.character.evolved_persona,
+        world_setting=scene.data.background.world_setting,
+        outline=director.get("outline"),
+        reminder=director.get("reminder"),
+        recalled=[item["text"] for item in state.get("recalled", [])],
+        turns=scene.transcript.turns,
+    )
+
+
+async def assembled(material: Material, scene: Scene, counter: TokenCounter) -> Prompt:
+    """Assemble the prompt, aside from the event loop when there is much to count."""
+    data = scene.data
     arguments = (material, data.templates, counter.count, data.preferences.config)
     uncounted = sum(1 for known in material.turns[-_QUICK_TURNS - 1 :] if not known.memo)
-    if uncounted > _QUICK_TURNS or len(turn.user_input) > 10_000:
+    if uncounted > _QUICK_TURNS or len(scene.user_input) > 10_000:
         return await asyncio.to_thread(assemble, *arguments)
     return assemble(*arguments)
 

@@ -12,5 +12,5 @@ from personalab.storage.turns import OpenTurn, OpenTurns
 
 async def load_state(state: TurnState, *, turn: OpenTurn, turns: OpenTurns, say: Say) -> dict[str, Any]:
     """Load what the turn can do without, and say what is missing."""
-    loaded = await asyncio.to_thread(turns.load, turn)
+    loaded = await asyncio.to_thread(turns.load, turn, repaired=turn.writer.repaired)
     return {"load_warnings": say.warnings(loaded.notices)}

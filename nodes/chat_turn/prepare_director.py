@@ -8,7 +8,7 @@ from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnState
 from personalab.errors import PersonaLabError
 from personalab.ports import EventLibrary
-from personalab.storage.turns import OpenTurn
+from personalab.storage.turns import Scene
 from personalab.story.director import (
     CURRENT_EVENTS,
     REFERENCE_EVENTS,
@@ -24,10 +24,10 @@ from personalab.story.recall import Hit, Search, shown_text
 
 
 async def prepare_director(
-    state: TurnState, *, turn: OpenTurn, library: EventLibrary, say: Say
+    state: TurnState, *, scene: Scene, library: EventLibrary, say: Say
 ) -> dict[str, Any]:
     """Return the outline with its statuses and, past the threshold, the reminder; nothing when switched off."""
-    data, plot = turn.data, turn.instance.plot_state
+    data, plot = scene.data, scene.instance.plot_state
     point = current_point(data.background, plot)
     if not data.preferences.director.enabled or point is None:
         return {"director": None, "director_warnings": []}
@@ -37,8 +37,8 @@ async def prepare_director(
         current: list[str] = []
         reference: list[str] = []
         try:
-            current = _texts(turn, await library.search(_search(turn, point, others=False)))
-            reference = _texts(turn, await library.search(_search(turn, point, others=True)))
+            current = _texts(scene, await library.search(_search(scene, point, others=False)))
+            reference = _texts(scene, await library.search(_search(scene, point, others=True)))
         except PersonaLabError as error:
             notice = Notice("recall_unavailable", {"reason": error.message(say.language)})
             warnings = say.warnings([notice])
@@ -46,17 +46,17 @@ async def prepare_director(
     return {"director": director, "director_warnings": warnings}
 
 
-def _search(turn: OpenTurn, point: OutlinePoint, *, others: bool) -> Search:
+def _search(scene: Scene, point: OutlinePoint, *, others: bool) -> Search:
     return Search(
         query=reminder_query(point),
         kinds=("summary",),
         limit=REFERENCE_EVENTS if others else CURRENT_EVENTS,
-        instance_id=turn.instance.instance_id,
+        instance_id=scene.instance.instance_id,
         others=others,
-        character_id=turn.instance.character_id,
-        background_id=turn.instance.background_id or "",
+        character_id=scene.instance.character_id,
+        background_id=scene.instance.background_id or "",
     )
 
 
-def _texts(turn: OpenTurn, hits: list[Hit]) -> list[str]:
-    return [shown_text(hit.event, turn.data.templates) for hit in hits]
+def _texts(scene: Scene, hits: list[Hit]) -> list[str]:
+    return [shown_text(hit.event, scene.data.templates) for hit in hits]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from personalab.errors import PersonaLabError
-from personalab.storage.turns import OpenTurn
+from personalab.storage.turns import Scene
 from personalab.story.events import Event, Notice, error_event
 from personalab.texts import Language
 
@@ -17,28 +17,28 @@ class Say:
     """Emits events of one turn, each warning once a category, in the reader's language."""
 
     emit: Callable[[Event], None]
-    turn: OpenTurn
+    scene: Scene
 
     @property
     def language(self) -> Language:
         """The reader's language."""
-        loaded = self.turn.loaded
+        loaded = self.scene.loaded
         return loaded.preferences.config.language if loaded else "zh"
 
     def warnings(self, notices: Iterable[Notice]) -> list[dict[str, Any]]:
         """Emit warnings and return them for the turn's result."""
         given: list[dict[str, Any]] = []
         for notice in notices:
-            if notice.category in self.turn.said:
+            if notice.category in self.scene.said:
                 continue
-            self.turn.said.add(notice.category)
-            event = notice.event(self.turn.number, self.language)
+            self.scene.said.add(notice.category)
+            event = notice.event(self.scene.number, self.language)
             self.emit(event)
             given.append(dict(event))
         return given
 
     def error(self, error: PersonaLabError) -> dict[str, Any]:
         """Emit an error and return it for the turn's result."""
-        event = error_event(error, self.turn.number, self.language)
+        event = error_event(error, self.scene.number, self.language)
         self.emit(event)
         return dict(event)

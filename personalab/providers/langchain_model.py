@@ -10,7 +10,7 @@ import itertools
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from personalab.errors import ProviderError
@@ -42,7 +42,7 @@ class LangChainModel:
     name: str
     open_chat: OpenChat
     settings: ModelSettings
-    secrets: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = field(default=(), repr=False)
     openai_wire: bool = False
     """OpenAI's protocol: it always says why a reply ended, and a usage it tells is the whole reply's."""
 

@@ -167,9 +167,9 @@ class _Picker:
 
 def _sections(text: str) -> dict[Section, str]:
     headings = list(_HEADING.finditer(text))
-    ends = [heading.start() for heading in headings[1:]] + [len(text)]
+    ends = [*(heading.start() for heading in headings[1:]), len(text)]
     found: dict[Section, str] = {}
-    for heading, end in zip(headings, ends, strict=True):
+    for heading, end in zip(headings, ends, strict=False):
         if (section := _HEADINGS.get(heading[1].strip())) is not None:
             found[section] = text[heading.end() : end].strip()
     return found

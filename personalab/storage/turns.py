@@ -40,25 +40,17 @@ class Loaded:
 
 
 @dataclass(slots=True)
-class OpenTurn:
-    """A turn that is being answered; whoever has it holds the instance's lock."""
+class Scene:
+    """What a turn's prompt is made from; looking at it needs no lock."""
 
-    stories: StoryFiles
-    lease: Lease
-    writer: SessionWriter
     instance: InstanceState
     character: CharacterState
+    transcript: Transcript
+    """The session, the turn's own user line included."""
     number: int = 0
     loaded: Loaded | None = None
     said: set[str] = field(default_factory=set[str])
     """Categories of warnings that were given already."""
-    reply: ReplyLine | None = None
-    text: list[str] = field(default_factory=list[str])
-
-    @property
-    def transcript(self) -> Transcript:
-        """The session, the turn's own user line included."""
-        return self.writer.transcript
 
     @property
     def turn(self) -> Turn:
@@ -79,6 +71,17 @@ class OpenTurn:
         if self.loaded is None:
             raise RuntimeError("load_state has not run")
         return self.loaded
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenTurn(Scene):
+    """A turn that is being answered; whoever has it holds the instance's lock."""
+
+    stories: StoryFiles
+    lease: Lease
+    writer: SessionWriter
+    reply: ReplyLine | None = None
+    text: list[str] = field(default_factory=list[str])
 
     @property
     def sync(self) -> bool:
@@ -162,7 +165,9 @@ class OpenTurns:
         character = self._stories.character_state(lease.instance_id)
         writer = self._stories.writer(lease.instance_id, instance.current_session_id)
         lease.writer = writer
-        turn = OpenTurn(self._stories, lease, writer, instance, character)
+        turn = OpenTurn(
+            instance, character, writer.transcript, stories=self._stories, lease=lease, writer=writer
+        )
         prepare(turn)
         return turn
 
@@ -184,17 +189,29 @@ class OpenTurns:
             turn = self._open[lease_id]
         with turn.lease.step():
             if turn.loaded is None and found is None:
-                await asyncio.to_thread(self.load, turn)
+                await asyncio.to_thread(self.load, turn, repaired=turn.writer.repaired)
             yield turn
 
-    def load(self, turn: OpenTurn) -> Loaded:
+    def preview(self, instance_id: str, user_input: str, timestamp: str) -> Scene:
+        """Set the scene of the turn that would come next, without a lock and without writing."""
+        instance = self._stories.instance(instance_id)
+        session = self._stories.session(instance_id, instance.current_session_id)
+        seen = session.view()
+        transcript = Transcript(seen.metadata, list(seen.turns), list(seen.trailing))
+        transcript.add(UserLine(user_input, transcript.next_turn, timestamp))
+        scene = Scene(instance, self._stories.character_state(instance_id), transcript)
+        scene.number = scene.turn.number
+        self.load(scene)
+        return scene
+
+    def load(self, turn: Scene, *, repaired: bool = False) -> Loaded:
         """Read what a turn can do without: settings, background, templates; each has a careful default."""
         preferences = self._preferences.read()
         notices = list(preferences.notices)
         background = self._background(turn.instance.background_id, notices)
         language = turn.character.language or preferences.config.language
         templates, odd = self._preferences.templates(language)
-        if turn.writer.repaired:
+        if repaired:
             notices.append(Notice("session_repaired", {}))
         turn.loaded = Loaded(preferences, background, templates, language, (*notices, *odd))
         return turn.loaded

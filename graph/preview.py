@@ -1,0 +1,47 @@
+"""What would the next turn send? The same steps as a turn, without its lock and without writing."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from nodes.chat_turn.assemble_prompt import assembled, material_of
+from nodes.chat_turn.prepare_director import prepare_director
+from nodes.chat_turn.recall_history import recall_history
+from nodes.chat_turn.saying import Say
+from nodes.chat_turn.state import TurnState
+from personalab.services import Services
+from personalab.story.ids import check_id
+from personalab.story.prompt import Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A prompt to look at, with what was recalled for it and what is odd about it."""
+
+    turn: int
+    prompt: Prompt
+    tokens: dict[str, Any]
+    recalled: list[dict[str, Any]]
+    warnings: list[dict[str, Any]]
+
+
+async def preview_prompt(services: Services, instance_id: str, user_input: str = "…") -> Preview:
+    """Assemble the prompt of the turn that would come next; it may be longer than its limit."""
+    check_id(instance_id, "instance_id")
+    scene = await asyncio.to_thread(services.turns.preview, instance_id, user_input, services.now())
+    warnings: list[dict[str, Any]] = []
+    say = Say(lambda event: warnings.append(dict(event)), scene)
+    say.warnings(scene.data.notices)
+    counter, state = services.counter(), TurnState()
+    found, directed = await asyncio.gather(
+        recall_history(state, scene=scene, library=services.library, counter=counter, say=say),
+        prepare_director(state, scene=scene, library=services.library, say=say),
+    )
+    material = material_of({**found, **directed}, scene)
+    prompt = await assembled(material, scene, counter)
+    limit = scene.data.preferences.config.max_total_tokens
+    return Preview(
+        scene.number, prompt, {**prompt.token_report(limit), "encoding": counter.encoding}, found["recalled"], warnings
+    )

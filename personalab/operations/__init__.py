@@ -1,0 +1,1 @@
+"""What every entrance can do beside running graphs."""

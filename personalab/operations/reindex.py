@@ -1,0 +1,82 @@
+"""How is the event library rebuilt from the session files alone?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from personalab.errors import PersonaLabError
+from personalab.services import Services
+from personalab.storage.stories import StoryFiles
+from personalab.story.instance import InstanceState
+from personalab.story.recall import StoryEvent, point_events, turn_event
+
+BATCH = 500
+Progress = Callable[[int, int, str], None]
+"""Told the instances done, how many there are, and the one at hand."""
+
+
+@dataclass(slots=True)
+class Rebuilt:
+    """What a rebuild wrote, and what it had to leave out."""
+
+    counts: dict[str, int] = field(default_factory=lambda: {"summary": 0, "plot": 0, "turn": 0})
+    skipped: list[PersonaLabError] = field(default_factory=list[PersonaLabError])
+
+
+async def reindex(services: Services, progress: Progress = lambda done, total, name: None) -> Rebuilt:
+    """Drop the index and write it anew; a file that cannot be read is skipped and listed."""
+    rebuilt = Rebuilt()
+    await services.library.reset()
+    listed = await asyncio.to_thread(services.stories.all_instances)
+    for done, entry in enumerate(listed):
+        progress(done, len(listed), entry.entry_id)
+        if not isinstance(entry.record, InstanceState):
+            if entry.error is not None:
+                rebuilt.skipped.append(entry.error)
+            continue
+        for session_id in services.stories.session_ids(entry.entry_id):
+            try:
+                events = await asyncio.to_thread(session_events, services.stories, entry.record, session_id)
+            except PersonaLabError as error:
+                rebuilt.skipped.append(error)
+                continue
+            for start in range(0, len(events), BATCH):
+                await services.library.write(events[start : start + BATCH])
+            for event in events:
+                rebuilt.counts[event.kind] += 1
+    progress(len(listed), len(listed), "")
+    return rebuilt
+
+
+def session_events(stories: StoryFiles, instance: InstanceState, session_id: str) -> list[StoryEvent]:
+    """Collect what a session file makes findable: its turns, and the summaries of the session before it.
+
+    A summary line tells of the session that was continued from; it may name the turns it covers (``turns``) and
+    carry its detailed plot (``plot``).
+    """
+    transcript = stories.session(instance.instance_id, session_id).transcript
+    background = instance.background_id or ""
+    place = (instance.instance_id, session_id, instance.character_id, background)
+    events = [event for turn in transcript.turns if (event := turn_event(turn, *place)).text]
+    before = transcript.metadata.continued_from if transcript.metadata else None
+    points = [
+        (note.content, _text(note.extra.get("plot")), _turns(note.extra.get("turns")))
+        for note in transcript.summaries()
+    ]
+    if points and before:
+        events += point_events(points, instance.instance_id, before, instance.character_id, background)
+    return events
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value.strip() else None
+
+
+def _turns(value: object) -> tuple[int, int] | None:
+    match value:
+        case [int(first), int(last)] if 0 < first <= last:
+            return first, last
+        case _:
+            return None

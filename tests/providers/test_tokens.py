@@ -1,0 +1,224 @@
+"""Are tokens counted exactly as tiktoken counts them, without a network?"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from personalab.errors import StorageError, UserError
+from personalab.providers.tokens import (
+    VOCABULARIES,
+    VOCABULARIES_AT,
+    OfflineCounter,
+    encoding_for,
+    read_ranks,
+)
+
+NAMES = sorted(VOCABULARIES)
+SAMPLES = [
+    "",
+    "Hello, world",
+    "我当然记得。（沉默片刻）",
+    "[PROGRESS:3:in_progress]",
+    "<|endoftext|> and <|endofprompt|>",
+    "a\0b",
+    "lone \ud800 and \udfff, pair \ud83d\ude00",
+    "👨‍👩‍👧‍👦 é é ﷽",
+    "   \n\n\t  x  ",
+    "I'LL don't 123456 ½ Ⅻ",
+    "\u3000全角\u200b零宽\ufeff",
+]
+
+REFERENCE = """
+import json, sys, tiktoken
+for line in sys.stdin:
+    name, texts = json.loads(line)
+    encoding = tiktoken.get_encoding(name)
+    print(json.dumps([len(encoding.encode_ordinary(text)) for text in texts]))
+"""
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Fill tiktoken's own cache from the shipped files, so that it needs no network either."""
+    folder = tmp_path_factory.mktemp("tiktoken")
+    for name in NAMES:
+        url = f"https://openaipublic.blob.core.windows.net/encodings/{name}.tiktoken"
+        raw = gzip.decompress((VOCABULARIES_AT / f"{name}.tiktoken.gz").read_bytes())
+        (folder / hashlib.sha1(url.encode()).hexdigest()).write_bytes(raw)
+    return folder
+
+
+def tiktoken_counts(cache: Path, name: str, texts: list[str]) -> list[int]:
+    ran = subprocess.run(
+        [sys.executable, "-c", REFERENCE],
+        input=json.dumps([name, texts]) + "\n",
+        env={"TIKTOKEN_CACHE_DIR": str(cache)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return cast("list[int]", json.loads(ran.stdout))
+
+
+def random_texts(amount: int) -> list[str]:
+    dice = random.Random(7)
+    ranges = [
+        (32, 127),
+        (0x4E00, 0x9FFF),
+        (0x1F300, 0x1FAFF),
+        (0x300, 0x36F),
+        (9, 13),
+        (0x400, 0x4FF),
+        (32, 33),
+    ]
+
+    def text() -> str:
+        parts = (dice.choice(ranges) for _ in range(dice.randint(1, 12)))
+        return "".join(chr(dice.randint(*part)) for part in parts for _ in range(dice.randint(1, 6)))
+
+    return [text() for _ in range(amount)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_counts_are_tiktokens(cache: Path, name: str) -> None:
+    texts = [*SAMPLES, *random_texts(3000)]
+    counter = OfflineCounter(name)
+    assert [counter.count(text) for text in texts] == tiktoken_counts(cache, name, texts)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_pattern_and_special_tokens_are_tiktokens(
+    name: str, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(cache))
+    from tiktoken_ext import openai_public
+
+    theirs = cast("dict[str, Any]", getattr(openai_public, name)())
+    ours = VOCABULARIES[name]
+    assert ours.pattern == theirs["pat_str"]
+    assert ours.special_tokens == theirs["special_tokens"]
+    assert read_ranks(VOCABULARIES_AT / f"{name}.tiktoken.gz", ours.sha256) == theirs["mergeable_ranks"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.characters(exclude_categories=()), max_size=60))
+def test_any_text_can_be_counted(text: str) -> None:
+    for name in NAMES:
+        count = OfflineCounter(name).count(text)
+        assert (count == 0) == (text == "")
+        assert count <= 3 * len(text) + len(text.encode("utf-8", "surrogatepass"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", ["a", " ", "\n", "的", "😀", "cjk", "!", "\u0301", "Aa", "\0"])
+def test_long_monotonous_texts_take_no_pathological_time(name: str, kind: str) -> None:
+    dice = random.Random(1)
+    cjk = "".join(chr(dice.randint(0x4E00, 0x9FFF)) for _ in range(1000))
+    text = (cjk if kind == "cjk" else kind) * 200_000
+    counter = OfflineCounter(name)
+    counter.count("load it")
+    started = time.process_time()
+    assert counter.count(text[:200_000]) > 1000
+    assert time.process_time() - started < 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("after", ["", "x", "\nx", "!"])
+def test_a_million_blanks_are_counted_as_the_pieces_they_are(name: str, after: str) -> None:
+    counter = OfflineCounter(name)
+    # tiktoken itself cannot take so many; below its limit both ways of counting must agree.
+    within = "a!" + " " * 600_000 + after
+    from personalab.providers import tokens
+
+    encoding = tokens._load(name)  # pyright: ignore[reportPrivateUsage]
+    assert counter.count(within) == len(encoding.encode_ordinary(within))
+    assert counter.count("a!" + " " * 1_100_000 + after) > counter.count(within)
+
+
+@pytest.mark.parametrize(
+    ("model", "encoding"),
+    [
+        ("openai:gpt-4o-mini", "o200k_base"),
+        ("gpt-4.1", "o200k_base"),
+        ("openai:gpt-5", "o200k_base"),
+        ("o3-mini", "o200k_base"),
+        ("openai:gpt-4", "cl100k_base"),
+        ("gpt-4-turbo-2024-04-09", "cl100k_base"),
+        ("openai:gpt-3.5-turbo", "cl100k_base"),
+        ("openai:openai/gpt-4", "cl100k_base"),
+        ("local:/models/qwen.gguf", "o200k_base"),
+        ("rehearsal", "o200k_base"),
+    ],
+)
+def test_each_model_has_its_vocabulary(model: str, encoding: str) -> None:
+    assert encoding_for(model) == encoding
+
+
+def test_an_unknown_vocabulary_is_refused_with_those_there_are() -> None:
+    with pytest.raises(UserError, match="o200k_base"):
+        OfflineCounter("p50k_base")
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no gzip", gzip.compress(b"aGk= 0\n")])
+def test_a_broken_vocabulary_is_a_storage_error_that_names_it(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "o200k_base.tiktoken.gz"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(StorageError, match="o200k_base") as caught:
+        read_ranks(path, VOCABULARIES["o200k_base"].sha256)
+    assert caught.value.code == "file_broken"
+
+
+def test_counting_opens_no_socket_and_writes_no_file(tmp_path: Path) -> None:
+    program = """
+import sys
+seen = []
+def watch(event, args):
+    if event.startswith("socket.") or (event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+")):
+        seen.append((event, str(args)))
+sys.addaudithook(watch)
+sys.dont_write_bytecode = True
+from personalab.providers.tokens import OfflineCounter
+print(OfflineCounter("o200k_base").count("Hello, 世界"), OfflineCounter("cl100k_base").count("Hello, 世界"))
+print(seen)
+"""
+    root = Path(__file__).resolve().parents[2]
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(root), "HOME": str(tmp_path), "TMPDIR": "/nowhere"},
+    )
+    assert ran.stdout.splitlines()[1] == "[]"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_many_threads_load_a_vocabulary_once() -> None:
+    program = """
+import threading
+from personalab.providers import tokens
+reads = []
+read = tokens.read_ranks
+tokens.read_ranks = lambda *given: reads.append(given) or read(*given)
+counter = tokens.OfflineCounter("cl100k_base")
+threads = [threading.Thread(target=counter.count, args=("Hello",)) for _ in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(len(reads))
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "1"
