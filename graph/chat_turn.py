@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from langgraph.graph import END, START, StateGraph
-from langgraph.graph.state import CompiledStateGraph
+from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 
+from graph.pumped import PumpedBuilder, PumpedGraph
 from nodes.chat_turn.append_input import append_input
 from nodes.chat_turn.assemble_prompt import assemble_prompt
 from nodes.chat_turn.load_state import load_state
@@ -27,12 +27,11 @@ from personalab.services import Services, open_services
 from personalab.storage.turns import OpenTurn
 from personalab.story.events import DoneEvent, error_event
 
-Builder = StateGraph[TurnState, TurnContext, TurnInput, TurnOutput]
 Update = dict[str, Any]
 Step = Callable[[TurnState, OpenTurn, Say, TurnContext], Awaitable[Update]]
 
 
-def build_chat_turn(services: Services) -> Builder:
+def build_chat_turn(services: Services) -> PumpedBuilder:
     """Join the seven steps over the given services."""
     turns, library, now = services.turns, services.library, services.now
 
@@ -51,7 +50,7 @@ def build_chat_turn(services: Services) -> Builder:
         ),
         "process_progress": lambda s, t, say, c: process_progress(s, turn=t, say=say),
     }
-    builder: Builder = StateGraph(
+    builder = PumpedBuilder(
         TurnState, context_schema=TurnContext, input_schema=TurnInput, output_schema=TurnOutput
     )
     builder.add_node("append_input", _opening(services))
@@ -69,7 +68,7 @@ def build_chat_turn(services: Services) -> Builder:
     return builder
 
 
-async def make_graph() -> CompiledStateGraph[TurnState, TurnContext, TurnInput, TurnOutput]:
+async def make_graph() -> PumpedGraph:
     """Compile the graph for a server that loads it by name (``langgraph.json``)."""
     services = await asyncio.to_thread(open_services)
     return build_chat_turn(services).compile(name="chat_turn")

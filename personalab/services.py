@@ -21,7 +21,7 @@ def utc_now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-@dataclass
+@dataclass(eq=False)
 class Services:
     """Everything below the graphs; heavy parts are made when first used."""
 

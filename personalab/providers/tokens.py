@@ -86,7 +86,7 @@ class OfflineCounter:
 
     def count(self, text: str) -> int:
         """Count the tokens of a text; special tokens are plain text, lone surrogates count as U+FFFD."""
-        encoding = _loaded.get(self._name) or _load(self._name)
+        encoding = _loaded.get(self._name) or load_encoding(self._name)
         if len(text) > _LONGEST_BLANK and _longest_blank(text) > _LONGEST_BLANK:
             return _count_by_pieces(encoding, text)
         return len(encoding.encode_ordinary(text))
@@ -115,7 +115,8 @@ def read_ranks(path: Path, sha256: str) -> dict[bytes, int]:
     return {base64.b64decode(token): int(rank) for token, rank in pairs}
 
 
-def _load(name: str) -> Encoding:
+def load_encoding(name: str) -> Encoding:
+    """Load a shipped vocabulary, once per process (it takes half a second)."""
     with _loading:
         if name not in _loaded:
             from tiktoken import Encoding

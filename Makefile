@@ -1,0 +1,61 @@
+# Every target sets itself up in .venv, and needs no network once it has.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+READY_DEV := $(VENV)/.ready-dev
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help install install-dev chat studio reindex test check format bench constraints clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
+
+install: $(READY) ## Make .venv and install PersonaLab into it
+
+install-dev: $(READY_DEV) ## Install what tests, checks and Studio need as well
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "PersonaLab needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(READY): pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) --editable .
+	@touch $@
+
+$(READY_DEV): pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) --editable '.[dev]'
+	@touch $@ $(READY)
+
+chat: $(READY) ## Begin a story, or go on with one, in the terminal
+	@$(BIN)/personalab chat
+
+studio: $(READY_DEV) ## Open the graphs in LangGraph Studio (langgraph dev)
+	$(BIN)/langgraph dev --n-jobs-per-worker 10
+
+reindex: $(READY) ## Rebuild the event library from the session files
+	@$(BIN)/personalab reindex
+
+test: $(READY_DEV) ## Run all tests
+	$(BIN)/python -m pytest
+
+check: $(READY_DEV) ## Check format, lint, types and import directions
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+format: $(READY_DEV) ## Format the code and mend what the linter can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY_DEV) ## Measure speed, growth and recall, as ratios
+	$(BIN)/python -m bench $(BENCH)
+
+constraints: $(READY_DEV) ## Write the versions at hand into constraints.txt
+	$(BIN)/python -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==' > constraints.txt
+
+clean: ## Remove what was built (not your data)
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .langgraph_api
