@@ -28,6 +28,10 @@ _OVERFLOW = re.compile(
 _KEYS = re.compile(
     r"\b(sk|pk|rk|gsk|xai|hf|key)[-_][\w.*-]{4,}|\bAIza[\w-]{10,}|\bBearer\s+[^\s\"',;]+", re.IGNORECASE
 )
+# How an error event says that it will pass: by OpenAI's words, or by the status it would have had.
+_PASSING = {"rate_limit_exceeded", "server_error", "overloaded_error", "overloaded", "408", "429"} | {
+    str(status) for status in range(500, 600)
+}
 _LANGUAGE_ERRORS = (ValueError, TypeError, LookupError, AttributeError)
 
 
@@ -68,7 +72,7 @@ def explain(error: Exception, attempt: Attempt) -> Failure:
     if isinstance(error, _LANGUAGE_ERRORS):
         return Failure(ProviderError("provider.bad_answer", retryable=True, reason=reason))
     if hasattr(error, "body"):
-        transient = _event_status(error) in {408, 429, *range(500, 600)}
+        transient = bool(_PASSING & {_field(error, "code"), _field(error, "type")})
         return Failure(ProviderError("provider.mid_stream", retryable=True, reason=reason), transient)
     return Failure(ProviderError("provider.failed", reason=reason))
 
@@ -103,11 +107,6 @@ def _status(error: Exception) -> int | None:
         if isinstance(status, int) and status >= 400:
             return status
     return None
-
-
-def _event_status(error: Exception) -> int | None:
-    code = _field(error, "code")
-    return int(code) if code.isdigit() and len(code) == 3 else None
 
 
 def _field(error: Exception, name: str) -> str:

@@ -107,8 +107,8 @@ class _Ending:
     def note(self, chunk: AIMessageChunk) -> None:
         """Read a chunk's finish reason and usage, if it has them."""
         metadata = cast("Mapping[str, object]", chunk.response_metadata)
-        for field in _FINISH_FIELDS if metadata else ():
-            if value := metadata.get(field):
+        for name in _FINISH_FIELDS if metadata else ():
+            if value := metadata.get(name):
                 self._reason = str(value).lower()
                 break
         if told := chunk.usage_metadata:

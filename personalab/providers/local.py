@@ -69,7 +69,6 @@ async def _open_chat(path: Path, settings: ModelSettings) -> AsyncGenerator[Chat
         api_key=server.key,
         # Each batch of the prompt that was read is a sign of life: a slow machine is not a stalled one.
         extra_body={"return_progress": True},
-        use_proxy=False,
     )
     async with open_chat_openai(endpoint, settings) as chat:
         yield chat

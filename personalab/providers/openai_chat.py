@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from personalab.providers.model_settings import ModelSettings
 
@@ -33,8 +34,11 @@ class OpenAIEndpoint:
     base_url: str = OPENAI_URL
     api_key: str = field(default=NO_KEY, repr=False)
     extra_body: Mapping[str, object] = field(default_factory=dict[str, object])
-    use_proxy: bool = True
-    """Whether the environment's proxy settings hold."""
+
+    @property
+    def use_proxy(self) -> bool:
+        """Whether the environment's proxy settings hold: not for a server on this machine."""
+        return urlsplit(self.base_url).hostname not in {"localhost", "127.0.0.1", "::1"}
 
 
 @asynccontextmanager

@@ -45,11 +45,11 @@ _NAME_EN = re.compile(
     r"(?:You are|I am|My name is|Name:|Character:)?\W*(?!(?:A|An|The|You|I|My)\b)"
     r"((?:[A-Z][\w'’-]*)(?: [A-Z][\w'’-]*){0,2})"
 )
+_MARKER = re.compile(r"\[\s*PROGRESS[^\]]*\]?", re.IGNORECASE)
+_SOURCE = re.compile(r"^(?:第\d+轮|Turn \d+)\s*(?:（.*?）|\(.*?\))?[:：]\s*")
 _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
 _LETTER = re.compile("[A-Za-z]")
-_PIECE = re.compile(
-    r"[\u3000-\u9fff\uff00-\uffef]{1,2}|\s*[^\s\u3000-\u9fff\uff00-\uffef]{1,8}|\s+"
-)
+_PIECE = re.compile(r"[\u3000-\u9fff\uff00-\uffef]{1,2}|\s*[^\s\u3000-\u9fff\uff00-\uffef]{1,8}|\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +119,14 @@ def write_reply(scene: Scene) -> str:
     pick = _Picker(scene)
     parts = [pick.one(lines.gestures, name=scene.name), _answer(scene, lines, pick)]
     if scene.recalled:
-        parts.append(pick.one(lines.recollections, event=_short(scene.recalled[0], 60)))
+        event = _short(_SOURCE.sub("", scene.recalled[0]), 60).rstrip("。.")
+        parts.append(pick.one(lines.recollections, event=event))
     step = _next_step(scene)
     if scene.point is not None:
         said = {"pending": lines.outlooks, "in_progress": lines.struggles, "completed": lines.endings}
         if step is not None:
             said = {"in_progress": lines.beginnings, "completed": lines.resolutions}
-        parts.append(pick.one(said[step or scene.point.status], point=scene.point.content))
+        parts.append(pick.one(said[step or scene.point.status], point=_short(scene.point.content, 60)))
     parts.append(pick.one(lines.closings, name=scene.name))
     opening = lines.announcement if scene.turn == 1 else lines.prefix
     marker = f"[PROGRESS:{scene.point.index}:{step}]" if scene.point and step else ""
@@ -210,5 +211,6 @@ def _name(persona: str, language: Language) -> str:
 
 
 def _short(text: str, length: int) -> str:
-    line = " ".join(text.split())
+    """Make a quotation; a marker in it would be taken for the stand-in's own."""
+    line = " ".join(_MARKER.sub("", text).split())
     return line if len(line) <= length else line[:length].rstrip() + "…"

@@ -136,9 +136,9 @@ _EN = Lines(
     ),
     silences=("You say nothing, and still I hear it.", "Silence is an answer too."),
     recollections=(
-        "I have not forgotten: {event}",
-        "Now that you speak of it, it comes back to me: {event}",
-        "We share this much, you and I: {event}",
+        "I have not forgotten: {event}.",
+        "Now that you speak of it, it comes back to me: {event}.",
+        "We share this much, you and I: {event}.",
     ),
     outlooks=(
         'What waits ahead of us is this: "{point}". Not yet, though.',

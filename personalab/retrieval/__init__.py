@@ -1,0 +1,1 @@
+"""Finding what happened: vectors in Chroma, words in an index of our own, fused."""

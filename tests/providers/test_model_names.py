@@ -66,8 +66,8 @@ from personalab.providers.tokens import OfflineCounter
 open_model("rehearsal", settings=ModelSettings())
 open_model("openai:x", settings=ModelSettings(api_key="k"))
 OfflineCounter()
-heavy = {"openai", "langchain", "langchain_core", "langchain_openai", "langgraph", "tiktoken", "xllamacpp", "httpx"}
-print(sorted(heavy & set(sys.modules)))
+heavy = {"openai", "httpx", "langchain", "langchain_core", "langchain_openai", "langgraph", "tiktoken"}
+print(sorted((heavy | {"xllamacpp"}) & set(sys.modules)))
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, cast
 
 import pytest
 from langgraph.constants import TAG_NOSTREAM
 
+from personalab.ports import ReplyChunk
 from personalab.providers.chat_models import ModelSettings, open_model
 from personalab.providers.langchain_model import NOSTREAM_TAG
 from tests.openai_server import DONE, OpenAIServer, delta, hangs_after, says, usage
@@ -87,6 +91,14 @@ def test_lone_surrogates_are_replaced_in_the_request(server: OpenAIServer) -> No
     assert server.requests[0].body["messages"][0]["content"] == "x\ufffdy 😀 \0"
 
 
+def test_a_server_on_this_machine_is_reached_past_a_proxy(
+    server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("OPENAI_PROXY", "http://127.0.0.1:9")
+    assert ask(model_at(server, max_tries=1)).text == "Hello"
+
+
 def test_one_model_answers_in_several_event_loops(server: OpenAIServer) -> None:
     model = model_at(server)
     assert [ask(model).text for _ in range(3)] == ["Hello"] * 3
@@ -123,11 +135,8 @@ def test_closing_the_stream_closes_the_connection_at_once(server: OpenAIServer) 
     model = model_at(server)
 
     async def left_early() -> None:
-        stream = model.stream(HELLO)
-        async for chunk in stream:
-            assert chunk.text == "Hel"
-            break
-        await stream.aclose()  # type: ignore[attr-defined]  # pyright: ignore
+        async with aclosing(cast("AsyncGenerator[ReplyChunk]", model.stream(HELLO))) as stream:
+            assert (await anext(stream)).text == "Hel"
         assert await asyncio.to_thread(server.client_left.wait, 2)
 
     asyncio.run(left_early())
@@ -149,13 +158,13 @@ def test_langgraph_shows_no_message_of_its_own(server: OpenAIServer) -> None:
     async def speak(state: State) -> State:
         return {"reply": (await listen(model)).text}
 
-    async def run() -> list[object]:
-        graph = StateGraph(State).add_node("speak", speak).add_edge(START, "speak").compile()  # pyright: ignore
-        return [part async for part in graph.astream({"reply": ""}, stream_mode=["messages", "values"])]  # pyright: ignore
+    builder = cast("Any", StateGraph(State))
+    graph = builder.add_node("speak", speak).add_edge(START, "speak").compile()
 
-    parts = asyncio.run(run())
-    assert [part[0] for part in parts] == ["values", "values"]  # type: ignore[index]  # pyright: ignore
-    assert parts[-1][1] == {"reply": "Hello"}  # type: ignore[index]  # pyright: ignore
+    async def run() -> list[tuple[str, Any]]:
+        return [part async for part in graph.astream({"reply": ""}, stream_mode=["messages", "values"])]
+
+    assert asyncio.run(run()) == [("values", {"reply": ""}), ("values", {"reply": "Hello"})]
 
 
 def test_the_settings_never_show_the_key() -> None:

@@ -147,6 +147,12 @@ def test_it_uses_recalled_events_and_not_the_note_around_them(language: Language
     assert "===" not in reply
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_marker_in_what_it_quotes_does_not_become_its_own(language: Language) -> None:
+    trick = noted(language, 3, "- Turn 2 (sess_001): [PROGRESS:2:completed] x", "[PROGRESS:3:completed] y")
+    assert not MARKER.search(played(language, turn=2, said=trick))
+
+
 @pytest.mark.parametrize("statuses", [None, ()])
 def test_without_an_outline_there_are_no_markers(statuses: Sequence[str] | None) -> None:
     if statuses == ():

@@ -184,7 +184,8 @@ def test_counting_opens_no_socket_and_writes_no_file(tmp_path: Path) -> None:
 import sys
 seen = []
 def watch(event, args):
-    if event.startswith("socket.") or (event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+")):
+    writes = event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+")
+    if writes or event.startswith("socket."):
         seen.append((event, str(args)))
 sys.addaudithook(watch)
 sys.dont_write_bytecode = True

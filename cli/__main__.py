@@ -1,0 +1,5 @@
+"""Run the terminal entrance: ``python -m cli``."""
+
+from cli.main import main
+
+main()

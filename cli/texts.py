@@ -1,0 +1,173 @@
+"""How does the terminal say its own things, in Chinese and in English?
+
+Errors and warnings of the product have their words in ``personalab.texts``.
+"""
+
+from __future__ import annotations
+
+from personalab.texts import Language, Text, fill
+
+
+def tell(name: str, language: Language, **params: object) -> str:
+    """Say one of the terminal's sentences."""
+    return fill(getattr(TEXTS[name], language), **params)
+
+
+TEXTS: dict[str, Text] = {
+    # --- what went wrong at the entrance itself
+    "usage": Text("{reason}（用法：{command} --help）", "{reason} (see {command} --help)"),
+    "unexpected": Text(
+        "程序出错（{kind}）；加上 --debug 或设置 PERSONALAB_DEBUG=1 可以看到细节",
+        "The program failed ({kind}); run it with --debug or PERSONALAB_DEBUG=1 to see why",
+    ),
+    "not_ready": Text(
+        "缺少程序的一部分（{name}）；请重新安装：make install",
+        "A part of the program is missing ({name}); install it again: make install",
+    ),
+    "need_character": Text(
+        "请用 --character 指定角色；有：{known}", "Name a character with --character; there are: {known}"
+    ),
+    "need_instance": Text(
+        "有 {count} 个故事，请指定一个：personalab chat 实例；有：{known}",
+        "There are {count} stories; name one: personalab chat INSTANCE; there are: {known}",
+    ),
+    "no_characters": Text(
+        "数据目录 {root} 里没有可用的角色；请放入 characters/角色/definition.json，或换一个 PERSONALAB_DATA",
+        "The data root {root} has no usable character; add characters/ID/definition.json, or set another PERSONALAB_DATA",
+    ),
+    "one_background": Text(
+        "请给出一个背景，或用 --none 表示没有背景", "Give a background, or --none for no background"
+    ),
+    "no_section": Text(
+        "下一轮的提示词没有 “{name}” 这一段；有：{known}",
+        "The next prompt has no section '{name}'; there are: {known}",
+    ),
+    # --- warnings and endings
+    "warning": Text("注意：{message}", "Note: {message}"),
+    "interrupted": Text("（已中断）", "(interrupted)"),
+    "empty": Text("（没有回复，可以重试）", "(no reply; you can retry)"),
+    "stopped": Text("已停止 {instance_id}（{task}）", "Stopped {instance_id} ({task})"),
+    # --- the library
+    "characters": Text("角色", "Characters"),
+    "backgrounds": Text("背景", "Backgrounds"),
+    "instances": Text("故事", "Stories"),
+    "none_yet": Text("（还没有；用 personalab new 或 personalab chat 开始）", "(none yet; begin with personalab new or chat)"),
+    "nothing": Text("（无）", "(none)"),
+    "points": Text("{count} 个大纲点", "{count} outline points"),
+    "unreadable": Text("无法读取：{reason}", "cannot be read: {reason}"),
+    "no_background": Text("无背景", "no background"),
+    "made": Text(
+        "已开始故事 {instance_id}：{character}，{background}。接着聊：personalab chat {instance_id}",
+        "Began the story {instance_id}: {character}, {background}. Go on with: personalab chat {instance_id}",
+    ),
+    "switched": Text("{instance_id} 的背景现在是：{background}", "The background of {instance_id} is now: {background}"),
+    # --- reading
+    "turn": Text("第 {turn} 轮", "Turn {turn}"),
+    "you": Text("你", "You"),
+    "summary": Text("摘要", "Summary"),
+    "older": Text(
+        "更早的内容：personalab read {instance_id} --session {session_id} --before {turn}",
+        "Older turns: personalab read {instance_id} --session {session_id} --before {turn}",
+    ),
+    "no_turns": Text("（这个会话还没有内容）", "(nothing has been said in this session yet)"),
+    "continued": Text("接续会话 {session_id}", "continues {session_id}"),
+    # --- recall
+    "nothing_found": Text(
+        "没有找到。刚聊过的内容在会话里，不在事件库中；personalab reindex 会从会话文件重建事件库",
+        "Nothing was found. Recent turns are in the session, not in the library; personalab reindex rebuilds it from the files",
+    ),
+    "source": Text("出处：{session_id}，{turns}", "from {session_id}, {turns}"),
+    "turns_range": Text("第 {first}–{last} 轮", "turns {first}–{last}"),
+    "turns_one": Text("第 {first} 轮", "turn {first}"),
+    "turns_unknown": Text("轮次未知", "turns unknown"),
+    "reason": Text("原因：{reason}", "why: {reason}"),
+    # --- the prompt
+    "prompt_head": Text("第 {turn} 轮将发送的提示词（{encoding}）", "What turn {turn} would send ({encoding})"),
+    "zone_head": Text("头部", "head"),
+    "zone_middle": Text("中部", "middle"),
+    "zone_total": Text("合计", "total"),
+    "tokens_of": Text("{value} / {limit} token", "{value} / {limit} tokens"),
+    "see_section": Text(
+        "看一段的文字：--section 名称；看全文：--text；看消息：--messages",
+        "See a section's text with --section NAME, the whole text with --text, the messages with --messages",
+    ),
+    # --- settings
+    "default_is": Text("默认 {value}", "default {value}"),
+    "range_is": Text("可用 {range}", "{range}"),
+    "saved": Text("已保存，从下一轮起生效", "Saved; it holds from the next turn on"),
+    "reset": Text("已恢复默认设置", "The defaults are restored"),
+    "on": Text("开", "on"),
+    "off": Text("关", "off"),
+    "director": Text("导演", "director"),
+    "recall": Text("回忆", "recall"),
+    # --- upkeep
+    "reindexing": Text("重建事件库 {done}/{total} {name}", "Rebuilding the event library {done}/{total} {name}"),
+    "reindexed": Text(
+        "事件库已重建：{summary} 条摘要，{plot} 条情节，{turn} 轮对话",
+        "The event library is rebuilt: {summary} summaries, {plot} plots, {turn} turns",
+    ),
+    "skipped": Text("跳过：{message}", "Left out: {message}"),
+    "checking": Text("检查 {name}", "Checking {name}"),
+    "all_well": Text("检查了 {files} 个文件，一切正常", "{files} files checked, all is well"),
+    "checked": Text(
+        "检查了 {files} 个文件：{problems} 个问题，已修复 {fixed} 个，{left} 个还在",
+        "{files} files checked: {problems} problems, {fixed} fixed, {left} left",
+    ),
+    "can_fix": Text("运行 personalab doctor --fix 可修复其中 {count} 个", "personalab doctor --fix mends {count} of them"),
+    "mark_fixed": Text("已修复", "fixed"),
+    "mark_problem": Text("问题", "problem"),
+    "mark_note": Text("提示", "note"),
+    # --- choosing a story
+    "welcome": Text("欢迎来到 PersonaLab。", "Welcome to PersonaLab."),
+    "pick_instance": Text("继续哪个故事？", "Which story do you go on with?"),
+    "new_story": Text("开始新的故事", "begin a new story"),
+    "pick_character": Text("和谁开始一个故事？", "With whom do you begin a story?"),
+    "pick_background": Text("在哪个背景里？", "In which background?"),
+    "without_background": Text("不用背景", "no background"),
+    "choice": Text("输入数字（回车 = {default}）：", "A number (Enter = {default}): "),
+    "bad_choice": Text("请输入 1 到 {count} 之间的数字", "Type a number from 1 to {count}"),
+    "auto_made": Text("开始新故事 {instance_id}（{character}，{background}）", "Began {instance_id} ({character}, {background})"),
+    # --- the chat
+    "model": Text("模型：{model}", "Model: {model}"),
+    "rehearsal": Text(
+        "模型：rehearsal。这是内置的替身，只会按规则应答，不是真正的模型；"
+        "设置 OPENAI_API_KEY，或 PERSONALAB_MODEL=openai:模型名，就会由真正的模型来回复",
+        "Model: rehearsal. This is a built-in stand-in that answers by rule, not a real model; "
+        "set OPENAI_API_KEY, or PERSONALAB_MODEL=openai:NAME, and a real one answers",
+    ),
+    "point": Text("大纲 {index}/{count}：{content}（{status}）", "Outline {index}/{count}: {content} ({status})"),
+    "completed": Text("已完成", "completed"),
+    "in_progress": Text("进行中", "in progress"),
+    "pending": Text("未开始", "not begun"),
+    "no_outline": Text("这个故事没有大纲", "This story has no outline"),
+    "hint": Text("/help 查看命令，Ctrl-D 离开", "/help lists the commands, Ctrl-D leaves"),
+    "prefer_english": Text("Prefer English? Type: /settings language en", ""),
+    "thinking": Text("{name} 正在回复…", "{name} is answering…"),
+    "queued": Text("已排队：{text}", "queued: {text}"),
+    "unanswered": Text(
+        "第 {turn} 轮还没有完整的回复；输入 /retry 再试一次，或直接继续",
+        "Turn {turn} has no whole reply; type /retry to try again, or just go on",
+    ),
+    "ctrl_c": Text("按 Ctrl-D 或输入 /quit 离开", "Ctrl-D or /quit leaves"),
+    "nothing_to_stop": Text("没有正在进行的回复", "Nothing is being answered"),
+    "wait_first": Text("回复正在进行，先 /stop 或等它结束", "A reply is being written; /stop it or wait"),
+    "unknown_command": Text("没有命令 {name}；/help 查看命令", "There is no command {name}; /help lists them"),
+    "settings_usage": Text("用法：/settings [名称 值]", "Use: /settings [name value]"),
+    "bye": Text("再见。接着聊：personalab chat {instance_id}", "Goodbye. Go on with: personalab chat {instance_id}"),
+    "help": Text(
+        "/stop      停止正在进行的回复（Ctrl-C 也可以）\n"
+        "/retry     重新回答上一轮\n"
+        "/prompt    下一轮会发送什么\n"
+        "/outline   故事大纲和进度\n"
+        "/settings  查看设置；/settings 名称 值 修改\n"
+        "/quit      离开（Ctrl-D 也可以）\n"
+        "Alt-Enter 换行；↑ 找回以前的输入；回复时输入的话会排队",
+        "/stop      stop the reply that is being written (or Ctrl-C)\n"
+        "/retry     answer the last turn again\n"
+        "/prompt    what the next turn would send\n"
+        "/outline   the story's outline and where it stands\n"
+        "/settings  show the settings; /settings NAME VALUE changes one\n"
+        "/quit      leave (or Ctrl-D)\n"
+        "Alt-Enter begins a new line; ↑ finds what you typed before; what you type during a reply is queued",
+    ),
+}

@@ -1,0 +1,82 @@
+"""What every test has: a data root of its own, a clock that stands still, and no key of the person who runs it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from personalab.ports import ReplyModel
+from personalab.providers.scripted import ScriptedModel, ScriptedReply
+from personalab.services import Services, open_services
+from personalab.settings import read_settings
+
+NOW = "2025-10-16T10:30:00Z"
+
+_OUTSIDE = ("OPENAI_", "PERSONALAB_MODEL", "PERSONALAB_DATA", "PERSONALAB_EMB", "PERSONALAB_BUSY", "LANGSMITH_", "LANGCHAIN_")
+
+
+@pytest.fixture(autouse=True)
+def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction] (a fixture)
+    for name in list(os.environ):
+        if name.startswith(_OUTSIDE):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("PERSONALAB_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("PERSONALAB_MODEL", "rehearsal")
+    for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name.lower()))
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Async tests run on asyncio, as LangGraph does."""
+    return "asyncio"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The data root of this test."""
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def services(root: Path) -> Services:
+    """Services on a fresh data root with the shipped samples; time stands still."""
+    made = open_services(read_settings({"PERSONALAB_DATA": str(root), "PERSONALAB_BUSY_SECONDS": "1"}))
+    made.now = lambda: NOW
+    return made
+
+
+@pytest.fixture
+def answer_with(services: Services) -> Callable[..., ScriptedModel]:
+    """Let a scripted model answer the next turns."""
+
+    def use(*replies: str | ScriptedReply) -> ScriptedModel:
+        model = ScriptedModel(list(replies))
+        services.models["rehearsal"] = model
+        return model
+
+    return use
+
+
+@pytest.fixture
+def instance(services: Services) -> str:
+    """A fresh instance of the wasteland story."""
+    character = services.stories.character("char_alserqi")
+    background = services.stories.background("bg_wasteland")
+    return services.stories.create_instance(character, background, "inst_001", NOW).instance_id
+
+
+@pytest.fixture
+def open_models(services: Services) -> Iterator[dict[str, ReplyModel]]:
+    """The models of this test's services, to put one in."""
+    yield services.models
+
+
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Where everything has been installed, a skipped test is a failed one."""
+    if os.environ.get("PERSONALAB_TEST_ALL") and call.excinfo and call.excinfo.errisinstance(pytest.skip.Exception):
+        reason = str(call.excinfo.value)
+        call.excinfo = pytest.ExceptionInfo.from_exception(AssertionError(f"skipped in a full run: {reason}"))
