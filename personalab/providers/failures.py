@@ -58,8 +58,6 @@ class Attempt:
 
 def explain(error: Exception, attempt: Attempt) -> Failure:
     """Say what a provider's exception means."""
-    if isinstance(error, ProviderError):
-        return Failure(error)
     status = _status(error)
     words = _words(error)
     reason = clean_reason(words, attempt.secrets)

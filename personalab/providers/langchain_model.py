@@ -57,6 +57,8 @@ class LangChainModel:
                         spoken = spoken or bool(piece.text)
                         yield piece
                 return
+            except ProviderError:
+                raise
             except Exception as error:
                 failure = explain(error, Attempt(self.name.partition(":")[2], tries, self.secrets))
                 if spoken or not failure.transient or tries >= self.settings.max_tries:

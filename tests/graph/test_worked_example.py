@@ -23,13 +23,6 @@ Answer = Callable[..., ScriptedModel]
 
 
 @pytest.fixture
-def library(services: Services) -> InMemoryLibrary:
-    found = InMemoryLibrary()
-    services.__dict__["library"] = found
-    return found
-
-
-@pytest.fixture
 async def story(services: Services, library: InMemoryLibrary, root: Path) -> Path:
     lay_out(root)
     await library.write(recalled_events())

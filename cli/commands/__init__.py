@@ -1,0 +1,1 @@
+"""What each command takes from the command line; the work stands beside, imported when it is run."""

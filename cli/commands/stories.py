@@ -1,0 +1,58 @@
+"""Which commands begin, list and show stories?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli.commands.options import AsJson, Instance
+from cli.running import services, wait_for
+
+
+def new(
+    character: Annotated[
+        str | None, typer.Option("--character", "-c", metavar="ID", help="The character / 角色")
+    ] = None,
+    background: Annotated[
+        str | None, typer.Option("--background", "-b", metavar="ID", help="The background / 背景")
+    ] = None,
+    instance_id: Annotated[str | None, typer.Option("--id", metavar="ID", help="The story's id / 故事的 ID")] = None,
+    json: AsJson = False,
+) -> None:
+    """Begin a story / 开始一个故事"""
+    from cli.stories import make_new
+
+    make_new(services(), character, background, instance_id, as_json=json)
+
+
+def library(json: AsJson = False) -> None:
+    """List characters, backgrounds and stories / 列出角色、背景和故事"""
+    from cli.stories import show_library
+
+    show_library(services(), as_json=json)
+
+
+def read(
+    instance: Instance,
+    session: Annotated[str | None, typer.Option("--session", metavar="ID", help="Another session / 会话")] = None,
+    before: Annotated[int | None, typer.Option("--before", min=1, help="Only turns before this one / 此轮之前")] = None,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many turns / 轮数")] = 20,
+    json: AsJson = False,
+) -> None:
+    """Read a story back / 阅读对话记录"""
+    from cli.stories import show_session
+
+    wait_for(show_session(services(), instance, session, before, count, as_json=json))
+
+
+def switch_background(
+    instance: Instance,
+    background: Annotated[str | None, typer.Argument(metavar="[BACKGROUND]", help="Its id / 背景的 ID")] = None,
+    none: Annotated[bool, typer.Option("--none", help="No background / 不用背景")] = False,
+    json: AsJson = False,
+) -> None:
+    """Move a story to another background / 更换背景"""
+    from cli.stories import move
+
+    wait_for(move(services(), instance, background, none=none, as_json=json))

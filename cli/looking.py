@@ -1,0 +1,124 @@
+"""How does a terminal show what is recalled and what a prompt holds?"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from cli.output import BOLD, CYAN, DIM, RED, YELLOW, bar, note, paint, warn, write, write_json
+from cli.running import Refusal
+from cli.texts import tell
+from personalab.config import Config
+from personalab.story.prompt import HEAD_WARNING_TOKENS
+from personalab.texts import Language
+
+if TYPE_CHECKING:
+    from graph.preview import Preview
+    from personalab.operations.recall import Depth
+    from personalab.services import Services
+
+
+# --- recall
+
+
+async def show_recalled(
+    services: Services, instance_id: str, query: str, depth: Depth, count: int, *, as_json: bool
+) -> None:
+    """Print what is found in a story's past, with where it came from and why."""
+    from personalab.operations.recall import look_up
+
+    found = await look_up(services, instance_id, query, depth, count)
+    if as_json:
+        write_json(found)
+        return
+    language = await asyncio.to_thread(services.preferences.language)
+    if not found:
+        note(tell("nothing_found", language))
+    for number, item in enumerate(found, start=1):
+        place = tell("source", language, session_id=item["session_id"], turns=_turns(item["turns"], language))
+        write(f"{paint(f'{number}.', CYAN)} {item['text']}")
+        write(paint(f"   {item['kind']} · {place} · {tell('reason', language, reason=item['reason'])}", DIM))
+
+
+def _turns(turns: list[int] | None, language: Language) -> str:
+    if not turns:
+        return tell("turns_unknown", language)
+    first, last = turns
+    return tell("turns_one" if first == last else "turns_range", language, first=first, last=last)
+
+
+# --- the prompt
+
+
+async def show_prompt(
+    services: Services,
+    instance_id: str,
+    text: str,
+    section: str | None,
+    *,
+    whole: bool,
+    messages: bool,
+    as_json: bool,
+) -> None:
+    """Print what the next turn would send: counted, one section, the single text or the messages."""
+    from graph.preview import preview_prompt
+
+    found = await preview_prompt(services, instance_id, text)
+    preferences = await asyncio.to_thread(services.preferences.read)
+    language = preferences.config.language
+    if as_json:
+        write_json(_as_json(found))
+    elif section is not None:
+        write(_section(found, section))
+    elif whole:
+        write(found.prompt.text())
+    elif messages:
+        for message in found.prompt.messages:
+            write(f"{paint(message['role'], BOLD)}\n{message['content']}\n")
+    else:
+        write("\n".join(prompt_rows(found, preferences.config, language)))
+        note(paint(tell("see_section", language), DIM))
+    for warning in found.warnings:
+        warn(warning, language)
+
+
+def _section(found: Preview, name: str) -> str:
+    for section in found.prompt.sections:
+        if section.name == name:
+            return section.text
+    raise Refusal("no_section", name=name, known=", ".join(section.name for section in found.prompt.sections))
+
+
+def _as_json(found: Preview) -> dict[str, Any]:
+    sections = [
+        {"name": section.name, "zone": section.zone, "tokens": section.tokens, "text": section.text}
+        for section in found.prompt.sections
+    ]
+    return {
+        "turn": found.turn,
+        "sections": sections,
+        "messages": list(found.prompt.messages),
+        "text": found.prompt.text(),
+        "tokens": found.tokens,
+        "recalled": found.recalled,
+        "warnings": found.warnings,
+    }
+
+
+def prompt_rows(found: Preview, config: Config, language: Language) -> list[str]:
+    """Lay out the sections with their tokens, and the zones against their limits."""
+    rows = [paint(tell("prompt_head", language, turn=found.turn, encoding=found.tokens["encoding"]), BOLD)]
+    largest = max((section.tokens for section in found.prompt.sections), default=1)
+    for section in found.prompt.sections:
+        rows.append(f"  {section.name:<22}{section.tokens:>8}  {paint(bar(section.tokens, largest), CYAN)}")
+    head, middle = found.prompt.zone_tokens("head"), found.prompt.zone_tokens("middle")
+    limits = [
+        ("head", head, HEAD_WARNING_TOKENS),
+        ("middle", middle, config.middle_section_warning_tokens),
+        ("total", head + middle, config.max_total_tokens),
+    ]
+    for name, value, limit in limits:
+        colour = RED if value > limit else YELLOW if value >= limit * 0.9 else CYAN
+        share = tell("tokens_of", language, value=f"{value:,}", limit=f"{limit:,}")
+        rows.append(f"{tell(f'zone_{name}', language)}  {paint(bar(value, limit), colour)}  {share}")
+    return rows

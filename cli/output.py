@@ -1,0 +1,138 @@
+"""How does anything reach the terminal, whatever the terminal can show?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from personalab.texts import Language
+
+from cli.texts import tell
+
+DIM, BOLD, CYAN, GREEN, YELLOW, RED = "2", "1", "36", "32", "33", "31"
+
+
+def prepare_streams() -> None:
+    """Let no character that a terminal lacks, and no lone surrogate, end the program."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Tell whether a person sits at a stream."""
+    try:
+        return stream.isatty()
+    except (ValueError, AttributeError):
+        return False
+
+
+def write(text: str, end: str = "\n") -> None:
+    """Print data for the reader, at once."""
+    sys.stdout.write(for_reader(text, sys.stdout) + end)
+    sys.stdout.flush()
+
+
+def note(text: str) -> None:
+    """Print a line beside the data, on stderr."""
+    sys.stderr.write(for_reader(text, sys.stderr) + "\n")
+    sys.stderr.flush()
+
+
+def warn(event: Mapping[str, Any], language: Language) -> None:
+    """Print a warning as one line on stderr."""
+    note(paint(tell("warning", language, message=warning_text(event)), YELLOW, sys.stderr))
+
+
+def warning_text(event: Mapping[str, Any]) -> str:
+    """Word a warning with what can be done about it."""
+    message, suggestion = str(event.get("message", "")), event.get("suggestion")
+    return one_line(f"{message}；{suggestion}" if _is_chinese(message) and suggestion else
+                    f"{message}. {suggestion}" if suggestion else message)
+
+
+def _is_chinese(text: str) -> bool:
+    return any("\u4e00" <= character <= "\u9fff" for character in text)
+
+
+def write_json(data: object) -> None:
+    """Print data as JSON on one line; a stream that cannot show a character gets its escape."""
+    import json
+
+    wide = (sys.stdout.encoding or "").lower().startswith("utf")
+    text = json.dumps(data, ensure_ascii=not wide, default=str)
+    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
+    sys.stdout.flush()
+
+
+def paint(text: str, style: str, stream: TextIO | None = None) -> str:
+    """Colour a text where a person looks at it."""
+    return f"\x1b[{style}m{text}\x1b[0m" if is_terminal(stream or sys.stdout) else text
+
+
+def for_reader(text: str, stream: TextIO) -> str:
+    """Keep a story from steering the terminal: on a screen, control characters of ours alone get through."""
+    return visible(text) if is_terminal(stream) else text
+
+
+_OURS = tuple(f"\x1b[{code}m" for code in ("0", DIM, BOLD, CYAN, GREEN, YELLOW, RED))
+
+
+def visible(text: str) -> str:
+    """Show control characters as a mark, except line ends, tabs and our own colours."""
+    if text.isprintable():
+        return text
+    for number, code in enumerate(_OURS):
+        text = text.replace(code, chr(0xF0000 + number))
+    text = "".join(_mark(character) for character in text)
+    for number, code in enumerate(_OURS):
+        text = text.replace(chr(0xF0000 + number), code)
+    return text
+
+
+def _mark(character: str) -> str:
+    code = ord(character)
+    control = code < 32 or 127 <= code < 160 or 0xD800 <= code < 0xE000
+    return "\ufffd" if control and character not in "\n\t" else character
+
+
+def one_line(text: str) -> str:
+    """Fold a text into one line."""
+    return " ".join(text.split())
+
+
+def short(text: str, length: int) -> str:
+    """Cut a text for a list."""
+    line = one_line(text)
+    return line if len(line) <= length else line[: length - 1] + "…"
+
+
+def bar(value: int, limit: int, width: int = 20) -> str:
+    """Draw how much of a limit is used."""
+    filled = min(width, round(width * value / limit)) if limit > 0 else 0
+    if value > 0 and filled == 0:
+        return "▏" + "·" * (width - 1)
+    return "█" * filled + "·" * (width - filled)
+
+
+class Progress:
+    """One line on stderr that changes while something takes long; silent where nobody looks."""
+
+    def __init__(self) -> None:
+        self._shown = is_terminal(sys.stderr)
+        self._used = False
+
+    def show(self, text: str) -> None:
+        """Replace the line."""
+        if self._shown:
+            sys.stderr.write(f"\r\x1b[K{visible(short(text, 76))}")
+            sys.stderr.flush()
+            self._used = True
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._used:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

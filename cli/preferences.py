@@ -1,0 +1,64 @@
+"""How are the settings shown and changed at a terminal?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cli.output import CYAN, DIM, paint, warn, write, write_json
+from cli.texts import tell
+from personalab.config import FIELDS, parse_value
+from personalab.texts import Language
+
+if TYPE_CHECKING:
+    from personalab.services import Services
+
+
+def show_settings(services: Services, *, as_json: bool) -> None:
+    """Print every setting, and the switches of the modules."""
+    values = services.preferences.values()
+    if as_json:
+        write_json(values)
+        return
+    language = services.preferences.language()
+    write("\n".join(setting_rows(services, values, language)))
+    for notice in services.preferences.read().notices:
+        warn(notice.event(None, language), language)
+
+
+def setting_rows(services: Services, values: dict[str, Any], language: Language) -> list[str]:
+    """Lay out the settings with their ranges and defaults."""
+    width = max(map(len, FIELDS))
+    rows: list[str] = []
+    for name, rule in FIELDS.items():
+        details = tell("range_is", language, range=rule)
+        if values[name] != rule.default:
+            details += "  " + tell("default_is", language, value=shown(rule.default))
+        rows.append(f"{paint(name.ljust(width), CYAN)}  {shown(values[name]):<14}  {paint(details, DIM)}")
+    found = services.preferences.read()
+    director = tell("on" if found.director.enabled else "off", language)
+    rows.append(f"{tell('director', language)} {director}  {paint('modules/director.json', DIM)}")
+    rows.append(f"{tell('recall', language)} {found.recall.trigger}  {paint('modules/recall.json', DIM)}")
+    return rows
+
+
+def shown(value: object) -> str:
+    """Write a value as it is typed."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def change_setting(services: Services, name: str, value: str, *, as_json: bool) -> None:
+    """Change one setting, or refuse it with its range."""
+    values = services.preferences.change({name: parse_value(name, value)})
+    if as_json:
+        write_json(values)
+    else:
+        write(tell("saved", services.preferences.language()))
+
+
+def reset_settings(services: Services, *, as_json: bool) -> None:
+    """Restore the defaults."""
+    values = services.preferences.reset()
+    if as_json:
+        write_json(values)
+    else:
+        write(tell("reset", services.preferences.language()))

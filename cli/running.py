@@ -1,0 +1,131 @@
+"""How does a command run, and what does its ending mean to the shell?
+
+0 done, 2 bad usage or input, 1 anything else, 130 interrupted by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from personalab.errors import PersonaLabError, UserError
+from personalab.settings import spoken_language
+from personalab.texts import Language
+
+from cli.output import note
+from cli.texts import tell
+
+if TYPE_CHECKING:
+    from personalab.services import Services
+
+T = TypeVar("T")
+DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+USER_CODES = frozenset(
+    [
+        "bad_id", "blank_input", "input_too_long", "nothing_to_retry", "nothing_pending", "already_answered",
+        "blank_reply", "unknown_action", "unknown_setting", "setting_out_of_range", "instance_exists", "unreadable_env",
+        "no_instance", "no_character", "no_background", "no_session", "nothing_running", "turn_overtaken",
+        "prompt_too_long", "unknown_encoding",
+    ]
+)  # fmt: skip
+"""Codes of ``UserError``: an error event carries its code, not its class."""
+
+_opened: list[Services] = []
+
+
+class Refusal(Exception):  # noqa: N818 (what the entrance says, not what failed)
+    """The entrance itself cannot do what was asked; it says so in one sentence."""
+
+    def __init__(self, name: str, **params: object) -> None:
+        super().__init__(name)
+        self.name = name
+        self.params = params
+
+
+def services() -> Services:
+    """Open the services of this process's data root, once."""
+    if not _opened:
+        from personalab.services import open_services
+
+        _opened.append(open_services())
+    return _opened[0]
+
+
+def language() -> Language:
+    """Find the reader's language: the data root's, or the terminal's while no root is open."""
+    if _opened:
+        return _opened[0].preferences.language()
+    return spoken_language()
+
+
+def wait_for(work: Coroutine[Any, Any, T]) -> T:
+    """Run asynchronous work to its end; Ctrl-C cancels it and waits for its clean-up."""
+    import asyncio
+
+    return asyncio.run(work)
+
+
+def guarded(run: Callable[[], int | None], *, debug: Callable[[], bool]) -> int:
+    """Run the program; whatever happens ends in an exit code and at most one sentence."""
+    try:
+        code = run() or DONE
+        sys.stdout.flush()
+        return code
+    except PersonaLabError as error:
+        note(error.message(language()))
+        return BAD_INPUT if isinstance(error, UserError) else FAILED
+    except Refusal as refusal:
+        note(tell(refusal.name, language(), **refusal.params))
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _hush()
+        return FAILED
+    except Exception as error:  # noqa: BLE001 (the outermost place: a reader gets a sentence, not a traceback)
+        return _unexpected(error, debug())
+
+
+def _unexpected(error: Exception, debug: bool) -> int:
+    import logging
+
+    if debug:
+        logging.getLogger("personalab.cli").debug("unexpected", exc_info=error)
+    if isinstance(error, ImportError) and error.name:
+        note(tell("not_ready", _any_language(), name=error.name))
+    else:
+        note(tell("unexpected", _any_language(), kind=type(error).__name__))
+    return FAILED
+
+
+def _any_language() -> Language:
+    try:
+        return language()
+    except Exception:  # noqa: BLE001 (a sentence about one failure must not fail by another)
+        return spoken_language()
+
+
+def _hush() -> None:
+    """Let the interpreter's last flush go nowhere: whoever read our output has left."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def keep_quiet() -> None:
+    """Keep what libraries log and warn of off the reader's screen."""
+    import logging
+    import warnings
+
+    warnings.simplefilter("ignore")
+    logging.getLogger().addHandler(logging.NullHandler())
+
+
+def speak_up() -> None:
+    """Show what our own code logs, tracebacks included."""
+    import logging
+
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("personalab").setLevel(logging.DEBUG)

@@ -1,0 +1,165 @@
+"""How are stories begun, listed and read at a terminal?"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any
+
+from cli.output import BOLD, CYAN, DIM, RED, is_terminal, note, paint, short, write, write_json
+from cli.running import Refusal, wait_for
+from cli.texts import tell
+from personalab.story.instance import InstanceState
+from personalab.story.library import Background, Character
+from personalab.texts import Language
+
+if TYPE_CHECKING:
+    from personalab.services import Services
+    from personalab.storage.stories import Listed
+
+
+# --- beginning
+
+
+def make_new(
+    services: Services, character: str | None, background: str | None, instance_id: str | None, *, as_json: bool
+) -> None:
+    """Begin a story; a person who names no character is asked."""
+    from cli.choosing import ask_for_story
+    from personalab.operations.instances import new_instance
+
+    language = services.preferences.language()
+    if character is None:
+        if as_json or not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
+            known = ", ".join(entry.entry_id for entry in services.stories.characters())
+            raise Refusal("need_character", known=known or "-")
+        character, chosen = ask_for_story(services, language)
+        background = background or chosen
+    state = wait_for(new_instance(services, character, background, instance_id))
+    if as_json:
+        write_json(state.fields())
+        return
+    write(tell("made", language, **names(services, state, language)))
+
+
+def names(services: Services, state: InstanceState, language: Language) -> dict[str, str]:
+    """Name a story's character and background as their authors did; their ids where they cannot be read."""
+    return {
+        "instance_id": state.instance_id,
+        "character": _name(services.stories.characters(), state.character_id),
+        "background": _name(services.stories.backgrounds(), state.background_id)
+        if state.background_id
+        else tell("no_background", language),
+    }
+
+
+def _name(entries: list[Listed], entry_id: str | None) -> str:
+    for entry in entries:
+        if entry.entry_id == entry_id and isinstance(entry.record, Character | Background):
+            return entry.record.name
+    return entry_id or ""
+
+
+async def move(
+    services: Services, instance_id: str, background: str | None, *, none: bool, as_json: bool
+) -> None:
+    """Move a story to another background, or to none."""
+    from personalab.operations.instances import switch_background
+
+    if none == (background is not None):
+        raise Refusal("one_background")
+    state = await switch_background(services, instance_id, background)
+    if as_json:
+        write_json(state.fields())
+        return
+    language = services.preferences.language()
+    shown = names(services, state, language)["background"]
+    write(tell("switched", language, instance_id=instance_id, background=shown))
+
+
+# --- listing
+
+
+def show_library(services: Services, *, as_json: bool) -> None:
+    """List the characters, the backgrounds and the stories."""
+    language = services.preferences.language()
+    listed = {
+        "characters": services.stories.characters(),
+        "backgrounds": services.stories.backgrounds(),
+        "instances": services.stories.all_instances(),
+    }
+    if as_json:
+        write_json({kind: [_entry(found, language) for found in entries] for kind, entries in listed.items()})
+        return
+    for kind, entries in listed.items():
+        write(paint(tell(kind, language), BOLD))
+        for entry in entries:
+            write(f"  {paint(entry.entry_id, CYAN)}  {_described(entry, language)}")
+        if not entries:
+            write("  " + paint(tell("none_yet" if kind == "instances" else "nothing", language), DIM))
+
+
+def _entry(entry: Listed, language: Language) -> dict[str, Any]:
+    if entry.record is None:
+        return {"id": entry.entry_id, "error": entry.error.message(language) if entry.error else ""}
+    return {"id": entry.entry_id, **entry.record.fields()}
+
+
+def _described(entry: Listed, language: Language) -> str:
+    match entry.record:
+        case Character(name=name, base_persona=persona):
+            return f"{name}  {paint(short(persona, 50), DIM)}"
+        case Background(name=name, story_outline=outline):
+            return f"{name}  {paint(tell('points', language, count=len(outline)), DIM)}"
+        case InstanceState() as state:
+            where = state.background_id or tell("no_background", language)
+            tail = paint(f"{state.current_session_id}  {state.created_at}", DIM)
+            return f"{state.character_id} · {where}  {tail}"
+        case _:
+            reason = entry.error.message(language) if entry.error else ""
+            return paint(tell("unreadable", language, reason=reason), RED)
+
+
+# --- reading
+
+
+async def show_session(
+    services: Services, instance_id: str, session_id: str | None, before: int | None, count: int, *, as_json: bool
+) -> None:
+    """Print some turns of a session."""
+    from dataclasses import asdict
+
+    from personalab.operations.instances import read_session
+
+    page = await read_session(services, instance_id, session_id, before=before, count=count)
+    if as_json:
+        write_json(asdict(page))
+        return
+    language = await asyncio.to_thread(services.preferences.language)
+    state = await asyncio.to_thread(services.stories.instance, instance_id)
+    heading = f"{instance_id} / {page.session_id}"
+    if page.continued_from:
+        heading += f" · {tell('continued', language, session_id=page.continued_from)}"
+    write(paint(heading, DIM))
+    speaker = names(services, state, language)["character"]
+    write("\n".join(told(page.entries, speaker, language)) or tell("no_turns", language))
+    if page.older is not None:
+        place = {"instance_id": instance_id, "session_id": page.session_id, "turn": page.older}
+        note(tell("older", language, **place))
+
+
+def told(entries: list[dict[str, Any]], speaker: str, language: Language) -> list[str]:
+    """Lay out a session's lines as a reader sees them, turn by turn."""
+    rows: list[str] = []
+    turn: object = None
+    for entry in entries:
+        if entry.get("type") == "summary":
+            rows.append(f"{paint(tell('summary', language), DIM)} {entry['content']}")
+            continue
+        if entry["turn"] != turn:
+            turn = entry["turn"]
+            rows.append(paint(tell("turn", language, turn=turn), DIM))
+        who = paint(tell("you", language), CYAN) if entry["role"] == "user" else paint(speaker, BOLD)
+        mark = paint(f" {tell('interrupted', language)}", DIM) if entry.get("interrupted") else ""
+        rows.append(f"{who}  {entry['content']}{mark}")
+    return rows

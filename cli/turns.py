@@ -1,0 +1,116 @@
+"""How is one turn played on a terminal or into a pipe?"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, cast
+
+from cli.output import DIM, is_terminal, note, paint, visible, warn, write, write_json
+from cli.running import BAD_INPUT, DONE, FAILED, USER_CODES
+from cli.texts import tell
+from personalab.story.ids import check_id
+from personalab.texts import Language
+
+if TYPE_CHECKING:
+    from nodes.chat_turn.state import TurnInput
+    from personalab.services import Services
+
+
+def read_text(text: str) -> str:
+    """Take what is said from the command line, or from stdin for ``-``."""
+    return sys.stdin.read().rstrip("\n") if text == "-" else text
+
+
+async def say_once(
+    services: Services, instance_id: str, text: str, *, as_json: bool = False, model: str | None = None
+) -> int:
+    """Play one turn and return its exit code."""
+    return await play(services, {"instance_id": instance_id, "user_input": text}, as_json=as_json, model=model)
+
+
+async def retry_last(
+    services: Services, instance_id: str, *, as_json: bool = False, model: str | None = None
+) -> int:
+    """Answer the last turn again and return its exit code."""
+    turn: TurnInput = {"instance_id": instance_id, "action": "retry"}
+    return await play(services, turn, as_json=as_json, model=model)
+
+
+async def play(services: Services, turn: TurnInput, *, as_json: bool, model: str | None) -> int:
+    """Stream a turn to stdout; leaving early closes the reply's line as interrupted."""
+    from graph.streaming import stream_turn
+
+    language = await asyncio.to_thread(services.preferences.language)
+    view = JsonView() if as_json else TextView(language)
+    code = DONE
+    async with aclosing(stream_turn(services, turn, model=model)) as stream:
+        async for part in stream:
+            event = cast("dict[str, Any]", part)
+            if event.get("type") == "error":
+                code = error_code(event)
+            if "type" in event:
+                view.take(event)
+    return code
+
+
+def error_code(event: dict[str, Any]) -> int:
+    """Tell which exit code an error event means."""
+    return BAD_INPUT if event["code"] in USER_CODES else FAILED
+
+
+class JsonView:
+    """Prints each event as one JSON line."""
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Print an event."""
+        write_json(event)
+
+
+class TextView:
+    """Prints the reply as it comes, and what else is said on stderr."""
+
+    def __init__(self, language: Language) -> None:
+        self._language: Language = language
+        self._open = False
+        self._screen = is_terminal(sys.stdout)
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Print what an event means to a reader."""
+        match event["type"]:
+            case "token":
+                text = str(event["text"])
+                sys.stdout.write(visible(text) if self._screen else text)
+                sys.stdout.flush()
+                self._open = not text.endswith("\n")
+            case "warning":
+                self._end_line()
+                warn(event, self._language)
+            case "error":
+                self._end_line()
+                note(str(event["message"]))
+            case "done":
+                self._end_line()
+                for ending in ("interrupted", "empty"):
+                    if event[ending]:
+                        note(paint(tell(ending, self._language), DIM, sys.stderr))
+            case _:
+                pass
+
+    def _end_line(self) -> None:
+        if self._open:
+            write("")
+            self._open = False
+
+
+async def stop_running(services: Services, instance_id: str, *, as_json: bool) -> None:
+    """End the running turn of an instance, whichever process runs it."""
+    check_id(instance_id, "instance_id")
+    await asyncio.to_thread(services.stories.instance, instance_id)
+    task = await services.leases.stop(instance_id)
+    if as_json:
+        write_json({"instance_id": instance_id, "stopped": task})
+    else:
+        language = await asyncio.to_thread(services.preferences.language)
+        write(tell("stopped", language, instance_id=instance_id, task=task))
