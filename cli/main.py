@@ -20,7 +20,7 @@ _debug: list[bool] = []
 
 app = typer.Typer(
     name="personalab",
-    help="Characters that live through a story with you, remember it, and grow. / 与你一起经历故事、记住它并成长的角色。",
+    help="Characters that live through a story with you, remember it, and grow. / 与你一起经历故事的角色。",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -40,7 +40,8 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _main(  # pyright: ignore[reportUnusedFunction] (typer calls it)
     debug: Annotated[
-        bool, typer.Option("--debug", envvar="PERSONALAB_DEBUG", help="Show tracebacks and logs / 显示调试信息")
+        bool,
+        typer.Option("--debug", envvar="PERSONALAB_DEBUG", help="Show tracebacks and logs / 显示调试信息"),
     ] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version / 版本")

@@ -6,9 +6,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any, TextIO
 
-from personalab.texts import Language
-
 from cli.texts import tell
+from personalab.texts import Language
 
 DIM, BOLD, CYAN, GREEN, YELLOW, RED = "2", "1", "36", "32", "33", "31"
 
@@ -49,8 +48,13 @@ def warn(event: Mapping[str, Any], language: Language) -> None:
 def warning_text(event: Mapping[str, Any]) -> str:
     """Word a warning with what can be done about it."""
     message, suggestion = str(event.get("message", "")), event.get("suggestion")
-    return one_line(f"{message}；{suggestion}" if _is_chinese(message) and suggestion else
-                    f"{message}. {suggestion}" if suggestion else message)
+    return one_line(
+        f"{message}；{suggestion}"
+        if _is_chinese(message) and suggestion
+        else f"{message}. {suggestion}"
+        if suggestion
+        else message
+    )
 
 
 def _is_chinese(text: str) -> bool:

@@ -10,12 +10,11 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from cli.output import note
+from cli.texts import tell
 from personalab.errors import PersonaLabError, UserError
 from personalab.settings import spoken_language
 from personalab.texts import Language
-
-from cli.output import note
-from cli.texts import tell
 
 if TYPE_CHECKING:
     from personalab.services import Services
@@ -25,7 +24,8 @@ DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 USER_CODES = frozenset(
     [
         "bad_id", "blank_input", "input_too_long", "nothing_to_retry", "nothing_pending", "already_answered",
-        "blank_reply", "unknown_action", "unknown_setting", "setting_out_of_range", "instance_exists", "unreadable_env",
+        "blank_reply", "unknown_action", "unknown_setting", "setting_out_of_range", "instance_exists",
+        "unreadable_env",
         "no_instance", "no_character", "no_background", "no_session", "nothing_running", "turn_overtaken",
         "prompt_too_long", "unknown_encoding",
     ]
@@ -38,9 +38,9 @@ _opened: list[Services] = []
 class Refusal(Exception):  # noqa: N818 (what the entrance says, not what failed)
     """The entrance itself cannot do what was asked; it says so in one sentence."""
 
-    def __init__(self, name: str, **params: object) -> None:
-        super().__init__(name)
-        self.name = name
+    def __init__(self, code: str, /, **params: object) -> None:
+        super().__init__(code)
+        self.code = code
         self.params = params
 
 
@@ -77,7 +77,7 @@ def guarded(run: Callable[[], int | None], *, debug: Callable[[], bool]) -> int:
         note(error.message(language()))
         return BAD_INPUT if isinstance(error, UserError) else FAILED
     except Refusal as refusal:
-        note(tell(refusal.name, language(), **refusal.params))
+        note(tell(refusal.code, language(), **refusal.params))
         return BAD_INPUT
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -127,5 +127,7 @@ def speak_up() -> None:
     """Show what our own code logs, tracebacks included."""
     import logging
 
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
+    )
     logging.getLogger("personalab").setLevel(logging.DEBUG)

@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
 
 def make_new(
-    services: Services, character: str | None, background: str | None, instance_id: str | None, *, as_json: bool
+    services: Services,
+    character: str | None,
+    background: str | None,
+    instance_id: str | None,
+    *,
+    as_json: bool,
 ) -> None:
     """Begin a story; a person who names no character is asked."""
     from cli.choosing import ask_for_story
@@ -124,7 +129,13 @@ def _described(entry: Listed, language: Language) -> str:
 
 
 async def show_session(
-    services: Services, instance_id: str, session_id: str | None, before: int | None, count: int, *, as_json: bool
+    services: Services,
+    instance_id: str,
+    session_id: str | None,
+    before: int | None,
+    count: int,
+    *,
+    as_json: bool,
 ) -> None:
     """Print some turns of a session."""
     from dataclasses import asdict

@@ -8,9 +8,9 @@ from __future__ import annotations
 from personalab.texts import Language, Text, fill
 
 
-def tell(name: str, language: Language, **params: object) -> str:
+def tell(code: str, language: Language, /, **params: object) -> str:
     """Say one of the terminal's sentences."""
-    return fill(getattr(TEXTS[name], language), **params)
+    return fill(getattr(TEXTS[code], language), **params)
 
 
 TEXTS: dict[str, Text] = {
@@ -33,7 +33,7 @@ TEXTS: dict[str, Text] = {
     ),
     "no_characters": Text(
         "数据目录 {root} 里没有可用的角色；请放入 characters/角色/definition.json，或换一个 PERSONALAB_DATA",
-        "The data root {root} has no usable character; add characters/ID/definition.json, or set another PERSONALAB_DATA",
+        "{root} has no usable character; add characters/ID/definition.json, or set PERSONALAB_DATA",
     ),
     "one_background": Text(
         "请给出一个背景，或用 --none 表示没有背景", "Give a background, or --none for no background"
@@ -51,7 +51,10 @@ TEXTS: dict[str, Text] = {
     "characters": Text("角色", "Characters"),
     "backgrounds": Text("背景", "Backgrounds"),
     "instances": Text("故事", "Stories"),
-    "none_yet": Text("（还没有；用 personalab new 或 personalab chat 开始）", "(none yet; begin with personalab new or chat)"),
+    "none_yet": Text(
+        "（还没有；用 personalab new 或 personalab chat 开始）",
+        "(none yet; begin with personalab new or chat)",
+    ),
     "nothing": Text("（无）", "(none)"),
     "points": Text("{count} 个大纲点", "{count} outline points"),
     "unreadable": Text("无法读取：{reason}", "cannot be read: {reason}"),
@@ -60,7 +63,9 @@ TEXTS: dict[str, Text] = {
         "已开始故事 {instance_id}：{character}，{background}。接着聊：personalab chat {instance_id}",
         "Began the story {instance_id}: {character}, {background}. Go on with: personalab chat {instance_id}",
     ),
-    "switched": Text("{instance_id} 的背景现在是：{background}", "The background of {instance_id} is now: {background}"),
+    "switched": Text(
+        "{instance_id} 的背景现在是：{background}", "The background of {instance_id} is now: {background}"
+    ),
     # --- reading
     "turn": Text("第 {turn} 轮", "Turn {turn}"),
     "you": Text("你", "You"),
@@ -74,7 +79,7 @@ TEXTS: dict[str, Text] = {
     # --- recall
     "nothing_found": Text(
         "没有找到。刚聊过的内容在会话里，不在事件库中；personalab reindex 会从会话文件重建事件库",
-        "Nothing was found. Recent turns are in the session, not in the library; personalab reindex rebuilds it from the files",
+        "Nothing was found. Recent turns stand in the session; personalab reindex makes all findable",
     ),
     "source": Text("出处：{session_id}，{turns}", "from {session_id}, {turns}"),
     "turns_range": Text("第 {first}–{last} 轮", "turns {first}–{last}"),
@@ -82,7 +87,9 @@ TEXTS: dict[str, Text] = {
     "turns_unknown": Text("轮次未知", "turns unknown"),
     "reason": Text("原因：{reason}", "why: {reason}"),
     # --- the prompt
-    "prompt_head": Text("第 {turn} 轮将发送的提示词（{encoding}）", "What turn {turn} would send ({encoding})"),
+    "prompt_head": Text(
+        "第 {turn} 轮将发送的提示词（{encoding}）", "What turn {turn} would send ({encoding})"
+    ),
     "zone_head": Text("头部", "head"),
     "zone_middle": Text("中部", "middle"),
     "zone_total": Text("合计", "total"),
@@ -101,7 +108,9 @@ TEXTS: dict[str, Text] = {
     "director": Text("导演", "director"),
     "recall": Text("回忆", "recall"),
     # --- upkeep
-    "reindexing": Text("重建事件库 {done}/{total} {name}", "Rebuilding the event library {done}/{total} {name}"),
+    "reindexing": Text(
+        "重建事件库 {done}/{total} {name}", "Rebuilding the event library {done}/{total} {name}"
+    ),
     "reindexed": Text(
         "事件库已重建：{summary} 条摘要，{plot} 条情节，{turn} 轮对话",
         "The event library is rebuilt: {summary} summaries, {plot} plots, {turn} turns",
@@ -113,7 +122,9 @@ TEXTS: dict[str, Text] = {
         "检查了 {files} 个文件：{problems} 个问题，已修复 {fixed} 个，{left} 个还在",
         "{files} files checked: {problems} problems, {fixed} fixed, {left} left",
     ),
-    "can_fix": Text("运行 personalab doctor --fix 可修复其中 {count} 个", "personalab doctor --fix mends {count} of them"),
+    "can_fix": Text(
+        "运行 personalab doctor --fix 可修复其中 {count} 个", "personalab doctor --fix mends {count} of them"
+    ),
     "mark_fixed": Text("已修复", "fixed"),
     "mark_problem": Text("问题", "problem"),
     "mark_note": Text("提示", "note"),
@@ -126,7 +137,10 @@ TEXTS: dict[str, Text] = {
     "without_background": Text("不用背景", "no background"),
     "choice": Text("输入数字（回车 = {default}）：", "A number (Enter = {default}): "),
     "bad_choice": Text("请输入 1 到 {count} 之间的数字", "Type a number from 1 to {count}"),
-    "auto_made": Text("开始新故事 {instance_id}（{character}，{background}）", "Began {instance_id} ({character}, {background})"),
+    "auto_made": Text(
+        "开始新故事 {instance_id}（{character}，{background}）",
+        "Began {instance_id} ({character}, {background})",
+    ),
     # --- the chat
     "model": Text("模型：{model}", "Model: {model}"),
     "rehearsal": Text(
@@ -135,7 +149,9 @@ TEXTS: dict[str, Text] = {
         "Model: rehearsal. This is a built-in stand-in that answers by rule, not a real model; "
         "set OPENAI_API_KEY, or PERSONALAB_MODEL=openai:NAME, and a real one answers",
     ),
-    "point": Text("大纲 {index}/{count}：{content}（{status}）", "Outline {index}/{count}: {content} ({status})"),
+    "point": Text(
+        "大纲 {index}/{count}：{content}（{status}）", "Outline {index}/{count}: {content} ({status})"
+    ),
     "completed": Text("已完成", "completed"),
     "in_progress": Text("进行中", "in progress"),
     "pending": Text("未开始", "not begun"),
@@ -151,9 +167,13 @@ TEXTS: dict[str, Text] = {
     "ctrl_c": Text("按 Ctrl-D 或输入 /quit 离开", "Ctrl-D or /quit leaves"),
     "nothing_to_stop": Text("没有正在进行的回复", "Nothing is being answered"),
     "wait_first": Text("回复正在进行，先 /stop 或等它结束", "A reply is being written; /stop it or wait"),
-    "unknown_command": Text("没有命令 {name}；/help 查看命令", "There is no command {name}; /help lists them"),
+    "unknown_command": Text(
+        "没有命令 {name}；/help 查看命令", "There is no command {name}; /help lists them"
+    ),
     "settings_usage": Text("用法：/settings [名称 值]", "Use: /settings [name value]"),
-    "bye": Text("再见。接着聊：personalab chat {instance_id}", "Goodbye. Go on with: personalab chat {instance_id}"),
+    "bye": Text(
+        "再见。接着聊：personalab chat {instance_id}", "Goodbye. Go on with: personalab chat {instance_id}"
+    ),
     "help": Text(
         "/stop      停止正在进行的回复（Ctrl-C 也可以）\n"
         "/retry     重新回答上一轮\n"

@@ -27,7 +27,9 @@ async def say_once(
     services: Services, instance_id: str, text: str, *, as_json: bool = False, model: str | None = None
 ) -> int:
     """Play one turn and return its exit code."""
-    return await play(services, {"instance_id": instance_id, "user_input": text}, as_json=as_json, model=model)
+    return await play(
+        services, {"instance_id": instance_id, "user_input": text}, as_json=as_json, model=model
+    )
 
 
 async def retry_last(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import Any
 
 from langgraph.graph import END, START
@@ -33,17 +34,21 @@ Step = Callable[[TurnState, OpenTurn, Say, TurnContext], Awaitable[Update]]
 
 def build_chat_turn(services: Services) -> PumpedBuilder:
     """Join the seven steps over the given services."""
-    turns, library, now = services.turns, services.library, services.now
+    turns, now = services.turns, services.now
 
     def counter(context: TurnContext) -> Any:
         return services.counter(context.model)
 
     steps: dict[str, Step] = {
-        "load_state": lambda s, t, say, c: load_state(s, turn=t, turns=turns, say=say),
-        "recall_history": lambda s, t, say, c: recall_history(
-            s, scene=t, library=library, counter=counter(c), say=say
+        "load_state": lambda s, t, say, c: load_state(
+            s, turn=t, turns=turns, counter=counter(c), say=say
         ),
-        "prepare_director": lambda s, t, say, c: prepare_director(s, scene=t, library=library, say=say),
+        "recall_history": lambda s, t, say, c: recall_history(
+            s, scene=t, library=services.library, counter=counter(c), say=say
+        ),
+        "prepare_director": lambda s, t, say, c: prepare_director(
+            s, scene=t, library=services.library, say=say
+        ),
         "assemble_prompt": lambda s, t, say, c: assemble_prompt(s, scene=t, counter=counter(c), say=say),
         "stream_reply": lambda s, t, say, c: stream_reply(
             s, turn=t, open_model=lambda: services.model(c.model), now=now, say=say
@@ -69,9 +74,13 @@ def build_chat_turn(services: Services) -> PumpedBuilder:
 
 
 async def make_graph() -> PumpedGraph:
-    """Compile the graph for a server that loads it by name (``langgraph.json``)."""
-    services = await asyncio.to_thread(open_services)
-    return build_chat_turn(services).compile(name="chat_turn")
+    """Give the graph to a server that loads it by name (``langgraph.json``), and does so for every run."""
+    return await asyncio.to_thread(_served_graph)
+
+
+@cache
+def _served_graph() -> PumpedGraph:
+    return build_chat_turn(open_services()).compile(name="chat_turn")
 
 
 _FRESH: Update = {

@@ -28,7 +28,9 @@ def recall(
 def prompt(
     instance: Instance,
     text: Annotated[str, typer.Argument(metavar="[TEXT]", help="What you would say / 你要说的话")] = "…",
-    section: Annotated[str | None, typer.Option("--section", metavar="NAME", help="One section's text / 一段")] = None,
+    section: Annotated[
+        str | None, typer.Option("--section", metavar="NAME", help="One section's text / 一段")
+    ] = None,
     whole: Annotated[bool, typer.Option("--text", help="The single text / 全文")] = False,
     messages: Annotated[bool, typer.Option("--messages", help="The messages as sent / 消息")] = False,
     json: AsJson = False,

@@ -12,7 +12,8 @@ from cli.running import services, wait_for
 
 def chat(
     instance: Annotated[
-        str | None, typer.Argument(metavar="[INSTANCE]", help="The story's id; chosen if left out / 故事的 ID")
+        str | None,
+        typer.Argument(metavar="[INSTANCE]", help="The story's id; chosen if left out / 故事的 ID"),
     ] = None,
     model: Model = None,
 ) -> int:

@@ -17,7 +17,9 @@ def new(
     background: Annotated[
         str | None, typer.Option("--background", "-b", metavar="ID", help="The background / 背景")
     ] = None,
-    instance_id: Annotated[str | None, typer.Option("--id", metavar="ID", help="The story's id / 故事的 ID")] = None,
+    instance_id: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="The story's id / 故事的 ID")
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Begin a story / 开始一个故事"""
@@ -35,8 +37,12 @@ def library(json: AsJson = False) -> None:
 
 def read(
     instance: Instance,
-    session: Annotated[str | None, typer.Option("--session", metavar="ID", help="Another session / 会话")] = None,
-    before: Annotated[int | None, typer.Option("--before", min=1, help="Only turns before this one / 此轮之前")] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", metavar="ID", help="Another session / 会话")
+    ] = None,
+    before: Annotated[
+        int | None, typer.Option("--before", min=1, help="Only turns before this one / 此轮之前")
+    ] = None,
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many turns / 轮数")] = 20,
     json: AsJson = False,
 ) -> None:
@@ -48,7 +54,9 @@ def read(
 
 def switch_background(
     instance: Instance,
-    background: Annotated[str | None, typer.Argument(metavar="[BACKGROUND]", help="Its id / 背景的 ID")] = None,
+    background: Annotated[
+        str | None, typer.Argument(metavar="[BACKGROUND]", help="Its id / 背景的 ID")
+    ] = None,
     none: Annotated[bool, typer.Option("--none", help="No background / 不用背景")] = False,
     json: AsJson = False,
 ) -> None:

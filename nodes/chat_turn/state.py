@@ -7,7 +7,9 @@ records stay in the process, in ``personalab.storage.turns.OpenTurn``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal
+
+from typing_extensions import TypedDict  # pydantic reads schemas from it on Python 3.11
 
 Action = Literal["say", "retry", "begin", "end"]
 

@@ -1,0 +1,114 @@
+"""How does a person choose a story, or whom to begin one with?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cli.output import BOLD, CYAN, DIM, note, paint, short, write
+from cli.running import Refusal, wait_for
+from cli.texts import tell
+from personalab.story.instance import InstanceState
+from personalab.story.library import Background, Character
+from personalab.texts import Language
+
+if TYPE_CHECKING:
+    from personalab.services import Services
+
+
+def choose_instance(services: Services, language: Language, *, asking: bool) -> str:
+    """Find the story to go on with; where nobody can be asked, the only one there is, or a new one."""
+    stories = [
+        entry.record for entry in services.stories.all_instances() if isinstance(entry.record, InstanceState)
+    ]
+    stories.sort(key=lambda state: state.created_at, reverse=True)
+    if not asking:
+        return _unasked(services, stories, language)
+    if not stories:
+        write(paint(tell("welcome", language), BOLD))
+        return _begin(services, *ask_for_story(services, language))
+    rows = [_row(services, state, language) for state in stories]
+    chosen = ask(tell("pick_instance", language), [*rows, tell("new_story", language)], language)
+    if chosen < len(stories):
+        return stories[chosen].instance_id
+    return _begin(services, *ask_for_story(services, language))
+
+
+def _unasked(services: Services, stories: list[InstanceState], language: Language) -> str:
+    from cli.stories import names
+
+    if len(stories) > 1:
+        known = ", ".join(state.instance_id for state in stories[:5])
+        raise Refusal("need_instance", count=len(stories), known=known)
+    if stories:
+        return stories[0].instance_id
+    character = _characters(services, language)[0]
+    home = _home(character, _backgrounds(services))
+    instance_id = _begin(services, character.character_id, home.background_id if home else None)
+    shown = names(services, services.stories.instance(instance_id), language)
+    note(paint(tell("auto_made", language, **shown), DIM))
+    return instance_id
+
+
+def _row(services: Services, state: InstanceState, language: Language) -> str:
+    from cli.stories import names
+
+    shown = names(services, state, language)
+    return f"{shown['character']} · {shown['background']}  {paint(state.instance_id, DIM)}"
+
+
+def _begin(services: Services, character_id: str, background_id: str | None) -> str:
+    from personalab.operations.instances import new_instance
+
+    return wait_for(new_instance(services, character_id, background_id)).instance_id
+
+
+def ask_for_story(services: Services, language: Language) -> tuple[str, str | None]:
+    """Ask for a character and a background; the background that knows the character is proposed."""
+    characters = _characters(services, language)
+    rows = [f"{found.name}  {paint(short(found.base_persona, 56), DIM)}" for found in characters]
+    character = characters[ask(tell("pick_character", language), rows, language)]
+    backgrounds = _backgrounds(services)
+    home = _home(character, backgrounds)
+    backgrounds.sort(key=lambda found: found is not home)
+    rows = [f"{found.name}  {paint(short(found.world_setting, 56), DIM)}" for found in backgrounds]
+    chosen = ask(tell("pick_background", language), [*rows, tell("without_background", language)], language)
+    return character.character_id, backgrounds[chosen].background_id if chosen < len(backgrounds) else None
+
+
+def ask(question: str, rows: list[str], language: Language) -> int:
+    """Ask for one of several rows by its number; Enter takes the first."""
+    write(paint(question, BOLD))
+    for number, row in enumerate(rows, start=1):
+        write(f"  {paint(str(number), CYAN)}  {row}")
+    while True:
+        try:
+            answer = input(tell("choice", language, default=1)).strip()
+        except EOFError:
+            write("")
+            raise KeyboardInterrupt from None
+        if not answer:
+            return 0
+        if answer.isdecimal() and 1 <= int(answer[:9]) <= len(rows):
+            return int(answer) - 1
+        note(tell("bad_choice", language, count=len(rows)))
+
+
+def _characters(services: Services, language: Language) -> list[Character]:
+    """List the characters that can be met, those who speak the reader's language first."""
+    found = [entry.record for entry in services.stories.characters() if isinstance(entry.record, Character)]
+    if not found:
+        raise Refusal("no_characters", root=services.settings.data_root)
+    return sorted(found, key=lambda character: character.language not in (language, None))
+
+
+def _backgrounds(services: Services) -> list[Background]:
+    return [entry.record for entry in services.stories.backgrounds() if isinstance(entry.record, Background)]
+
+
+def _home(character: Character, backgrounds: list[Background]) -> Background | None:
+    """Find the background that names the character."""
+    for background in backgrounds:
+        outline = " ".join(point.content for point in background.story_outline)
+        if character.name in f"{background.world_setting} {outline}":
+            return background
+    return None

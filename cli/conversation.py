@@ -1,0 +1,202 @@
+"""How do a person and a character talk at a terminal, each while the other is busy?
+
+The prompt is always there. A reply runs in a task of its own; what is typed meanwhile waits its turn, except
+``/stop``, ``/quit`` and Ctrl-C, which end the reply. Ctrl-C never ends the program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections import deque
+from collections.abc import Generator
+from contextlib import aclosing, contextmanager, suppress
+from typing import TYPE_CHECKING, Any, cast
+
+from cli.chat import Story
+from cli.output import BOLD, CYAN, DIM, RED, YELLOW, one_line, paint, short, warning_text
+from cli.running import DONE
+from cli.screen import Screen, open_history, open_session
+
+if TYPE_CHECKING:
+    from nodes.chat_turn.state import TurnInput
+
+_DURING_REPLY = ("/help", "/outline")
+
+
+async def converse(story: Story) -> int:
+    """Talk until the person leaves."""
+    from prompt_toolkit.patch_stdout import patch_stdout
+
+    talk = Conversation(story)
+    with patch_stdout(raw=True), talk.catching_interrupts():
+        await talk.run()
+    return DONE
+
+
+class Conversation:
+    """The person's side and the reply that may be running."""
+
+    def __init__(self, story: Story) -> None:
+        self.story = story
+        history = open_history(story.instance_id, story.services.settings.data_root)
+        self.session = open_session(history, self._message)
+        self.screen = Screen(self.session)
+        self.waiting: deque[str] = deque()
+        self.reply: asyncio.Task[None] | None = None
+        self.begun = False
+        """Whether the reply's first text has come."""
+
+    # --- the person
+
+    async def run(self) -> None:
+        """Show where the story stands, then read line after line."""
+        self.screen.show("\n".join([*self.story.opening(), "", *await self.story.last_turns()]).rstrip("\n"))
+        warm = asyncio.create_task(asyncio.to_thread(_load_graph))
+        try:
+            while (line := await self._read()) is not None:
+                if not await self._heed(line):
+                    break
+        finally:
+            self.waiting.clear()
+            await self._stop()
+            with suppress(Exception):
+                await warm
+        self.screen.show(paint(self.story.say("bye", instance_id=self.story.instance_id), DIM))
+
+    async def _read(self) -> str | None:
+        """Read a line; ``None`` when the person leaves."""
+        while True:
+            try:
+                return await self.session.prompt_async(handle_sigint=False)
+            except KeyboardInterrupt:
+                self.interrupt()
+            except EOFError:
+                return None
+
+    async def _heed(self, line: str) -> bool:
+        """Do what a line says; return whether the conversation goes on."""
+        words = line.strip()
+        if not words:
+            return True
+        if words == "/quit":
+            return False
+        if words == "/stop":
+            if self.reply is None:
+                self.screen.show(self.story.say("nothing_to_stop"))
+            await self._stop()
+        elif words.startswith("/") and words != "/retry":
+            await self._command(words)
+        elif self.reply is not None:
+            self.waiting.append(line)
+            self.screen.show(paint(self.story.say("queued", text=short(line, 60)), DIM))
+        else:
+            self._begin(line)
+        return True
+
+    async def _command(self, words: str) -> None:
+        if self.reply is not None and words.split()[0] not in _DURING_REPLY:
+            self.screen.show(self.story.say("wait_first"))
+            return
+        self.screen.show(paint(f"› {words}", DIM))
+        self.screen.show("\n".join(await self.story.command(words)))
+
+    def interrupt(self) -> None:
+        """Take Ctrl-C: it ends the reply; where there is none, it says how to leave."""
+        if self.reply is not None:
+            self.waiting.clear()
+            self.reply.cancel()
+        else:
+            self.screen.show(paint(self.story.say("ctrl_c"), DIM))
+
+    @contextmanager
+    def catching_interrupts(self) -> Generator[None]:
+        """Take SIGINT ourselves while the conversation lasts; before and after, it ends the program."""
+        loop = asyncio.get_running_loop()
+        before = signal.getsignal(signal.SIGINT)
+        loop.add_signal_handler(signal.SIGINT, self.interrupt)
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+            signal.signal(signal.SIGINT, before)
+
+    def _message(self) -> list[tuple[str, str]]:
+        prompt = ("fg:ansicyan bold", "› ")
+        if self.reply is None:
+            return [prompt]
+        thinking = ("fg:ansibrightblack", self.story.say("thinking", name=self.story.speaker))
+        row = ("", self.screen.growing) if self.begun else thinking
+        return [row, ("", "\n"), prompt]
+
+    # --- the character
+
+    def _begin(self, line: str) -> None:
+        turn: TurnInput = {"instance_id": self.story.instance_id, "user_input": line}
+        if line.strip() == "/retry":
+            turn = {"instance_id": self.story.instance_id, "action": "retry"}
+        self.screen.show(f"{paint('› ', CYAN)}{line}")
+        self.begun = False
+        self.reply = asyncio.create_task(self._answer(turn))
+        self.reply.add_done_callback(self._ended)
+
+    async def _answer(self, turn: TurnInput) -> None:
+        """Stream one turn to the screen; being cancelled closes the reply's line in the file first."""
+        from graph.streaming import stream_turn
+
+        warnings: list[str] = []
+        try:
+            async with aclosing(stream_turn(self.story.services, turn, model=self.story.model)) as stream:
+                async for part in stream:
+                    self._take(cast("dict[str, Any]", part), warnings)
+        except asyncio.CancelledError:
+            self.screen.settle()
+            self.screen.show(paint(self.story.say("interrupted"), DIM))
+        finally:
+            self.screen.settle()
+            if warnings:
+                self.screen.show(paint("⚠ " + " · ".join(warnings), YELLOW))
+
+    def _take(self, event: dict[str, Any], warnings: list[str]) -> None:
+        match event.get("type"):
+            case "token":
+                if not self.begun:
+                    self.begun = True
+                    self.screen.show(paint(self.story.speaker, BOLD))
+                self.screen.grow(str(event["text"]))
+            case "warning":
+                warnings.append(warning_text(event))
+            case "error":
+                self.screen.settle()
+                self.screen.show(paint(str(event["message"]), RED))
+            case "done":
+                self.screen.settle()
+                for ending in ("interrupted", "empty"):
+                    if event[ending]:
+                        self.screen.show(paint(self.story.say(ending), DIM))
+            case _:
+                pass
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Take the reply's end, whatever it was; the next line that waits is said."""
+        self.reply = None
+        failure = None if task.cancelled() else task.exception()
+        if failure is not None:
+            kind = one_line(f"{type(failure).__name__}: {failure}")
+            self.screen.show(paint(self.story.say("unexpected", kind=short(kind, 120)), RED))
+        self.session.app.invalidate()
+        if self.waiting:
+            self._begin(self.waiting.popleft())
+
+    async def _stop(self) -> None:
+        """End the reply that is running and wait until its line is closed."""
+        if (task := self.reply) is not None:
+            task.cancel()
+            await asyncio.wait({task})
+
+
+def _load_graph() -> None:
+    """Import what the first turn needs while the person reads and types."""
+    import importlib
+
+    importlib.import_module("graph.streaming")

@@ -1,0 +1,132 @@
+"""How does a reply grow on the screen above the line someone is typing on?
+
+Whole rows are written above the prompt; the row that is still growing is part of the prompt's own message.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cli.output import visible
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.history import History
+
+
+def wrap(text: str, width: int) -> Iterator[str]:
+    """Cut a text into rows that fit; words stay whole where they can, Chinese breaks anywhere."""
+    from prompt_toolkit.utils import get_cwidth
+
+    row, used, space = "", 0, -1
+    for character in text:
+        size = get_cwidth(character)
+        if used + size > width and row:
+            cut = space + 1 if space >= 0 and size == 1 and character != " " else len(row)
+            yield row[:cut].rstrip(" ")
+            row = row[cut:].lstrip(" ")
+            used, space = get_cwidth(row), -1
+        row += character
+        used += size
+        if character == " " or size == 2:
+            space = len(row) - 1
+    yield row
+
+
+class Screen:
+    """The terminal of an interactive chat: a prompt, and what is shown above it."""
+
+    def __init__(self, session: PromptSession[str]) -> None:
+        self._session = session
+        self.growing = ""
+        """The row of the reply that is not full yet."""
+
+    @property
+    def width(self) -> int:
+        """How many columns a row may use."""
+        return max(20, self._session.app.output.get_size().columns - 1)
+
+    def show(self, text: str) -> None:
+        """Write whole lines above the prompt."""
+        app = self._session.app
+        if app.is_running:
+            app.renderer.erase()
+        app.output.write_raw(visible(text).replace("\n", "\r\n") + "\r\n")
+        app.output.flush()
+        if app.is_running:
+            app.invalidate()
+
+    def grow(self, text: str) -> None:
+        """Let the reply go on: full rows move up, the last one stays with the prompt."""
+        *whole, last = (self.growing + visible(text).expandtabs(4)).split("\n")
+        rows = [row for line in whole for row in wrap(line, self.width)]
+        *full, self.growing = wrap(last, self.width)
+        if rows or full:
+            self.show("\n".join([*rows, *full]))
+        self._session.app.invalidate()
+
+    def settle(self) -> None:
+        """Move the last row up: the reply is over."""
+        if self.growing:
+            last, self.growing = self.growing, ""
+            self.show(last)
+        self._session.app.invalidate()
+
+
+def open_session(history: History, message: Any) -> PromptSession[str]:
+    """Make the line a person types on: history, pasted lines, Alt-Enter for a new line."""
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+    keys = KeyBindings()
+
+    @keys.add("escape", "enter")
+    def _(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction] (bound by its decorator)
+        event.current_buffer.insert_text("\n")
+
+    session: PromptSession[str] = PromptSession(
+        message, history=history, key_bindings=keys, erase_when_done=True, enable_history_search=False
+    )
+    session.app.min_redraw_interval = 0.02
+    return session
+
+
+def open_history(name: str, root: Path) -> History:
+    """Open what was typed before in a story; where nothing can be written it lasts for this run."""
+    import hashlib
+
+    import platformdirs
+    from prompt_toolkit.history import FileHistory, InMemoryHistory
+
+    class CarefulHistory(FileHistory):
+        """Never fails a chat for the sake of its history."""
+
+        def load_history_strings(self) -> Any:
+            try:
+                return list(super().load_history_strings())
+            except (OSError, ValueError):
+                return []
+
+        def store_string(self, string: str) -> None:
+            try:
+                super().store_string(string)
+            except (OSError, ValueError):
+                return
+
+    try:
+        place = hashlib.blake2b(str(root).encode("utf-8", "replace"), digest_size=4).hexdigest()
+        folder = Path(platformdirs.user_state_dir("personalab", appauthor=False)) / "history" / place
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError:
+        return InMemoryHistory()
+    return CarefulHistory(str(folder / name))
+
+
+def can_draw() -> bool:
+    """Tell whether a prompt can be drawn: a person on both sides, and a terminal that moves its cursor."""
+    from prompt_toolkit.utils import is_dumb_terminal
+
+    return sys.stdin.isatty() and sys.stdout.isatty() and not is_dumb_terminal()

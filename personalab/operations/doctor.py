@@ -1,0 +1,364 @@
+"""Is every file of a data root as it should be, and can what is wrong be repaired?
+
+Nothing is trusted: a file may be a pipe, a loop of links, binary junk or a single line of many megabytes.
+Repairs are made under the instance's lock, and what does not fit its format is set aside, never thrown away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from personalab import config
+from personalab.errors import Busy, PersonaLabError
+from personalab.operations.doctor_findings import Finding, Report
+from personalab.operations.doctor_sessions import (
+    repair_session,
+    scan_session,
+    session_findings,
+    too_large,
+)
+from personalab.services import Services
+from personalab.storage.files import read_bytes, read_json
+from personalab.storage.leases import running
+from personalab.storage.preferences import MAX_TEMPLATE_BYTES
+from personalab.story.ids import is_id
+from personalab.story.instance import CharacterState, InstanceState, object_of
+from personalab.story.library import Background, Character
+from personalab.texts import LANGUAGES
+
+__all__ = ["Finding", "Report", "examine_root"]
+
+Progress = Callable[[str], None]
+STALE_SECONDS = 60.0
+"""A temporary file this old belongs to nobody."""
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp|\.new-[0-9a-f]{12}")
+
+
+async def examine_root(
+    services: Services, *, fix: bool = False, progress: Progress = lambda name: None
+) -> Report:
+    """Check every file of the data root; with ``fix``, repair what can be repaired."""
+    ward = _Ward(services, fix=fix)
+    progress("config.json")
+    await asyncio.to_thread(ward.check_preferences)
+    for kind in ("characters", "backgrounds"):
+        progress(kind)
+        await asyncio.to_thread(ward.check_library, kind)
+    folders = await asyncio.to_thread(ward.instance_folders)
+    for folder in folders:
+        progress(f"instances/{folder.name}")
+        await _examine_instance(services, ward, folder)
+    progress("event_library")
+    await _examine_index(services, ward)
+    return Report(ward.findings, len(ward.seen))
+
+
+async def _examine_instance(services: Services, ward: _Ward, folder: Path) -> None:
+    """Look first; take the lock only where something can be repaired."""
+    found = await asyncio.to_thread(_Instance(ward, folder).check)
+    if ward.fix and any(finding.fixable for finding in found):
+        try:
+            async with services.leases.holding(folder.name, "doctor", wait=services.settings.busy_seconds):
+                found = await asyncio.to_thread(_Instance(ward, folder, fix=True).check)
+        except PersonaLabError as error:
+            code = "busy" if isinstance(error, Busy) else "not_repaired"
+            found.append(Finding(code, ward.shown(folder), params={"reason": str(error)}))
+    ward.findings += found
+
+
+async def _examine_index(services: Services, ward: _Ward) -> None:
+    """Ask the event library for its state; it is derived, so a repair rebuilds it."""
+    folder = services.settings.data_root / "event_library"
+    if not folder.exists():
+        return
+    try:
+        state = await services.library.state()
+        code, params = f"index_{state.status}", {"embedder": state.embedder, "reason": state.status}
+    except Exception as error:  # noqa: BLE001 (a damaged index may raise anything; the doctor only reports it)
+        reason = str(error) if isinstance(error, PersonaLabError) else type(error).__name__
+        code, params = "index_unreadable", {"reason": reason}
+    if code not in ("index_other_embedder", "index_unreadable"):
+        return
+    finding = Finding(code, "event_library", params=params, fixable=True)
+    ward.findings.append(await _rebuilt(services, finding) if ward.fix else finding)
+
+
+async def _rebuilt(services: Services, finding: Finding) -> Finding:
+    from personalab.operations.reindex import reindex
+
+    try:
+        await reindex(services)
+    except Exception as error:  # noqa: BLE001 (as above)
+        reason = str(error) if isinstance(error, PersonaLabError) else type(error).__name__
+        return replace(finding, fixable=False, params={**finding.params, "reason": reason})
+    return replace(finding, fixed=True)
+
+
+@dataclass(slots=True)
+class _Ward:
+    """The examination as a whole: what was found and how much was looked at."""
+
+    services: Services
+    fix: bool
+    findings: list[Finding] = field(default_factory=list[Finding])
+    seen: set[Path] = field(default_factory=set[Path])
+
+    @property
+    def root(self) -> Path:
+        return self.services.settings.data_root
+
+    def shown(self, path: Path) -> str:
+        return self.services.stories.shown(path)
+
+    # --- one file
+
+    def unfit(self, path: Path) -> Finding | None:
+        """Tell why a path must not even be opened."""
+        self.seen.add(path)
+        try:
+            mode = path.stat().st_mode
+        except FileNotFoundError:
+            return Finding("missing", self.shown(path))
+        except (OSError, ValueError) as error:
+            return Finding("broken", self.shown(path), params={"reason": _why(error)})
+        return None if stat.S_ISREG(mode) else Finding("not_a_file", self.shown(path))
+
+    def read(self, path: Path, parse: Callable[[dict[str, Any]], object]) -> tuple[Any, Finding | None]:
+        """Read a JSON file by its rule; give its record or what is wrong."""
+        if (unfit := self.unfit(path)) is not None:
+            return None, unfit
+        try:
+            return parse(object_of(read_json(path, self.shown(path)))), None
+        except (PersonaLabError, ValueError, OSError) as error:
+            return None, Finding("broken", self.shown(path), params={"reason": _why(error)})
+
+    # --- folders
+
+    def entries(self, folder: Path, findings: list[Finding]) -> list[Path]:
+        """List a folder; one that is not there is empty."""
+        try:
+            return sorted(folder.iterdir())
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            findings.append(Finding("not_a_folder", self.shown(folder), params={"reason": _why(error)}))
+            return []
+
+    def leftovers(self, folder: Path, findings: list[Finding], *, fix: bool) -> None:
+        """Find temporary files nobody will come back for."""
+        for path in self.entries(folder, []):
+            if _TEMPORARY.fullmatch(path.name) and _is_stale(path):
+                finding = Finding("leftover", self.shown(path), fixable=True)
+                findings.append(replace(finding, fixed=_removed(path)) if fix else finding)
+
+    def named_folders(self, folder: Path, findings: list[Finding]) -> Iterator[Path]:
+        """Give the folders whose names are ids; tell of the others."""
+        for path in self.entries(folder, findings):
+            if path.name.startswith("."):
+                continue
+            if not is_id(path.name):
+                findings.append(Finding("bad_name", self.shown(path), level="note"))
+            elif path.is_dir():
+                yield path
+            elif path.is_symlink():
+                findings.append(Finding("not_a_folder", self.shown(path), params={"reason": "link"}))
+
+    # --- what is not a story
+
+    def check_preferences(self) -> None:
+        """Check config.json, the modules and the prompt templates."""
+        for folder in (self.root, self.root / "modules"):
+            self.leftovers(folder, self.findings, fix=self.fix)
+        self._check_config()
+        modules = {"director": config.read_director, "recall": config.read_recall}
+        for name, read in modules.items():
+            path = self.root / "modules" / f"{name}.json"
+            _, finding = self.read(path, read)
+            if finding is not None and not (name == "recall" and finding.code == "missing"):
+                self.findings.append(finding)
+        for language in LANGUAGES:
+            self._check_templates(self.root / "prompt_templates" / language)
+
+    def _check_config(self) -> None:
+        values, finding = self.read(self.root / "config.json", config.read_values)
+        if finding is not None and finding.code == "missing":
+            finding = replace(finding, fixable=True)
+            if self.fix:
+                finding = replace(finding, fixed=_works(self.services.preferences.reset))
+        elif finding is None and values[1]:
+            finding = Finding("config_value", "config.json", params={"fields": ", ".join(values[1])})
+        if finding is not None:
+            self.findings.append(finding)
+
+    def _check_templates(self, folder: Path) -> None:
+        for path in self.entries(folder, self.findings):
+            if path.suffix != ".txt" or path.name.startswith("."):
+                continue
+            finding = self.unfit(path)
+            if finding is None:
+                try:
+                    read_bytes(path, self.shown(path), MAX_TEMPLATE_BYTES).decode("utf-8-sig")
+                except (PersonaLabError, ValueError) as error:
+                    finding = Finding("broken", self.shown(path), params={"reason": _why(error)})
+            if finding is not None:
+                self.findings.append(finding)
+
+    def check_library(self, kind: str) -> None:
+        """Check the characters or the backgrounds."""
+        name, field_name = {
+            "characters": ("definition.json", "character_id"),
+            "backgrounds": ("background.json", "background_id"),
+        }[kind]
+        read = Character.read if kind == "characters" else Background.read
+        for folder in self.named_folders(self.root / kind, self.findings):
+            self.leftovers(folder, self.findings, fix=self.fix)
+            record, finding = self.read(folder / name, lambda data, folder=folder: read(folder.name, data))
+            if finding is not None:
+                self.findings.append(finding)
+                continue
+            given = record.source.get(field_name, folder.name)
+            if given != folder.name:
+                self.findings.append(_mismatch(self.shown(folder / name), field_name, given, folder.name))
+
+    def instance_folders(self) -> list[Path]:
+        """Find the instances, and what creating one left behind."""
+        folder = self.root / "instances"
+        self.leftovers(folder, self.findings, fix=self.fix)
+        return list(self.named_folders(folder, self.findings))
+
+
+@dataclass(slots=True)
+class _Instance:
+    """The examination of one instance; with ``fix``, whoever calls holds its lock."""
+
+    ward: _Ward
+    folder: Path
+    fix: bool = False
+    found: list[Finding] = field(default_factory=list[Finding])
+
+    def check(self) -> list[Finding]:
+        """Check the state files and every session."""
+        try:
+            state, finding = self.ward.read(self.folder / "instance_state.json", InstanceState.read)
+            self._add(finding)
+            _, finding = self.ward.read(self.folder / "character_state.json", CharacterState.read)
+            self._add(finding)
+            writing = self._check_lock()
+            for folder in (self.folder, self.folder / "sessions"):
+                self.ward.leftovers(folder, self.found, fix=self.fix)
+            for path in self.ward.entries(self.folder / "sessions", self.found):
+                if path.suffix == ".jsonl" and not path.name.startswith("."):
+                    self._check_session(path, state, writing=writing)
+            if state is not None:
+                self._check_state(state)
+        except OSError as error:
+            self._add(Finding("broken", self.ward.shown(self.folder), params={"reason": _why(error)}))
+        return self.found
+
+    def _add(self, finding: Finding | None) -> None:
+        if finding is not None:
+            self.found.append(finding)
+
+    def _check_lock(self) -> bool:
+        """Tell whether someone else is writing now; find a request to stop that nobody waits for."""
+        lock, stop = self.folder / ".lock", self.folder / ".stop"
+        if lock.exists() and not lock.is_file():
+            self._add(Finding("not_a_file", self.ward.shown(lock)))
+            return False
+        writing = not self.fix and running(self.folder) is not None
+        if os.path.lexists(stop) and not writing:
+            finding = Finding("stop_leftover", self.ward.shown(stop), fixable=True)
+            self._add(replace(finding, fixed=_removed(stop)) if self.fix else finding)
+        return writing
+
+    def _check_session(self, path: Path, state: InstanceState | None, *, writing: bool) -> None:
+        shown = self.ward.shown(path)
+        if not is_id(path.stem):
+            self._add(Finding("bad_name", shown, level="note"))
+            return
+        if (unfit := self.ward.unfit(path)) is not None:
+            self._add(unfit)
+            return
+        try:
+            if (reason := too_large(path)) is not None:
+                self._add(Finding("broken", shown, params={"reason": reason}))
+                return
+            scan = scan_session(path)
+        except OSError as error:
+            self._add(Finding("broken", shown, params={"reason": _why(error)}))
+            return
+        found = session_findings(scan, shown, self.folder.name, path.stem, writing=writing)
+        if self.fix and any(finding.fixable for finding in found):
+            created = (state.created_at if state else "") or self.ward.services.now()
+            stories = self.ward.services.stories
+            done = _works(lambda: repair_session(stories, self.folder.name, path, scan, created))
+            found = [replace(finding, fixed=done and finding.fixable) for finding in found]
+        self.found += found
+
+    def _check_state(self, state: InstanceState) -> None:
+        """Check what the state points to."""
+        stories = self.ward.services.stories
+        shown = self.ward.shown(self.folder / "instance_state.json")
+        if state.instance_id != self.folder.name:
+            self._add(_mismatch(shown, "instance_id", state.instance_id, self.folder.name))
+        background = state.background_id
+        if background and not (is_id(background) and (self.ward.root / "backgrounds" / background).is_dir()):
+            self._add(Finding("background_missing", shown, params={"background_id": background[:80]}))
+        if stories.session_path(self.folder.name, state.current_session_id).exists():
+            return
+        known = stories.session_ids(self.folder.name)
+        params = {"session_id": state.current_session_id}
+        finding = Finding("session_missing", shown, params=params, fixable=bool(known))
+        if self.fix and known and state.instance_id == self.folder.name:
+            moved = replace(state, current_session_id=known[-1])
+            finding = replace(finding, fixed=_works(lambda: stories.save_instance(moved)))
+        self._add(finding)
+
+
+def _mismatch(shown: str, name: str, value: object, expected: str) -> Finding:
+    return Finding(
+        "id_mismatch", shown, params={"field": name, "value": str(value)[:80], "expected": expected}
+    )
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, PersonaLabError):
+        return str(error.params.get("reason") or error)[:300]
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return str(error)[:300]
+
+
+def _is_stale(path: Path) -> bool:
+    try:
+        return time.time() - path.lstat().st_mtime > STALE_SECONDS
+    except OSError:
+        return False
+
+
+def _removed(path: Path) -> bool:
+    def remove() -> None:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+    return _works(remove)
+
+
+def _works(repair: Callable[[], object]) -> bool:
+    """Try a repair; a disk that refuses leaves the finding as it is."""
+    try:
+        repair()
+    except (PersonaLabError, OSError):
+        return False
+    return True

@@ -1,0 +1,144 @@
+"""What can be wrong with a data root, and what is to be done about each?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from personalab.texts import Language, Text, fill
+
+Level = Literal["problem", "note"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is not as it should be; a note needs no action."""
+
+    code: str
+    file: str
+    line: int | None = None
+    params: dict[str, Any] = field(default_factory=dict[str, Any])
+    fixable: bool = False
+    fixed: bool = False
+    level: Level = "problem"
+
+    def message(self, language: Language) -> str:
+        """Say what is wrong."""
+        return fill(getattr(MESSAGES[self.code], language), **self.params)
+
+    def remedy(self, language: Language) -> str:
+        """Say what to do."""
+        if self.fixable:
+            return getattr(_FIX, language)
+        text = REMEDIES.get(self.code)
+        return fill(getattr(text, language), file=self.file, **self.params) if text else ""
+
+    def as_json(self, language: Language) -> dict[str, Any]:
+        """Give the form that leaves the process, with the message in both languages."""
+        return {
+            "code": self.code,
+            "level": self.level,
+            "file": self.file,
+            "line": self.line,
+            "message": self.message(language),
+            "messages": {"zh": self.message("zh"), "en": self.message("en")},
+            "remedy": "" if self.fixed else self.remedy(language),
+            "fixable": self.fixable,
+            "fixed": self.fixed,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that was found."""
+
+    findings: list[Finding]
+    files: int
+    """How many files were looked at."""
+
+    @property
+    def healthy(self) -> bool:
+        """Whether no problem is left."""
+        return all(finding.fixed or finding.level == "note" for finding in self.findings)
+
+    def as_json(self, language: Language) -> dict[str, Any]:
+        """Give the form that leaves the process."""
+        findings = [finding.as_json(language) for finding in self.findings]
+        return {"healthy": self.healthy, "files": self.files, "findings": findings}
+
+
+_FIX = Text("运行 personalab doctor --fix", "run personalab doctor --fix")
+
+MESSAGES: dict[str, Text] = {
+    "missing": Text("缺少这个文件", "the file is missing"),
+    "broken": Text("无法读取：{reason}", "cannot be read: {reason}"),
+    "not_a_file": Text("不是普通文件", "is not a regular file"),
+    "not_a_folder": Text("不是可读的文件夹：{reason}", "is not a folder that can be read: {reason}"),
+    "config_value": Text(
+        "这些设置不可用，正使用默认值：{fields}",
+        "these settings cannot be used, their defaults hold: {fields}",
+    ),
+    "id_mismatch": Text("{field} 是 {value}，应为 {expected}", "{field} is {value}, it should be {expected}"),
+    "bad_name": Text(
+        "名称不能用作 ID，程序不会读取它", "the name cannot be an id, so the program ignores it"
+    ),
+    "leftover": Text("未完成的写入留下的临时文件", "left behind by a write that was never finished"),
+    "stop_leftover": Text("遗留的停止请求", "a request to stop that nobody waits for"),
+    "line_broken": Text("这一行无法读取：{reason}", "the line cannot be read: {reason}"),
+    "torn_line": Text("最后一行没有写完", "the last line was never finished"),
+    "no_metadata": Text("缺少 metadata 行", "the metadata line is missing"),
+    "metadata_late": Text("metadata 行不在第一行", "the metadata line is not the first"),
+    "turn_order": Text("第 {turn} 轮出现在第 {previous} 轮之后", "turn {turn} comes after turn {previous}"),
+    "turn_gap": Text("轮次从 {previous} 跳到 {turn}", "the turns jump from {previous} to {turn}"),
+    "session_missing": Text(
+        "当前会话 {session_id} 的文件不存在", "the current session {session_id} has no file"
+    ),
+    "background_missing": Text(
+        "背景 {background_id} 不存在", "the background {background_id} does not exist"
+    ),
+    "busy": Text("实例正在被写入，无法修复", "the instance is being written, so it was not repaired"),
+    "not_repaired": Text("修复失败：{reason}", "the repair failed: {reason}"),
+    "index_other_embedder": Text(
+        "事件库由另一个嵌入模型（{embedder}）生成",
+        "the event library was made by another embedder ({embedder})",
+    ),
+    "index_unreadable": Text("事件库无法读取：{reason}", "the event library cannot be read: {reason}"),
+}
+
+_RESTORE = Text("请修正它，或从备份恢复", "mend it, or restore it from a backup")
+
+REMEDIES: dict[str, Text] = {
+    "missing": Text("请从备份恢复它", "restore it from a backup"),
+    "broken": _RESTORE,
+    "not_a_file": Text("请移走它，换成普通文件", "move it away and put a regular file there"),
+    "not_a_folder": Text("请检查它和它的权限", "check it and its permissions"),
+    "config_value": Text(
+        "用 personalab settings set 重新设置，或 personalab settings reset",
+        "set them with personalab settings set, or reset them all",
+    ),
+    "id_mismatch": Text(
+        "请改正文件里的 {field}，或文件（夹）的名称",
+        "correct {field} in the file, or the name of the file or folder",
+    ),
+    "bad_name": Text("改用字母、数字、_ 和 - 组成的名称", "rename it with letters, digits, _ and -"),
+    "line_broken": _RESTORE,
+    "torn_line": _RESTORE,
+    "turn_order": Text("请检查这一行的 turn，并手工改正", "check this line's turn and correct it by hand"),
+    "session_missing": Text(
+        "请从备份恢复会话文件，或用 personalab new 新建",
+        "restore a session file from a backup, or make a new instance with personalab new",
+    ),
+    "background_missing": Text(
+        "用 personalab switch-background 换一个背景，或恢复它",
+        "choose another with personalab switch-background, or restore it",
+    ),
+    "busy": Text(
+        "等它结束，或用 personalab stop 停止，然后再试",
+        "wait for it or end it with personalab stop, then try again",
+    ),
+    "not_repaired": Text(
+        "请检查权限和剩余空间后再试", "check the permissions and the free space, then try again"
+    ),
+    "index_other_embedder": Text("运行 personalab reindex", "run personalab reindex"),
+    "index_unreadable": Text("运行 personalab reindex", "run personalab reindex"),
+}

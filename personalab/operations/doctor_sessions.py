@@ -1,0 +1,242 @@
+"""What is wrong with a session file, line by line, and how is it made whole without losing anything?"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from personalab.operations.doctor_findings import Finding
+from personalab.storage.files import writing
+from personalab.storage.sessions import MAX_SESSION_BYTES
+from personalab.storage.stories import StoryFiles
+from personalab.story.lines import AssistantLine, Line, Metadata, UserLine, dump_line, parse_line
+
+MAX_LINE_BYTES = 64 * 1024 * 1024
+"""A longer line is set aside unread."""
+MAX_TORN_BYTES = 4 * 1024 * 1024
+"""Recovering the text of a torn line takes many times its size in memory."""
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class RawLine:
+    """A line's bytes without its end; one that is too long is only known by its place."""
+
+    number: int
+    start: int
+    size: int
+    content: bytes | None
+    whole: bool
+    """Whether a line end follows."""
+
+
+@dataclass(slots=True)
+class Scan:
+    """What a reading of a session file found."""
+
+    broken: dict[int, str] = field(default_factory=dict[int, str])
+    metadata: Metadata | None = None
+    metadata_number: int = 0
+    first_number: int = 0
+    first_time: str = ""
+    order: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
+    """Line, turn and the turn before it, where they do not follow each other."""
+    torn: RawLine | None = None
+
+    @property
+    def rewrite(self) -> bool:
+        """Whether lines have to be moved."""
+        return bool(self.broken) or self.metadata is None or self.metadata_number != self.first_number
+
+
+def raw_lines(file: BinaryIO) -> Iterator[RawLine]:
+    """Read a file line by line with bounded memory."""
+    number = start = 0
+    while piece := file.readline(MAX_LINE_BYTES):
+        number += 1
+        content: bytes | None = piece
+        size = len(piece)
+        while not piece.endswith(b"\n") and (piece := file.readline(1 << 20)):
+            content = None
+            size += len(piece)
+        whole = (piece or content or b"").endswith(b"\n")
+        yield RawLine(number, start, size - whole, content[:-1] if content and whole else content, whole)
+        start += size
+
+
+def scan_session(path: Path) -> Scan:
+    """Read a session file as the program would, but go on after a broken line."""
+    scan = Scan()
+    turn: int | None = None
+    with path.open("rb") as file:
+        for raw in raw_lines(file):
+            if not raw.whole:
+                if raw.content is None or raw.content.strip(b"\x00"):
+                    scan.torn = raw
+                break
+            content = raw.content
+            if content is not None and raw.number == 1:
+                content = content.removeprefix(_BOM)
+            if content is not None and not content.strip():
+                continue
+            line = _parsed(content, raw.number, scan)
+            if line is not None:
+                turn = _take(scan, line, raw.number, turn)
+    return scan
+
+
+def _parsed(content: bytes | None, number: int, scan: Scan) -> Line | None:
+    if content is None:
+        scan.broken[number] = f"longer than {MAX_LINE_BYTES} bytes"
+        return None
+    try:
+        return parse_line(content)
+    except ValueError as error:
+        scan.broken[number] = str(error)[:200]
+        return None
+
+
+def _take(scan: Scan, line: Line, number: int, turn: int | None) -> int | None:
+    """Note a good line; return the turn that stands now."""
+    scan.first_number = scan.first_number or number
+    if isinstance(line, Metadata) and scan.metadata is None:
+        scan.metadata, scan.metadata_number = line, number
+    if not isinstance(line, UserLine | AssistantLine):
+        return turn
+    scan.first_time = scan.first_time or line.timestamp
+    expected = line.turn if turn is None else turn + 1 if isinstance(line, UserLine) else turn
+    if line.turn != expected:
+        scan.order.append((number, line.turn, turn or 0))
+    return line.turn
+
+
+def session_findings(
+    scan: Scan, shown: str, instance_id: str, session_id: str, *, writing: bool
+) -> list[Finding]:
+    """Say what a scan found; ``writing`` tells that the last line is being written right now."""
+    found = [
+        Finding("line_broken", shown, number, {"reason": reason}, fixable=True)
+        for number, reason in scan.broken.items()
+    ]
+    if scan.metadata is None:
+        found.append(Finding("no_metadata", shown, 1, fixable=True))
+    else:
+        if scan.metadata_number != scan.first_number:
+            found.append(Finding("metadata_late", shown, scan.metadata_number, fixable=True))
+        found += _mismatches(scan, scan.metadata, shown, instance_id, session_id)
+    for number, turn, previous in scan.order:
+        gap = turn > previous
+        params = {"turn": turn, "previous": previous}
+        if gap:
+            found.append(Finding("turn_gap", shown, number, params, level="note"))
+        else:
+            found.append(Finding("turn_order", shown, number, params))
+    if scan.torn is not None and not writing:
+        found.append(Finding("torn_line", shown, scan.torn.number, fixable=True))
+    return found
+
+
+def _mismatches(
+    scan: Scan, metadata: Metadata, shown: str, instance_id: str, session_id: str
+) -> Iterator[Finding]:
+    expected = {"instance_id": instance_id, "session_id": session_id}
+    for name, wanted in expected.items():
+        value = str(getattr(metadata, name))
+        older = name == "session_id" and value.removeprefix("session_") == wanted.removeprefix("sess_")
+        newer = name == "session_id" and value.removeprefix("sess_") == wanted.removeprefix("session_")
+        if value != wanted and not older and not newer:
+            params = {"field": name, "value": value[:80], "expected": wanted}
+            yield Finding("id_mismatch", shown, scan.metadata_number, params)
+
+
+def too_large(path: Path) -> str | None:
+    """Tell why a session file is not read at all."""
+    size = path.stat().st_size
+    return f"{size} bytes, more than {MAX_SESSION_BYTES}" if size > MAX_SESSION_BYTES else None
+
+
+# --- repairs: the caller holds the instance's lock
+
+
+def repair_session(stories: StoryFiles, instance_id: str, path: Path, scan: Scan, created_at: str) -> None:
+    """Set broken lines aside, put the metadata first, close a torn last line."""
+    shown = stories.shown(path)
+    hopeless = scan.torn is not None and not _worth_recovering(scan.torn)
+    if scan.rewrite or hopeless:
+        metadata = scan.metadata or Metadata(instance_id, path.stem, scan.first_time or created_at)
+        with writing(shown):
+            _set_aside(path, scan, hopeless=hopeless)
+            _rewrite(path, scan, dump_line(metadata), hopeless=hopeless)
+        stories.cache.forget(path)
+    if scan.torn is not None and not hopeless:
+        stories.writer(instance_id, path.stem).close()
+
+
+def _worth_recovering(torn: RawLine) -> bool:
+    if torn.content is None:
+        return False
+    if torn.size <= MAX_TORN_BYTES:
+        return True
+    try:
+        parse_line(torn.content.strip())
+    except ValueError:
+        return False
+    return True
+
+
+def _moved(scan: Scan, raw: RawLine, *, hopeless: bool) -> str | None:
+    """Tell why a line is moved out of the session; ``None`` if it stays."""
+    if raw.number in scan.broken:
+        return scan.broken[raw.number]
+    if hopeless and not raw.whole:
+        return "torn"
+    return None
+
+
+def _set_aside(path: Path, scan: Scan, *, hopeless: bool) -> None:
+    """Keep what leaves the session in ``{session}.broken``: a heading with its number, then its bytes."""
+    with path.open("rb") as source, path.with_suffix(".broken").open("ab") as aside:
+        lines = list(_places(source, scan, hopeless=hopeless))
+        for raw, reason in lines:
+            aside.write(f"# line {raw.number}: {' '.join(reason.split())}\n".encode("utf-8", "replace"))
+            _copy(source, raw, aside)
+            aside.write(b"\n")
+        aside.flush()
+        os.fsync(aside.fileno())
+
+
+def _places(source: BinaryIO, scan: Scan, *, hopeless: bool) -> Iterator[tuple[RawLine, str]]:
+    for raw in raw_lines(source):
+        if (reason := _moved(scan, raw, hopeless=hopeless)) is not None:
+            yield RawLine(raw.number, raw.start, raw.size, None, raw.whole), reason
+
+
+def _copy(source: BinaryIO, raw: RawLine, target: BinaryIO) -> None:
+    source.seek(raw.start)
+    left = raw.size
+    while left > 0 and (piece := source.read(min(left, 1 << 20))):
+        target.write(piece)
+        left -= len(piece)
+
+
+def _rewrite(path: Path, scan: Scan, metadata: bytes, *, hopeless: bool) -> None:
+    """Replace the file atomically: the metadata, then every line that stays, byte for byte."""
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with path.open("rb") as source, fresh.open("xb") as target:
+            target.write(metadata)
+            for raw in raw_lines(source):
+                if raw.number == scan.metadata_number or _moved(scan, raw, hopeless=hopeless) is not None:
+                    continue
+                content = raw.content or b""
+                target.write(content.removeprefix(_BOM) if raw.number == 1 else content)
+                target.write(b"\n" if raw.whole else b"")
+            target.flush()
+            os.fsync(target.fileno())
+        os.replace(fresh, path)
+    finally:
+        fresh.unlink(missing_ok=True)
