@@ -46,6 +46,8 @@ class Conversation:
         self.reply: asyncio.Task[None] | None = None
         self.begun = False
         """Whether the reply's first text has come."""
+        self.last_piece = ""
+        """The reply's newest text; an error's words stand there already."""
 
     # --- the person
 
@@ -89,7 +91,6 @@ class Conversation:
             await self._command(words)
         elif self.reply is not None:
             self.waiting.append(line)
-            self.screen.show(paint(self.story.say("queued", text=short(line, 60)), DIM))
         else:
             self._begin(line)
         return True
@@ -127,7 +128,8 @@ class Conversation:
             return [prompt]
         thinking = ("fg:ansibrightblack", self.story.say("thinking", name=self.story.speaker))
         row = ("", self.screen.growing) if self.begun else thinking
-        return [row, ("", "\n"), prompt]
+        queued = [self.story.say("queued", text=short(line, 60)) for line in self.waiting]
+        return [row, ("", "\n"), *(("fg:ansibrightblack", f"{text}\n") for text in queued), prompt]
 
     # --- the character
 
@@ -135,8 +137,8 @@ class Conversation:
         turn: TurnInput = {"instance_id": self.story.instance_id, "user_input": line}
         if line.strip() == "/retry":
             turn = {"instance_id": self.story.instance_id, "action": "retry"}
-        self.screen.show(f"{paint('› ', CYAN)}{line}")
-        self.begun = False
+        self.screen.show(f"\n{paint('› ', CYAN)}{line}")
+        self.begun, self.last_piece = False, ""
         self.reply = asyncio.create_task(self._answer(turn))
         self.reply.add_done_callback(self._ended)
 
@@ -163,12 +165,14 @@ class Conversation:
                 if not self.begun:
                     self.begun = True
                     self.screen.show(paint(self.story.speaker, BOLD))
-                self.screen.grow(str(event["text"]))
+                self.last_piece = str(event["text"])
+                self.screen.grow(self.last_piece)
             case "warning":
                 warnings.append(warning_text(event))
             case "error":
                 self.screen.settle()
-                self.screen.show(paint(str(event["message"]), RED))
+                if str(event["message"]) not in self.last_piece:
+                    self.screen.show(paint(str(event["message"]), RED))
             case "done":
                 self.screen.settle()
                 for ending in ("interrupted", "empty"):

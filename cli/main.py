@@ -13,7 +13,6 @@ import typer
 from cli.commands import looking, playing, settings, stories, upkeep
 from cli.output import note, prepare_streams
 from cli.running import BAD_INPUT, guarded, keep_quiet, language, speak_up
-from cli.texts import tell
 
 PLAY, LOOK, KEEP = "Play / 故事", "Look / 查看", "Keep / 维护"
 _debug: list[bool] = []
@@ -84,6 +83,8 @@ def _run() -> int | None:
 
 def _refused(error: typer.TyperException) -> int:
     """Say in one sentence what is wrong with the command line."""
+    from cli.texts import tell
+
     reason = " ".join(error.format_message().split())
     if not reason:  # no command was given: the help stands on the screen already
         return BAD_INPUT

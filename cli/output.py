@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any, TextIO
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TextIO
 
-from cli.texts import tell
-from personalab.texts import Language
+if TYPE_CHECKING:
+    from personalab.texts import Language
 
 DIM, BOLD, CYAN, GREEN, YELLOW, RED = "2", "1", "36", "32", "33", "31"
 
@@ -36,12 +37,15 @@ def write(text: str, end: str = "\n") -> None:
 
 def note(text: str) -> None:
     """Print a line beside the data, on stderr."""
-    sys.stderr.write(for_reader(text, sys.stderr) + "\n")
-    sys.stderr.flush()
+    with suppress(BrokenPipeError):
+        sys.stderr.write(for_reader(text, sys.stderr) + "\n")
+        sys.stderr.flush()
 
 
 def warn(event: Mapping[str, Any], language: Language) -> None:
     """Print a warning as one line on stderr."""
+    from cli.texts import tell
+
     note(paint(tell("warning", language, message=warning_text(event)), YELLOW, sys.stderr))
 
 
@@ -107,10 +111,19 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def short(text: str, length: int) -> str:
-    """Cut a text for a list."""
-    line = one_line(text)
-    return line if len(line) <= length else line[: length - 1] + "…"
+def short(text: str, width: int) -> str:
+    """Cut a text for a list, by the columns it takes."""
+    line, used = one_line(text), 0
+    for at, character in enumerate(line):
+        used += columns(character)
+        if used > width:
+            return line[:at] + "…"
+    return line
+
+
+def columns(text: str) -> int:
+    """Count the columns of a text nearly enough for a list: Chinese takes two a character."""
+    return sum(1 + ("\u1100" <= character <= "\uffef" and character not in "…—") for character in text)
 
 
 def bar(value: int, limit: int, width: int = 20) -> str:

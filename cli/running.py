@@ -10,14 +10,11 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cli.output import note
-from cli.texts import tell
-from personalab.errors import PersonaLabError, UserError
-from personalab.settings import spoken_language
-from personalab.texts import Language
+from cli.output import is_terminal, note
 
 if TYPE_CHECKING:
     from personalab.services import Services
+    from personalab.texts import Language
 
 T = TypeVar("T")
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -25,9 +22,8 @@ USER_CODES = frozenset(
     [
         "bad_id", "blank_input", "input_too_long", "nothing_to_retry", "nothing_pending", "already_answered",
         "blank_reply", "unknown_action", "unknown_setting", "setting_out_of_range", "instance_exists",
-        "unreadable_env",
-        "no_instance", "no_character", "no_background", "no_session", "nothing_running", "turn_overtaken",
-        "prompt_too_long", "unknown_encoding",
+        "unreadable_env", "no_instance", "no_character", "no_background", "no_session", "nothing_running",
+        "turn_overtaken", "prompt_too_long", "unknown_encoding",
     ]
 )  # fmt: skip
 """Codes of ``UserError``: an error event carries its code, not its class."""
@@ -57,6 +53,8 @@ def language() -> Language:
     """Find the reader's language: the data root's, or the terminal's while no root is open."""
     if _opened:
         return _opened[0].preferences.language()
+    from personalab.settings import spoken_language
+
     return spoken_language()
 
 
@@ -72,39 +70,46 @@ def guarded(run: Callable[[], int | None], *, debug: Callable[[], bool]) -> int:
     try:
         code = run() or DONE
         sys.stdout.flush()
-        return code
-    except PersonaLabError as error:
-        note(error.message(language()))
-        return BAD_INPUT if isinstance(error, UserError) else FAILED
-    except Refusal as refusal:
-        note(tell(refusal.code, language(), **refusal.params))
-        return BAD_INPUT
     except KeyboardInterrupt:
-        return INTERRUPTED
+        code = INTERRUPTED
     except BrokenPipeError:
         _hush()
         return FAILED
     except Exception as error:  # noqa: BLE001 (the outermost place: a reader gets a sentence, not a traceback)
-        return _unexpected(error, debug())
+        return _failed(error, debug())
+    if code == INTERRUPTED and is_terminal(sys.stderr):
+        from cli.texts import tell
+
+        note("\n" + tell("interrupted", _any_language()))
+    return code
 
 
-def _unexpected(error: Exception, debug: bool) -> int:
+def _failed(error: Exception, debug: bool) -> int:
+    """Say in one sentence what went wrong, and tell by the exit code who has to act."""
     import logging
 
+    from cli.texts import tell
+    from personalab.errors import PersonaLabError, UserError
+
     if debug:
-        logging.getLogger("personalab.cli").debug("unexpected", exc_info=error)
-    if isinstance(error, ImportError) and error.name:
-        note(tell("not_ready", _any_language(), name=error.name))
-    else:
-        note(tell("unexpected", _any_language(), kind=type(error).__name__))
-    return FAILED
+        logging.getLogger("personalab.cli").debug("failed", exc_info=error)
+    match error:
+        case PersonaLabError():
+            note(error.message(_any_language()))
+        case Refusal():
+            note(tell(error.code, _any_language(), **error.params))
+        case ImportError(name=str(name)):
+            note(tell("not_ready", _any_language(), name=name))
+        case _:
+            note(tell("unexpected", _any_language(), kind=type(error).__name__))
+    return BAD_INPUT if isinstance(error, UserError | Refusal) else FAILED
 
 
 def _any_language() -> Language:
     try:
         return language()
     except Exception:  # noqa: BLE001 (a sentence about one failure must not fail by another)
-        return spoken_language()
+        return "en"
 
 
 def _hush() -> None:

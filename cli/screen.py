@@ -5,6 +5,7 @@ Whole rows are written above the prompt; the row that is still growing is part o
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,23 +18,29 @@ if TYPE_CHECKING:
     from prompt_toolkit.history import History
 
 
+_PIECES = re.compile(r"\x1b\[\d+m|.", re.DOTALL)
+
+
 def wrap(text: str, width: int) -> Iterator[str]:
     """Cut a text into rows that fit; words stay whole where they can, Chinese breaks anywhere."""
     from prompt_toolkit.utils import get_cwidth
 
-    row, used, space = "", 0, -1
-    for character in text:
-        size = get_cwidth(character)
+    row: list[tuple[str, int]] = []
+    used, space = 0, -1
+    for piece in _PIECES.findall(text):
+        size = 0 if len(piece) > 1 else get_cwidth(piece)
         if used + size > width and row:
-            cut = space + 1 if space >= 0 and size == 1 and character != " " else len(row)
-            yield row[:cut].rstrip(" ")
-            row = row[cut:].lstrip(" ")
-            used, space = get_cwidth(row), -1
-        row += character
+            cut = space + 1 if space >= 0 and size == 1 and piece != " " else len(row)
+            yield "".join(part for part, _ in row[:cut]).rstrip(" ")
+            row = row[cut:]
+            used, space = sum(columns for _, columns in row), -1
+            if piece == " ":
+                continue
+        row.append((piece, size))
         used += size
-        if character == " " or size == 2:
+        if piece == " " or size == 2:
             space = len(row) - 1
-    yield row
+    yield "".join(part for part, _ in row)
 
 
 class Screen:
@@ -50,11 +57,12 @@ class Screen:
         return max(20, self._session.app.output.get_size().columns - 1)
 
     def show(self, text: str) -> None:
-        """Write whole lines above the prompt."""
+        """Write whole lines above the prompt, broken where words end."""
         app = self._session.app
+        rows = [row for line in visible(text).expandtabs(4).split("\n") for row in wrap(line, self.width)]
         if app.is_running:
             app.renderer.erase()
-        app.output.write_raw(visible(text).replace("\n", "\r\n") + "\r\n")
+        app.output.write_raw("\r\n".join(rows) + "\r\n")
         app.output.flush()
         if app.is_running:
             app.invalidate()

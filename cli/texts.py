@@ -144,10 +144,10 @@ TEXTS: dict[str, Text] = {
     # --- the chat
     "model": Text("模型：{model}", "Model: {model}"),
     "rehearsal": Text(
-        "模型：rehearsal。这是内置的替身，只会按规则应答，不是真正的模型；"
+        "模型：rehearsal。这是内置的替身，只会按规则应答，不是真正的模型\n"
         "设置 OPENAI_API_KEY，或 PERSONALAB_MODEL=openai:模型名，就会由真正的模型来回复",
-        "Model: rehearsal. This is a built-in stand-in that answers by rule, not a real model; "
-        "set OPENAI_API_KEY, or PERSONALAB_MODEL=openai:NAME, and a real one answers",
+        "Model: rehearsal. This is a built-in stand-in that answers by rule, not a real model\n"
+        "Set OPENAI_API_KEY, or PERSONALAB_MODEL=openai:NAME, and a real one answers",
     ),
     "point": Text(
         "大纲 {index}/{count}：{content}（{status}）", "Outline {index}/{count}: {content} ({status})"
@@ -181,13 +181,13 @@ TEXTS: dict[str, Text] = {
         "/outline   故事大纲和进度\n"
         "/settings  查看设置；/settings 名称 值 修改\n"
         "/quit      离开（Ctrl-D 也可以）\n"
-        "Alt-Enter 换行；↑ 找回以前的输入；回复时输入的话会排队",
+        "Alt-Enter  换行；↑ 找回以前的输入；回复时输入的话会排队",
         "/stop      stop the reply that is being written (or Ctrl-C)\n"
         "/retry     answer the last turn again\n"
         "/prompt    what the next turn would send\n"
         "/outline   the story's outline and where it stands\n"
         "/settings  show the settings; /settings NAME VALUE changes one\n"
         "/quit      leave (or Ctrl-D)\n"
-        "Alt-Enter begins a new line; ↑ finds what you typed before; what you type during a reply is queued",
+        "Alt-Enter  begin a new line; ↑ finds what you typed before; what you type during a reply waits",
     ),
 }

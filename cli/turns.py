@@ -77,6 +77,8 @@ class TextView:
         self._language: Language = language
         self._open = False
         self._screen = is_terminal(sys.stdout)
+        self._note = ""
+        """The reply's last piece: an error's words stand there already."""
 
     def take(self, event: dict[str, Any]) -> None:
         """Print what an event means to a reader."""
@@ -86,12 +88,14 @@ class TextView:
                 sys.stdout.write(visible(text) if self._screen else text)
                 sys.stdout.flush()
                 self._open = not text.endswith("\n")
+                self._note = text
             case "warning":
                 self._end_line()
                 warn(event, self._language)
             case "error":
                 self._end_line()
-                note(str(event["message"]))
+                if not (self._screen and str(event["message"]) in self._note):
+                    note(str(event["message"]))
             case "done":
                 self._end_line()
                 for ending in ("interrupted", "empty"):

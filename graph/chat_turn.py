@@ -36,20 +36,21 @@ def build_chat_turn(services: Services) -> PumpedBuilder:
     """Join the seven steps over the given services."""
     turns, now = services.turns, services.now
 
-    def counter(context: TurnContext) -> Any:
-        return services.counter(context.model)
+    async def recall(state: TurnState, turn: OpenTurn, say: Say, context: TurnContext) -> Update:
+        counter = await services.counter(context.model)
+        return await recall_history(state, scene=turn, library=services.library, counter=counter, say=say)
+
+    async def assemble(state: TurnState, turn: OpenTurn, say: Say, context: TurnContext) -> Update:
+        counter = await services.counter(context.model)
+        return await assemble_prompt(state, scene=turn, counter=counter, say=say)
 
     steps: dict[str, Step] = {
-        "load_state": lambda s, t, say, c: load_state(
-            s, turn=t, turns=turns, counter=counter(c), say=say
-        ),
-        "recall_history": lambda s, t, say, c: recall_history(
-            s, scene=t, library=services.library, counter=counter(c), say=say
-        ),
+        "load_state": lambda s, t, say, c: load_state(s, turn=t, turns=turns, say=say),
+        "recall_history": recall,
         "prepare_director": lambda s, t, say, c: prepare_director(
             s, scene=t, library=services.library, say=say
         ),
-        "assemble_prompt": lambda s, t, say, c: assemble_prompt(s, scene=t, counter=counter(c), say=say),
+        "assemble_prompt": assemble,
         "stream_reply": lambda s, t, say, c: stream_reply(
             s, turn=t, open_model=lambda: services.model(c.model), now=now, say=say
         ),
@@ -83,38 +84,33 @@ def _served_graph() -> PumpedGraph:
     return build_chat_turn(open_services()).compile(name="chat_turn")
 
 
-_FRESH: Update = {
-    "status": "running",
-    "closed": False,
-    "error": None,
-    "reply": "",
-    "prompt": None,
-    "tokens": None,
-    "usage": None,
-    "warnings": [],
-    "load_warnings": [],
-    "recall_warnings": [],
-    "director_warnings": [],
-    "recalled": [],
-    "director": None,
-}
+_RESULT: Update = {"error": None, "prompt": None, "tokens": None, "usage": None, "warnings": []}
+_FRESH: Update = {**_RESULT, "reply": "", "closed": False, "recalled": [], "director": None}
+
+
+def _fresh(state: TurnState) -> Update:
+    """Clear what an earlier turn left, where a server keeps the state of a thread from run to run."""
+    left: Update = {name: empty for name, empty in _FRESH.items() if name in state}
+    if state.get("action") == "end":
+        left.pop("reply", None)
+    return {**left, "status": "running"}
 
 
 def _opening(services: Services) -> Callable[..., Awaitable[Update]]:
     """Run the first step: there is no turn yet, and a refusal leaves nothing behind."""
 
     async def node(state: TurnState, runtime: Runtime[TurnContext]) -> Update:
-        fresh = {**_FRESH, "reply": state.get("reply", "") if state.get("action") == "end" else ""}
+        fresh = _fresh(state)
         try:
             update = {**fresh, **await append_input(state, turns=services.turns, now=services.now)}
             if update["status"] == "done":
                 runtime.stream_writer(_repeated(update))
             return update
         except PersonaLabError as error:
-            language = await asyncio.to_thread(services.turns.language)
+            language = services.turns.language()
             event = error_event(error, None, language)
             runtime.stream_writer(event)
-            return {**fresh, "status": "error", "error": dict(event), "turn": None}
+            return {**fresh, "status": "error", "error": dict(event), "turn": None, "reply": ""}
 
     return node
 
@@ -152,7 +148,7 @@ def _guarded(name: str, step: Step, services: Services) -> Callable[..., Awaitab
             return update
         except PersonaLabError as error:
             if said is None:
-                language = await asyncio.to_thread(services.turns.language)
+                language = services.turns.language()
                 event = dict(error_event(error, state.get("turn"), language))
                 runtime.stream_writer(event)
             else:
@@ -162,19 +158,20 @@ def _guarded(name: str, step: Step, services: Services) -> Callable[..., Awaitab
     return node
 
 
-def _after_append(state: TurnState) -> str:
+# The choices between steps are async, for LangGraph runs others in a thread.
+async def _after_append(state: TurnState) -> str:
     return END if state.get("status") in ("error", "done") else "load_state"
 
 
-def _after_load(state: TurnState) -> list[str]:
+async def _after_load(state: TurnState) -> list[str]:
     if state.get("status") == "error":
         return [END]
     return ["stream_reply"] if state.get("action") == "end" else ["recall_history", "prepare_director"]
 
 
-def _after_assemble(state: TurnState) -> str:
+async def _after_assemble(state: TurnState) -> str:
     return END if state.get("status") in ("error", "awaiting_reply") else "stream_reply"
 
 
-def _after_reply(state: TurnState) -> str:
+async def _after_reply(state: TurnState) -> str:
     return "process_progress" if state.get("closed") else END

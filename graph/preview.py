@@ -12,6 +12,7 @@ from nodes.chat_turn.recall_history import recall_history
 from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnState
 from personalab.services import Services
+from personalab.story.events import WarningEvent
 from personalab.story.ids import check_id
 from personalab.story.prompt import Prompt
 
@@ -24,17 +25,16 @@ class Preview:
     prompt: Prompt
     tokens: dict[str, Any]
     recalled: list[dict[str, Any]]
-    warnings: list[dict[str, Any]]
+    warnings: list[WarningEvent]
 
 
 async def preview_prompt(services: Services, instance_id: str, user_input: str = "…") -> Preview:
     """Assemble the prompt of the turn that would come next; it may be longer than its limit."""
     check_id(instance_id, "instance_id")
     scene = await asyncio.to_thread(services.turns.preview, instance_id, user_input, services.now())
-    warnings: list[dict[str, Any]] = []
-    say = Say(lambda event: warnings.append(dict(event)), scene)
-    say.warnings(scene.data.notices)
-    counter, state = services.counter(), TurnState()
+    say = Say(lambda event: None, scene)
+    say.warn(scene.data.notices)
+    counter, state = await services.counter(), TurnState()
     found, directed = await asyncio.gather(
         recall_history(state, scene=scene, library=services.library, counter=counter, say=say),
         prepare_director(state, scene=scene, library=services.library, say=say),
@@ -42,6 +42,5 @@ async def preview_prompt(services: Services, instance_id: str, user_input: str =
     material = material_of({**found, **directed}, scene)
     prompt = await assembled(material, scene, counter)
     limit = scene.data.preferences.config.max_total_tokens
-    return Preview(
-        scene.number, prompt, {**prompt.token_report(limit), "encoding": counter.encoding}, found["recalled"], warnings
-    )
+    tokens = {**prompt.token_report(limit), "encoding": counter.encoding}
+    return Preview(scene.number, prompt, tokens, found["recalled"], scene.warnings)

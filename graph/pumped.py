@@ -8,8 +8,8 @@ leaving, in whichever way, cancels that task and waits until its steps have clea
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
 from typing import Any, TypeVar
 
 import anyio
@@ -17,17 +17,14 @@ from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 T = TypeVar("T")
-_END = object()
 
 
 class PumpedGraph(CompiledStateGraph[Any, Any, Any, Any]):
     """A compiled graph whose runs cannot be orphaned."""
 
-    async def astream(self, *args: Any, **kwargs: Any) -> AsyncGenerator[Any]:  # pyright: ignore[reportIncompatibleMethodOverride] (the same arguments, passed on)
+    def astream(self, *args: Any, **kwargs: Any) -> AsyncGenerator[Any]:  # pyright: ignore[reportIncompatibleMethodOverride] (the same arguments, passed on)
         """Stream like any graph, from a task of its own."""
-        async with aclosing(pumped(super().astream(*args, **kwargs))) as parts:
-            async for part in parts:
-                yield part
+        return pumped(super().astream(*args, **kwargs))
 
 
 class PumpedBuilder(StateGraph[Any, Any, Any, Any]):
@@ -42,20 +39,30 @@ class PumpedBuilder(StateGraph[Any, Any, Any, Any]):
 
 async def pumped(stream: AsyncIterator[T]) -> AsyncGenerator[T]:
     """Consume a stream in a task of its own; whoever stops listening waits for its clean-up."""
-    queue: asyncio.Queue[Any] = asyncio.Queue()
+    waiting: deque[T] = deque()
+    news = asyncio.Event()
 
     async def pump() -> None:
         try:
             async for part in stream:
-                queue.put_nowait(part)
+                if not waiting:
+                    news.set()
+                waiting.append(part)
         finally:
-            queue.put_nowait(_END)
+            news.set()
 
     task = asyncio.create_task(pump())
     try:
-        while (part := await queue.get()) is not _END:
-            yield part
-        await task
+        while True:
+            while waiting:
+                yield waiting.popleft()
+            if task.done():
+                await task
+                return
+            news.clear()
+            if not waiting and not task.done():
+                await news.wait()
+                await asyncio.sleep(0)
     finally:
         if not task.done():
             task.cancel()

@@ -85,13 +85,15 @@ class Services:
         settings = ModelSettings(api_key=self.settings.openai_api_key, base_url=self.settings.openai_base_url)
         return open_model(name, settings=settings)
 
-    def counter(self, model: str | None = None) -> TokenCounter:
-        """Count tokens as the answering model does."""
+    async def counter(self, model: str | None = None) -> TokenCounter:
+        """Count tokens as the answering model does; the first time reads the vocabulary."""
         from personalab.providers.tokens import OfflineCounter, encoding_for
 
         encoding = encoding_for(self.model_name(model))
         if encoding not in self.counters:
-            self.counters[encoding] = OfflineCounter(encoding)
+            fresh = OfflineCounter(encoding)
+            await asyncio.to_thread(fresh.count, "")
+            self.counters[encoding] = fresh
         return self.counters[encoding]
 
 

@@ -201,6 +201,27 @@ TEXTS: dict[str, Text] = {
     "unknown_encoding": Text(
         "没有词表 “{value}”，可用：{known}", "There is no vocabulary '{value}'; there are: {known}"
     ),
+    # --- the event library
+    "library_unreadable": Text(
+        "事件库无法读取：{reason}；请运行 personalab reindex 重建它（它由会话文件生成，不会丢失内容）",
+        "The event library cannot be read: {reason}; rebuild it with personalab reindex (it is made from the sessions, nothing is lost)",
+    ),
+    "other_embedder": Text(
+        "事件库由 {indexed} 生成，而当前配置的是 {configured}；请运行 personalab reindex 重建，或改回 PERSONALAB_EMBEDDINGS",
+        "The event library was made by {indexed}, but {configured} is configured; rebuild it with personalab reindex, or set PERSONALAB_EMBEDDINGS back",
+    ),
+    "embedder.unknown": Text(
+        "不认识的嵌入模型 “{setting}”：{reason}；请检查 PERSONALAB_EMBEDDINGS（例如 offline 或 openai:text-embedding-3-small）",
+        "Unknown embedder '{setting}': {reason}; check PERSONALAB_EMBEDDINGS (for example offline, or openai:text-embedding-3-small)",
+    ),
+    "embedder.no_key": Text(
+        "嵌入模型 {setting} 需要密钥：请设置 {variable}，或用 PERSONALAB_EMBEDDINGS=offline",
+        "The embedder {setting} needs a key: set {variable}, or use PERSONALAB_EMBEDDINGS=offline",
+    ),
+    "embedder.not_found": Text(
+        "服务没有嵌入模型 {setting}，请检查 PERSONALAB_EMBEDDINGS",
+        "The service has no embedder {setting}; check PERSONALAB_EMBEDDINGS",
+    ),
     # --- notes that stand in a reply's line
     "system_error": Text("(系统错误: {message})", "(System error: {message})"),
     # --- the prompt

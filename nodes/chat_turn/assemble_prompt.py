@@ -23,17 +23,8 @@ async def assemble_prompt(
     prompt = await assembled(material_of(state, scene), scene, counter)
     config = scene.data.preferences.config
     tokens = {**prompt.token_report(config.max_total_tokens), "encoding": counter.encoding}
-    warnings = say.warnings(check_budget(prompt, config))
-    update: dict[str, Any] = {
-        "tokens": tokens,
-        "prompt": _as_json(prompt),
-        "warnings": [
-            *state.get("load_warnings", []),
-            *state.get("recall_warnings", []),
-            *state.get("director_warnings", []),
-            *warnings,
-        ],
-    }
+    say.warn(check_budget(prompt, config))
+    update: dict[str, Any] = {"tokens": tokens, "prompt": _as_json(prompt)}
     if state.get("action") == "begin":
         say.emit(
             {
@@ -44,7 +35,7 @@ async def assemble_prompt(
                 "tokens": tokens,
             }
         )
-        update["status"] = "awaiting_reply"
+        update |= {"status": "awaiting_reply", "warnings": scene.warnings}
     return update
 
 

@@ -30,9 +30,8 @@ async def prepare_director(
     data, plot = scene.data, scene.instance.plot_state
     point = current_point(data.background, plot)
     if not data.preferences.director.enabled or point is None:
-        return {"director": None, "director_warnings": []}
+        return {"director": None}
     director: dict[str, Any] = {"outline": mark_outline(data.background, plot), "reminder": None}
-    warnings: list[dict[str, Any]] = []
     if needs_reminder(plot, data.preferences.config.rag_fallback_threshold):
         current: list[str] = []
         reference: list[str] = []
@@ -40,10 +39,9 @@ async def prepare_director(
             current = _texts(scene, await library.search(_search(scene, point, others=False)))
             reference = _texts(scene, await library.search(_search(scene, point, others=True)))
         except PersonaLabError as error:
-            notice = Notice("recall_unavailable", {"reason": error.message(say.language)})
-            warnings = say.warnings([notice])
+            say.warn([Notice("recall_unavailable", {"reason": error.message(say.language)})])
         director["reminder"] = reminder_values(point, current, reference, data.templates)
-    return {"director": director, "director_warnings": warnings}
+    return {"director": director}
 
 
 def _search(scene: Scene, point: OutlinePoint, *, others: bool) -> Search:

@@ -13,13 +13,12 @@ from personalab.story.events import DoneEvent, Notice
 
 async def process_progress(state: TurnState, *, turn: OpenTurn, say: Say) -> dict[str, Any]:
     """Update the plot state; interrupted, empty and failed replies count, too."""
-    reply, status = state.get("reply", ""), state.get("status", "done")
+    reply = state.get("reply", "")
     progress = await asyncio.to_thread(turn.record_progress, reply)
-    notices = list(progress.warnings)
-    if "restored" in turn.said:
-        notices.append(Notice("session_restored", {}))
+    say.warn(progress.warnings)
+    if turn.restored:
+        say.warn([Notice("session_restored", {})])
     line = turn.turn.last_reply
-    warnings = [*state.get("warnings", []), *say.warnings(notices)]
     plot_state = progress.plot_state.fields()
     done: DoneEvent = {
         "type": "done",
@@ -34,4 +33,4 @@ async def process_progress(state: TurnState, *, turn: OpenTurn, say: Say) -> dic
         "usage": state.get("usage"),  # pyright: ignore[reportAssignmentType] (the shape is Usage)
     }
     say.emit(done)
-    return {"plot_state": plot_state, "warnings": warnings, "status": status}
+    return {"plot_state": plot_state, "warnings": turn.warnings}

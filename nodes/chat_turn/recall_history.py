@@ -20,7 +20,7 @@ async def recall_history(
     """Return what is recalled; a library that cannot be used recalls nothing and is reported."""
     lookup = plan_lookup(scene.user_input, scene.data.preferences.recall)
     if lookup is None:
-        return {"recalled": [], "recall_warnings": []}
+        return {"recalled": []}
     try:
         first = await _index_forgotten(scene, library, counter)
         search = Search(
@@ -33,12 +33,9 @@ async def recall_history(
         )
         hits = choose(await library.search(search), lookup)
     except PersonaLabError as error:
-        notice = Notice("recall_unavailable", {"reason": error.message(say.language)})
-        return {"recalled": [], "recall_warnings": say.warnings([notice])}
-    return {
-        "recalled": [recalled_item(hit, scene.data.templates, say.language) for hit in hits],
-        "recall_warnings": [],
-    }
+        say.warn([Notice("recall_unavailable", {"reason": error.message(say.language)})])
+        return {"recalled": []}
+    return {"recalled": [recalled_item(hit, scene.data.templates, say.language) for hit in hits]}
 
 
 async def _index_forgotten(scene: Scene, library: EventLibrary, counter: TokenCounter) -> int:

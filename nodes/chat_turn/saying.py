@@ -25,17 +25,13 @@ class Say:
         loaded = self.scene.loaded
         return loaded.preferences.config.language if loaded else "zh"
 
-    def warnings(self, notices: Iterable[Notice]) -> list[dict[str, Any]]:
-        """Emit warnings and return them for the turn's result."""
-        given: list[dict[str, Any]] = []
+    def warn(self, notices: Iterable[Notice]) -> None:
+        """Emit warnings, and keep them for the turn's result."""
         for notice in notices:
-            if notice.category in self.scene.said:
-                continue
-            self.scene.said.add(notice.category)
-            event = notice.event(self.scene.number, self.language)
-            self.emit(event)
-            given.append(dict(event))
-        return given
+            if all(notice.category != known["category"] for known in self.scene.warnings):
+                event = notice.event(self.scene.number, self.language)
+                self.scene.warnings.append(event)
+                self.emit(event)
 
     def error(self, error: PersonaLabError) -> dict[str, Any]:
         """Emit an error and return it for the turn's result."""

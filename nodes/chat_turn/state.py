@@ -56,9 +56,6 @@ class TurnState(TurnInput, TurnOutput, total=False):  # pyright: ignore[reportIn
     lease: str
     closed: bool
     """Whether the reply's line stands closed in the file."""
-    load_warnings: list[dict[str, Any]]
-    recall_warnings: list[dict[str, Any]]
-    director_warnings: list[dict[str, Any]]
     recalled: list[dict[str, Any]]
     director: dict[str, Any] | None
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnState
 from personalab.errors import PersonaLabError, ProviderError, StorageError
-from personalab.ports import Clock, ReplyChunk, ReplyModel
+from personalab.ports import Clock, ReplyModel
 from personalab.storage.files import write_error
+from personalab.storage.reply_line import ReplyLine
 from personalab.storage.turns import OpenTurn, error_note
 from personalab.story.events import Event, Usage
 from personalab.story.lines import AssistantLine
@@ -27,56 +27,82 @@ OpenModel = Callable[[], Awaitable[ReplyModel]]
 _log = logging.getLogger("personalab.turn")
 
 
-@dataclass(slots=True)
 class _Reply:
-    """The reply while it grows: writes to the file first, then tells the caller."""
+    """The reply while it grows: a token is written to the file first and told to the caller afterwards.
 
-    turn: OpenTurn
-    emit: Callable[[Event], None]
-    timestamp: str
-    usage: Usage | None = None
-    frozen: bool = False
-    waiting: list[Event] | None = None
-    """Tokens that are in the file but not safe from a power loss yet; ``None`` when that is not asked for."""
-    written: asyncio.Event = field(default_factory=asyncio.Event)
+    Tokens that came in one go are told in one event, as soon as the event loop is free again; in ``fsync`` mode when
+    the disk has them.
+    """
+
+    def __init__(self, turn: OpenTurn, emit: Callable[[Event], None], timestamp: str) -> None:
+        self.turn = turn
+        self.timestamp = timestamp
+        self.usage: Usage | None = None
+        self.frozen = False
+        self._emit = emit
+        self._line: ReplyLine | None = None
+        self._untold: list[str] = []
+        self._told = 0
+        self._written = asyncio.Event()
+        self._wake = self._written.set if turn.sync else self._tell_soon
 
     def add(self, text: str) -> None:
-        """Write a token and push it; no ``await`` stands between the two."""
-        if self.frozen or not text:
+        """Write a token; it will be told soon."""
+        if self.frozen:
             return
+        turn = self.turn
         try:
-            offset = self.turn.write(text, self.timestamp)
+            if self._line is None:
+                self._line = turn.begin_reply(self.timestamp)
+            self._line.write(text)
         except OSError as error:
-            raise write_error(error, f"sessions/{self.turn.instance.current_session_id}.jsonl") from error
-        event: Event = {"type": "token", "turn": self.turn.number, "text": text, "offset": offset}
-        if self.waiting is None:
-            self.emit(event)
-        else:
-            self.waiting.append(event)
-            self.written.set()
+            raise write_error(error, f"sessions/{turn.instance.current_session_id}.jsonl") from error
+        turn.text.append(text)
+        if not self._untold:
+            self._wake()
+        self._untold.append(text)
+
+    def note(self, text: str) -> None:
+        """Write the last words of a reply that failed."""
+        self.frozen = False
+        self.add(text)
+        self.tell()
+        self.frozen = True
+
+    def _tell_soon(self) -> None:
+        asyncio.get_running_loop().call_soon(self.tell)
+
+    def tell(self, count: int | None = None) -> None:
+        """Tell the caller what is written, or the first so many pieces of it."""
+        text = "".join(self._untold[:count])
+        del self._untold[:count]
+        if text:
+            offset, self._told = self._told, self._told + len(text)
+            self._emit({"type": "token", "turn": self.turn.number, "text": text, "offset": offset})
 
     async def keep_synced(self) -> None:
-        """Bring written tokens to the disk in groups, then push them."""
-        while self.waiting is not None:
-            await self.written.wait()
-            self.written.clear()
+        """Bring written tokens to the disk in groups, then tell them."""
+        while True:
+            await self._written.wait()
+            self._written.clear()
             await self.sync()
             await asyncio.sleep(SYNC_SECONDS / 2)
 
     async def sync(self) -> None:
-        """Push what is waiting, after it reached the disk."""
-        if self.waiting:
-            ready, self.waiting = self.waiting, []
+        """Tell what is written, after it reached the disk."""
+        if self._untold:
+            count = len(self._untold)
             await asyncio.to_thread(self.turn.writer.sync)
-            for event in ready:
-                self.emit(event)
+            self.tell(count)
+            if self._untold:
+                self._written.set()
 
 
 async def stream_reply(
     state: TurnState, *, turn: OpenTurn, open_model: OpenModel, now: Clock, say: Say
 ) -> dict[str, Any]:
     """Let the model (or the caller's text) write the reply, and close its line however it ends."""
-    reply = _Reply(turn, say.emit, now(), waiting=[] if turn.sync else None)
+    reply = _Reply(turn, say.emit, now())
     interrupted = False
     failure: PersonaLabError | None = None
     try:
@@ -91,7 +117,9 @@ async def stream_reply(
         failure = ProviderError("provider.failed", reason=type(error).__name__)
     if failure is not None:
         _note(reply, failure, say)
-    line = await _close(reply, interrupted=interrupted, error=failure is not None)
+    line = turn.close_reply(reply.timestamp, interrupted=interrupted, error=failure is not None)
+    if turn.sync:
+        await asyncio.to_thread(turn.writer.sync)
     update: dict[str, Any] = {
         "reply": line.content,
         "usage": reply.usage,
@@ -114,12 +142,12 @@ async def _write(reply: _Reply, state: TurnState, open_model: OpenModel) -> bool
     """Write the whole reply; return whether someone asked to stop before it was done."""
     if state.get("action") == "end":
         reply.add(state.get("reply", ""))
-        await reply.sync()
+        await _told(reply)
         return False
     prompt = state.get("prompt") or {}
     system: list[Message] = [{"role": "system", "content": prompt["system"]}] if prompt.get("system") else []
     consumer = asyncio.create_task(_consume(reply, open_model, [*system, *prompt.get("messages", [])]))
-    syncer = asyncio.create_task(reply.keep_synced()) if reply.waiting is not None else None
+    syncer = asyncio.create_task(reply.keep_synced()) if reply.turn.sync else None
     try:
         while not consumer.done():
             await asyncio.wait({consumer}, timeout=STOP_POLL_SECONDS)
@@ -131,29 +159,33 @@ async def _write(reply: _Reply, state: TurnState, open_model: OpenModel) -> bool
         return False
     finally:
         reply.frozen = True
-        for task in (consumer, syncer):
-            if task is not None and not task.done():
-                task.cancel()
+        consumer.cancel()
         if syncer is not None:
-            await reply.sync()
+            await _end(syncer)
+        await _told(reply)
 
 
 async def _consume(reply: _Reply, open_model: OpenModel, messages: list[Message]) -> None:
     model = await open_model()
     stream = model.stream(messages)
     try:
+        add = reply.add
         async for chunk in stream:
-            _take(reply, chunk)
+            if chunk.text:
+                add(chunk.text)
+            if chunk.usage is not None:
+                reply.usage = chunk.usage
     finally:
         close = getattr(stream, "aclose", None)
         if close is not None:
             await close()
 
 
-def _take(reply: _Reply, chunk: ReplyChunk) -> None:
-    reply.add(chunk.text)
-    if chunk.usage is not None:
-        reply.usage = chunk.usage
+async def _told(reply: _Reply) -> None:
+    """Tell the rest of what is written."""
+    if reply.turn.sync:
+        await reply.sync()
+    reply.tell()
 
 
 async def _end(task: asyncio.Task[None]) -> None:
@@ -166,26 +198,13 @@ def _note(reply: _Reply, error: PersonaLabError, say: Say) -> None:
     """Leave word of the error in the reply's line, where the file can still be written."""
     if isinstance(error, StorageError):
         return
-    note = error_note(error.message(say.language), "".join(reply.turn.text), say.language)
-    reply.frozen, reply.waiting = False, None
-    reply.add(note)
-    reply.frozen = True
-
-
-async def _close(reply: _Reply, *, interrupted: bool, error: bool) -> AssistantLine:
-    return await asyncio.to_thread(
-        reply.turn.close_reply, reply.timestamp, interrupted=interrupted, error=error
-    )
+    reply.note(error_note(error.message(say.language), "".join(reply.turn.text), say.language))
 
 
 async def _close_cancelled(reply: _Reply) -> None:
     """Close the line as interrupted and run the director, even if we are cancelled again meanwhile."""
     reply.frozen = True
-
-    def finish() -> None:
-        line = reply.turn.close_reply(reply.timestamp, interrupted=True)
-        reply.turn.record_progress(line.content)
-
-    await asyncio.shield(asyncio.to_thread(finish))
+    line = reply.turn.close_reply(reply.timestamp, interrupted=True)
+    await asyncio.shield(asyncio.to_thread(reply.turn.record_progress, line.content))
 
 

@@ -82,10 +82,10 @@ async def _examine_index(services: Services, ward: _Ward) -> None:
         return
     try:
         state = await services.library.state()
-        code, params = f"index_{state.status}", {"embedder": state.embedder, "reason": state.status}
+        code, params = f"index_{state.status}", {"embedder": state.embedder, "reason": ""}
     except Exception as error:  # noqa: BLE001 (a damaged index may raise anything; the doctor only reports it)
         reason = str(error) if isinstance(error, PersonaLabError) else type(error).__name__
-        code, params = "index_unreadable", {"reason": reason}
+        code, params = "index_unreadable", {"reason": f": {reason}"}
     if code not in ("index_other_embedder", "index_unreadable"):
         return
     finding = Finding(code, "event_library", params=params, fixable=True)
@@ -99,7 +99,7 @@ async def _rebuilt(services: Services, finding: Finding) -> Finding:
         await reindex(services)
     except Exception as error:  # noqa: BLE001 (as above)
         reason = str(error) if isinstance(error, PersonaLabError) else type(error).__name__
-        return replace(finding, fixable=False, params={**finding.params, "reason": reason})
+        return replace(finding, fixable=False, params={**finding.params, "reason": f": {reason}"})
     return replace(finding, fixed=True)
 
 

@@ -102,7 +102,7 @@ MESSAGES: dict[str, Text] = {
         "事件库由另一个嵌入模型（{embedder}）生成",
         "the event library was made by another embedder ({embedder})",
     ),
-    "index_unreadable": Text("事件库无法读取：{reason}", "the event library cannot be read: {reason}"),
+    "index_unreadable": Text("事件库无法读取{reason}", "the event library cannot be read{reason}"),
 }
 
 _RESTORE = Text("请修正它，或从备份恢复", "mend it, or restore it from a backup")

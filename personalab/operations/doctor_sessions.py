@@ -41,6 +41,7 @@ class Scan:
     broken: dict[int, str] = field(default_factory=dict[int, str])
     metadata: Metadata | None = None
     metadata_number: int = 0
+    metadata_raw: bytes = b""
     first_number: int = 0
     first_time: str = ""
     order: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
@@ -86,6 +87,8 @@ def scan_session(path: Path) -> Scan:
             line = _parsed(content, raw.number, scan)
             if line is not None:
                 turn = _take(scan, line, raw.number, turn)
+                if scan.metadata_number == raw.number:
+                    scan.metadata_raw = (content or b"") + b"\n"
     return scan
 
 
@@ -167,10 +170,11 @@ def repair_session(stories: StoryFiles, instance_id: str, path: Path, scan: Scan
     shown = stories.shown(path)
     hopeless = scan.torn is not None and not _worth_recovering(scan.torn)
     if scan.rewrite or hopeless:
-        metadata = scan.metadata or Metadata(instance_id, path.stem, scan.first_time or created_at)
+        made = Metadata(instance_id, path.stem, scan.first_time or created_at)
+        first = scan.metadata_raw or dump_line(made)
         with writing(shown):
             _set_aside(path, scan, hopeless=hopeless)
-            _rewrite(path, scan, dump_line(metadata), hopeless=hopeless)
+            _rewrite(path, scan, first, hopeless=hopeless)
         stories.cache.forget(path)
     if scan.torn is not None and not hopeless:
         stories.writer(instance_id, path.stem).close()

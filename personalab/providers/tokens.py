@@ -13,6 +13,7 @@ import re
 import threading
 import zlib
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -26,6 +27,8 @@ VOCABULARIES_AT = Path(__file__).parent / "vocab"
 # tiktoken's regex engine overflows its stack (a Rust panic) on about a million blanks in a row.
 _LONGEST_BLANK = 500_000
 _BLANKS = re.compile(r"\s+")
+_REMEMBERED_LENGTH = 20_000
+"""Texts up to this length are counted once: the head of a prompt is the same in every turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,7 @@ class OfflineCounter:
         if encoding not in VOCABULARIES:
             raise UserError("unknown_encoding", value=encoding, known=", ".join(sorted(VOCABULARIES)))
         self._name = encoding
+        self._remembered = lru_cache(maxsize=512)(self._count)
 
     @property
     def encoding(self) -> str:
@@ -86,6 +90,11 @@ class OfflineCounter:
 
     def count(self, text: str) -> int:
         """Count the tokens of a text; special tokens are plain text, lone surrogates count as U+FFFD."""
+        if len(text) <= _REMEMBERED_LENGTH:
+            return self._remembered(text)
+        return self._count(text)
+
+    def _count(self, text: str) -> int:
         encoding = _loaded.get(self._name) or load_encoding(self._name)
         if len(text) > _LONGEST_BLANK and _longest_blank(text) > _LONGEST_BLANK:
             return _count_by_pieces(encoding, text)

@@ -1,15 +1,16 @@
-"""What stands in for the event library in tests: it keeps events in a dict and finds them by shared characters."""
+"""What stands in for the event library in tests? Events in a dict, found by shared characters."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from personalab.ports import IndexState
 from personalab.story.recall import Hit, Search, StoryEvent
 
 
 class InMemoryLibrary:
-    """A fake that follows the port's rules; its ranking is plain: the share of the query's bigrams it holds."""
+    """A fake that follows the port's rules; its ranking is plain: the share of the query's bigrams."""
 
     def __init__(self) -> None:
         self.events: dict[str, StoryEvent] = {}
@@ -31,10 +32,19 @@ class InMemoryLibrary:
         """Rank the events the search may see."""
         self.searches.append(search)
         wanted = _grams(search.query)
-        scored = [(len(wanted & _grams(event.text)) / max(len(wanted), 1), event) for event in self._seen(search)]
+        scored = [
+            (len(wanted & _grams(event.text)) / max(len(wanted), 1), event) for event in self._seen(search)
+        ]
         found = sorted((pair for pair in scored if pair[0]), key=lambda pair: -pair[0])[: search.limit]
         return [
-            Hit(event, score, score, lexical_rank=rank, dense_rank=None, matched=tuple(sorted(wanted & _grams(event.text))))
+            Hit(
+                event,
+                score,
+                score,
+                lexical_rank=rank,
+                dense_rank=None,
+                matched=tuple(sorted(wanted & _grams(event.text))),
+            )
             for rank, (score, event) in enumerate(found, start=1)
         ]
 
@@ -47,7 +57,9 @@ class InMemoryLibrary:
             and search.character_id in (None, event.character_id)
             and search.background_id in (None, event.background_id)
             and not (
-                event.kind == "turn" and event.session_id == search.skip_session and event.index >= search.skip_from
+                event.kind == "turn"
+                and event.session_id == search.skip_session
+                and event.index >= search.skip_from
             )
         ]
 
@@ -69,4 +81,4 @@ class InMemoryLibrary:
 
 def _grams(text: str) -> set[str]:
     plain = [character for character in text.lower() if character.isalnum()]
-    return {first + second for first, second in zip(plain, plain[1:], strict=False)} or set(plain)
+    return {first + second for first, second in pairwise(plain)} or set(plain)

@@ -5,6 +5,7 @@ Everything is read when it is needed, so that a change holds from the next turn 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,13 +133,16 @@ class PreferenceFiles:
         """Read the prompt templates of a language; one that is missing is taken from the shipped ones."""
         own = self._root / "prompt_templates" / language
         shipped = self._shipped / "prompt_templates" / language
-        files = {path.stem: path for folder in (shipped, own) for path in sorted(folder.glob("*.txt"))}
-        signature = tuple((name, *_identity(path)) for name, path in files.items())
         known = self._templates.get(language)
+        names = known[1] if known else sorted(path.stem for path in shipped.iterdir() if path.suffix == ".txt")
+        signature = tuple(_identity(f"{own}/{name}.txt") for name in names)
         if known is not None and known[0] == signature:
             return known[1], known[2]
         notices: list[Notice] = []
-        texts = {name: self._template(path, shipped, notices) for name, path in files.items()}
+        texts = {
+            name: self._template((own if there else shipped) / f"{name}.txt", shipped, notices)
+            for name, there in zip(names, signature, strict=True)
+        }
         self._templates[language] = (signature, texts, notices)
         return texts, notices
 
@@ -154,11 +158,11 @@ class PreferenceFiles:
             return fallback.read_text(encoding="utf-8").rstrip("\n") if fallback.exists() else ""
 
 
-def _identity(path: Path) -> tuple[int, int, int]:
+def _identity(path: str) -> tuple[int, int, int] | None:
     try:
-        found = path.stat()
+        found = os.stat(path)  # noqa: PTH116 (a dozen in every turn: Path would cost more than the call)
     except OSError:
-        return (0, 0, 0)
+        return None
     return (found.st_ino, found.st_size, found.st_mtime_ns)
 
 

@@ -12,6 +12,7 @@ import json
 import os
 import re
 from json.encoder import encode_basestring
+from os import pwrite
 
 from personalab.story.lines import AssistantLine, encode_text
 
@@ -24,6 +25,8 @@ class ReplyLine:
     ``fd`` must not be in append mode: there a positioned write ignores its position.
     """
 
+    __slots__ = ("_at", "_content", "_fd", "_start", "_tail", "characters")
+
     def __init__(self, fd: int, start: int, turn: int, timestamp: str) -> None:
         self._fd = fd
         self._start = start
@@ -33,14 +36,17 @@ class ReplyLine:
         self.characters = 0
         self._put(start, _OPENING + self._tail)
 
-    def write(self, text: str) -> None:
-        """Add a token; when this returns, the token is in the file."""
+    def write(self, text: str) -> int:
+        """Add a token and return how many characters stood before it; it is in the file when this returns."""
         data = encode_basestring(text)[1:-1].encode("utf-8", "backslashreplace")
         blob = data + self._tail
-        if os.pwrite(self._fd, blob, self._at) != len(blob):
-            self._put(self._at, blob)
-        self._at += len(data)
-        self.characters += len(text)
+        at = self._at
+        if pwrite(self._fd, blob, at) != len(blob):
+            self._put(at, blob)
+        self._at = at + len(data)
+        before = self.characters
+        self.characters = before + len(text)
+        return before
 
     def close(self, *, interrupted: bool = False, empty: bool = False, error: bool = False) -> int:
         """Write the flags and the line end; return where the file ends now."""
@@ -68,12 +74,12 @@ class ReplyLine:
         written = 0
         try:
             while written < len(blob):
-                written += os.pwrite(self._fd, blob[written:], at + written)
+                written += pwrite(self._fd, blob[written:], at + written)
         except OSError:
             if at == self._start:
                 os.ftruncate(self._fd, self._start)
             else:
-                os.pwrite(self._fd, self._tail, self._at)
+                pwrite(self._fd, self._tail, self._at)
                 os.ftruncate(self._fd, self._at + len(self._tail))
             raise
 

@@ -174,6 +174,10 @@ class StoryFiles:
             raise StorageError("file_missing", file=self.shown(path))
         return self.cache.load(path, self.shown(path))
 
+    def is_warm(self, instance_id: str, session_id: str) -> bool:
+        """Tell whether reading a session will be quick."""
+        return self.cache.is_warm(self.session_path(instance_id, session_id))
+
     def writer(self, instance_id: str, session_id: str) -> SessionWriter:
         """Open a session for writing; the caller holds the instance's lock."""
         session = self.session(instance_id, session_id)

@@ -18,7 +18,7 @@ from personalab.storage.reply_line import ReplyLine
 from personalab.storage.sessions import SessionWriter
 from personalab.storage.stories import StoryFiles
 from personalab.story.director import Progress, read_progress
-from personalab.story.events import Notice
+from personalab.story.events import Notice, WarningEvent
 from personalab.story.ids import is_id
 from personalab.story.instance import CharacterState, InstanceState
 from personalab.story.library import NO_BACKGROUND, Background
@@ -49,8 +49,8 @@ class Scene:
     """The session, the turn's own user line included."""
     number: int = 0
     loaded: Loaded | None = None
-    said: set[str] = field(default_factory=set[str])
-    """Categories of warnings that were given already."""
+    warnings: list[WarningEvent] = field(default_factory=list[WarningEvent])
+    """What was warned of so far, one a category."""
 
     @property
     def turn(self) -> Turn:
@@ -81,6 +81,8 @@ class OpenTurn(Scene):
     lease: Lease
     writer: SessionWriter
     reply: ReplyLine | None = None
+    restored: bool = False
+    """Whether the session file had to be brought back when the reply was closed."""
     text: list[str] = field(default_factory=list[str])
 
     @property
@@ -97,30 +99,22 @@ class OpenTurn(Scene):
 
     # --- the reply's line
 
-    def write(self, token: str, timestamp: str) -> int:
-        """Put a token into the file; return how many characters of the reply stand before it."""
-        if self.reply is None:
-            self.reply = self.writer.begin_reply(self.number, timestamp)
-        before = self.reply.characters
-        self.reply.write(token)
-        self.text.append(token)
-        return before
+    def begin_reply(self, timestamp: str) -> ReplyLine:
+        """Open the reply's line; tokens are then written to it and added to ``text``."""
+        self.reply = self.writer.begin_reply(self.number, timestamp)
+        return self.reply
 
     def close_reply(self, timestamp: str, *, interrupted: bool = False, error: bool = False) -> AssistantLine:
         """Close the reply's line, also one that never began; an empty reply is stored as such."""
         content = "".join(self.text)
         empty = not content.strip()
-        if self.reply is None:
-            self.reply = self.writer.begin_reply(self.number, timestamp)
+        reply = self.reply or self.begin_reply(timestamp)
         if empty:
             content = NO_REPLY
-            self.reply.restart(NO_REPLY)
+            reply.restart(NO_REPLY)
         line = AssistantLine(content, self.number, timestamp, interrupted=interrupted, empty=empty, error=error)
-        if self.writer.end_reply(line):
-            self.said.add("restored")
+        self.restored = self.writer.end_reply(line)
         self.reply = None
-        if self.sync:
-            self.writer.sync()
         return line
 
     # --- the plot
@@ -149,27 +143,33 @@ class OpenTurns:
         self._open: dict[str, OpenTurn] = {}
 
     async def begin(self, instance_id: str, task: str, prepare: Callable[[OpenTurn], None]) -> OpenTurn:
-        """Take the instance's lock, check what the turn needs, then let ``prepare`` write; all or nothing."""
+        """Take the instance's lock, check what the turn needs, then let ``prepare`` write; all or nothing.
+
+        These are a few small reads and one write: quicker than a thread. Only a session with much that is new
+        is read aside from the event loop.
+        """
         lease = await self._leases.acquire(instance_id, task, wait=self._wait)
         with lease.step():
-            turn = await asyncio.to_thread(self._open_files, lease, prepare)
+            instance = self._checked_instance(instance_id)
+            character = self._stories.character_state(instance_id)
+            session = (instance_id, instance.current_session_id)
+            if not self._stories.is_warm(*session):
+                await asyncio.to_thread(self._stories.session, *session)
+            lease.writer = writer = self._stories.writer(*session)
+            turn = OpenTurn(
+                instance, character, writer.transcript, stories=self._stories, lease=lease, writer=writer
+            )
+            prepare(turn)
         self._open = {key: found for key, found in self._open.items() if not found.lease.released}
         self._open[lease.lease_id] = turn
         return turn
 
-    def _open_files(self, lease: Lease, prepare: Callable[[OpenTurn], None]) -> OpenTurn:
-        instance = self._stories.instance(lease.instance_id)
-        if instance.instance_id != lease.instance_id:
-            shown = f"instances/{lease.instance_id}/instance_state.json"
+    def _checked_instance(self, instance_id: str) -> InstanceState:
+        instance = self._stories.instance(instance_id)
+        if instance.instance_id != instance_id:
+            shown = f"instances/{instance_id}/instance_state.json"
             raise StorageError("file_broken", file=shown, reason=f"instance_id is {instance.instance_id}")
-        character = self._stories.character_state(lease.instance_id)
-        writer = self._stories.writer(lease.instance_id, instance.current_session_id)
-        lease.writer = writer
-        turn = OpenTurn(
-            instance, character, writer.transcript, stories=self._stories, lease=lease, writer=writer
-        )
-        prepare(turn)
-        return turn
+        return instance
 
     @asynccontextmanager
     async def step(self, lease_id: str, instance_id: str, number: int) -> AsyncGenerator[OpenTurn]:
@@ -189,7 +189,7 @@ class OpenTurns:
             turn = self._open[lease_id]
         with turn.lease.step():
             if turn.loaded is None and found is None:
-                await asyncio.to_thread(self.load, turn, repaired=turn.writer.repaired)
+                self.load(turn, repaired=turn.writer.repaired)
             yield turn
 
     def preview(self, instance_id: str, user_input: str, timestamp: str) -> Scene:

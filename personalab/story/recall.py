@@ -14,7 +14,7 @@ from personalab.texts import Language, fill, say
 
 Kind = Literal["summary", "plot", "turn"]
 
-CONFIDENT = 0.6
+CONFIDENT = 0.5
 """From this confidence on, a hit comes in without being asked for."""
 UNASKED_LIMIT = 5
 SHOWN_CHARACTERS = 600

@@ -213,7 +213,7 @@ async def test_closing_the_generator_closes_the_line(
     stream = build_chat_turn(services).compile().astream(turn, stream_mode="custom") if direct else stream_turn(services, turn)  # pyright: ignore[reportArgumentType]
     async with aclosing(stream) as events:
         async for event in events:
-            if event.get("text") == "three ":
+            if "three" in event.get("text", ""):
                 break
     await _is_closed_as_interrupted(services, instance)
 
@@ -227,7 +227,7 @@ async def test_cancelling_an_anyio_scope_closes_the_line(
     stream = build_chat_turn(services).compile().astream(turn, stream_mode="custom") if direct else stream_turn(services, turn)  # pyright: ignore[reportArgumentType]
     with anyio.CancelScope() as scope:
         async for event in stream:
-            if event.get("text") == "three ":
+            if "three" in event.get("text", ""):
                 scope.cancel()
     await _is_closed_as_interrupted(services, instance)
 

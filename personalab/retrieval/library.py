@@ -1,0 +1,197 @@
+"""What happened in the stories, and how is it found again? The event library on Chroma."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from personalab.errors import StorageError
+from personalab.ports import Embedder, IndexState
+from personalab.retrieval.catalogue import Catalogue, CatalogueFile, fits
+from personalab.story.recall import Hit, Search, StoryEvent
+
+if TYPE_CHECKING:
+    from personalab.retrieval.shelves import Shelves
+
+BATCH = 500
+"""How many events are written before others get their turn."""
+MOST_OTHERS = 20
+"""How many other instances are searched, those written last."""
+
+
+class ChromaLibrary:
+    """The event library in a folder of the data root; several processes may use it at once.
+
+    Vectors stand in Chroma, a collection an instance and kind; words are indexed in memory from there.
+    """
+
+    def __init__(self, folder: Path, open_embedder: Callable[[], Embedder]) -> None:
+        self._folder = folder
+        self._open_embedder = open_embedder
+        self._catalogue_file = CatalogueFile(folder)
+        self._opening = threading.Lock()
+        self._opened: Embedder | None = None
+
+    @cached_property
+    def _shelves(self) -> Shelves:
+        from personalab.retrieval.shelves import open_shelves
+
+        shelves = open_shelves(self._folder)
+        self._catalogue_file = shelves.catalogue_file
+        return shelves
+
+    def _embedder(self) -> Embedder:
+        with self._opening:
+            if self._opened is None:
+                self._opened = self._open_embedder()
+            return self._opened
+
+    async def write(self, events: Sequence[StoryEvent]) -> None:
+        """Add events, or replace those with the same ``event_id``."""
+        if events:
+            await asyncio.to_thread(self._write, events)
+
+    async def remove(self, instance_id: str, *, session_id: str | None = None) -> None:
+        """Forget an instance's events (of one session, or all)."""
+        if self._catalogue_file.peek() is not None:
+            await asyncio.to_thread(self._remove, instance_id, session_id)
+
+    async def search(self, search: Search) -> list[Hit]:
+        """Find the best events, best first; ``[]`` where nothing is indexed."""
+        known = self._catalogue_file.peek() if search.query.strip() else None
+        if known is None or (isinstance(known, Catalogue) and not _names(known, search)):
+            return []
+        return await asyncio.to_thread(self._search, search)
+
+    async def missing(self, instance_id: str, event_ids: Sequence[str]) -> list[str]:
+        """Tell which of an instance's events are not in the library yet."""
+        if self._catalogue_file.peek() is None or not event_ids:
+            return list(event_ids)
+        return await asyncio.to_thread(self._missing, instance_id, event_ids)
+
+    async def state(self) -> IndexState:
+        """Tell what is indexed and whether the configured embedder made it."""
+        return await asyncio.to_thread(self._state)
+
+    async def reset(self) -> None:
+        """Drop the whole index, so that it can be written anew with the configured embedder."""
+        await asyncio.to_thread(self._reset)
+
+    def _write(self, events: Sequence[StoryEvent]) -> None:
+        from personalab.retrieval.event_vectors import vectors_of
+        from personalab.retrieval.store import collection_name
+
+        embedder = self._embedder()
+        by_name: dict[str, list[StoryEvent]] = {}
+        for event in {event.event_id: event for event in map(_clean, events)}.values():
+            by_name.setdefault(collection_name(event.instance_id, event.kind), []).append(event)
+        for name, group in by_name.items():
+            for start in range(0, len(group), BATCH):
+                batch = group[start : start + BATCH]
+                vectors = vectors_of(batch, embedder, lambda ids, name=name: self._texts(name, ids))
+                with self._shelves.writing() as catalogue:
+                    catalogue = catalogue or self._shelves.begin(embedder.identity)
+                    _check(catalogue, embedder)
+                    self._shelves.put(catalogue, name, batch, vectors)
+
+    def _texts(self, name: str, event_ids: Sequence[str]) -> dict[str, str]:
+        with self._shelves.reading() as catalogue:
+            if catalogue is None or name not in catalogue.collections:
+                return {}
+            return self._shelves.texts(catalogue, name, event_ids)
+
+    def _remove(self, instance_id: str, session_id: str | None) -> None:
+        with self._shelves.writing() as catalogue:
+            if catalogue is None:
+                return
+            for name in _own_names(catalogue, instance_id):
+                catalogue = self._shelves.forget(catalogue, name, session_id)
+
+    def _search(self, search: Search) -> list[Hit]:
+        from personalab.retrieval.ranking import Section, query_vector, rank
+
+        with self._shelves.reading() as catalogue:
+            names = _names(catalogue, search) if catalogue else []
+            shelves = {name: self._shelves.shelf(catalogue, name) for name in names} if catalogue else {}
+        if not any(map(len, shelves.values())):
+            return []
+        embedder = self._embedder()
+        vectors = {name: query_vector(embedder, search.query, shelf) for name, shelf in shelves.items()}
+        sections: list[Section] = []
+        with self._shelves.reading() as catalogue:
+            for name in _names(catalogue, search) if catalogue else []:
+                if catalogue is None or name not in vectors:
+                    continue
+                _check(catalogue, embedder)
+                shelf = self._shelves.shelf(catalogue, name)
+                nearest = partial(self._shelves.nearest, catalogue, name, vectors[name])
+                sections.append(Section.of(shelf, search, nearest if any(vectors[name]) else None))
+        return rank(sections, search)
+
+    def _missing(self, instance_id: str, event_ids: Sequence[str]) -> list[str]:
+        with self._shelves.reading() as catalogue:
+            if catalogue is None:
+                return list(event_ids)
+            held: set[str] = set()
+            for name in _own_names(catalogue, instance_id):
+                held |= self._shelves.shelf(catalogue, name).numbers.keys() & set(event_ids)
+        return [event_id for event_id in event_ids if event_id not in held]
+
+    def _state(self) -> IndexState:
+        from personalab.retrieval.store import named
+
+        counts: dict[str, int] = {"summary": 0, "plot": 0, "turn": 0}
+        configured = self._embedder().identity
+        try:
+            with self._shelves.reading() as catalogue:
+                for name, count in self._shelves.counts().items() if catalogue else ():
+                    counts[named(name)[1]] += count
+        except StorageError:
+            return IndexState("unreadable", configured)
+        if catalogue is None or not any(counts.values()):
+            return IndexState("empty", configured, counts)
+        status = "ready" if catalogue.embedder == configured else "other_embedder"
+        return IndexState(status, catalogue.embedder, counts)
+
+    def _reset(self) -> None:
+        with self._shelves.replacing():
+            self._shelves.begin(self._embedder().identity)
+
+
+def _own_names(catalogue: Catalogue, instance_id: str) -> list[str]:
+    return [name for name in catalogue.collections if name.rpartition(".")[0] == instance_id]
+
+
+def _names(catalogue: Catalogue, search: Search) -> list[str]:
+    """Choose the collections a search looks into."""
+    from personalab.retrieval.store import collection_name
+
+    if not search.others:
+        wanted = [collection_name(search.instance_id, kind) for kind in search.kinds]
+        return [name for name in wanted if name in catalogue.collections]
+    endings = tuple(collection_name("", kind) for kind in search.kinds)
+    found = [
+        (entry.stamp, name)
+        for name, entry in catalogue.collections.items()
+        if name.endswith(endings)
+        and name.rpartition(".")[0] != search.instance_id
+        and any(fits(place, search) for place in entry.places)
+    ]
+    return [name for _, name in sorted(found, reverse=True)[: MOST_OTHERS * len(search.kinds)]]
+
+
+def _check(catalogue: Catalogue, embedder: Embedder) -> None:
+    if catalogue.embedder != embedder.identity:
+        raise StorageError("other_embedder", indexed=catalogue.embedder, configured=embedder.identity)
+
+
+def _clean(event: StoryEvent) -> StoryEvent:
+    """Make a text storable: half a surrogate pair cannot be written as UTF-8."""
+    if event.text.isascii():
+        return event
+    return replace(event, text=event.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))

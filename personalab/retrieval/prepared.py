@@ -1,0 +1,27 @@
+"""How does LangChain's Chroma take vectors that were made beforehand, before the library's lock was held?"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from langchain_core.embeddings import Embeddings
+from numpy.typing import NDArray
+
+
+class Prepared(Embeddings):
+    """Gives each text the vector that was made for it."""
+
+    def __init__(self, vectors: NDArray[np.float32]) -> None:
+        self._vectors = vectors
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Hand out the vectors, in the texts' order."""
+        if len(texts) != len(self._vectors):
+            raise ValueError(f"{len(self._vectors)} vectors for {len(texts)} texts")
+        # Chroma takes rows of numbers as they are; as lists they would be copied twice.
+        return cast("list[list[float]]", list(self._vectors))
+
+    def embed_query(self, text: str) -> list[float]:
+        """Refuse: queries bring their own vector."""
+        raise NotImplementedError("a query brings its own vector")

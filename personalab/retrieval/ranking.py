@@ -1,0 +1,134 @@
+"""How do the words and the meaning of a query choose events, and how sure is each?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from personalab.ports import Embedder
+from personalab.retrieval.fusion import fuse
+from personalab.retrieval.lexical import Mask
+from personalab.retrieval.offline_embedder import OfflineEmbedder
+from personalab.retrieval.shelf import Shelf
+from personalab.retrieval.store import Filter
+from personalab.retrieval.terms import shared_words
+from personalab.story.recall import Hit, Search, StoryEvent
+
+Nearest = Callable[[int, Filter | None], Sequence[tuple[str, float]]]
+"""Finds so many events by a vector, with their similarities."""
+POOL = 100
+"""How many events each ranking brings to the fusion."""
+_FEW_HIDDEN = 400
+_RIVAL = 10
+"""A hit is the surer, the further it stands above the one in this place."""
+_TOO_LITTLE, _ENOUGH = 0.7, 1.3
+"""How many rare words must be found: up to the first a hit is chance ("go on"), from the second on sure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What one shelf has for a query: events by their words, and by their meaning."""
+
+    shelf: Shelf
+    words: Mapping[str, float]
+    meaning: Mapping[str, float]
+    substance: float
+    """How many rare words' worth the query asks for."""
+
+    @classmethod
+    def of(cls, shelf: Shelf, search: Search, nearest: Nearest | None) -> Section:
+        """Rank a shelf's events by words and by meaning; ``None`` where the query has no meaning we know."""
+        allowed = shelf.allowed(search)
+        found = shelf.lexical.search(search.query, POOL, allowed)
+        words = {shelf.events[match.document].event_id: match.score for match in found.matches}
+        near = _near(shelf, search, allowed, nearest) if nearest else ()
+        meaning = {
+            event_id: similarity
+            for event_id, similarity in near
+            if similarity > 0 and (number := shelf.numbers.get(event_id)) is not None
+            if allowed is None or allowed[number]
+        }
+        return cls(shelf, words, meaning, found.substance)
+
+
+def _near(
+    shelf: Shelf, search: Search, allowed: Mask | None, nearest: Nearest
+) -> Sequence[tuple[str, float]]:
+    """Ask for enough neighbours that those which may be seen are among them."""
+    seen = len(shelf) if allowed is None else int(allowed.sum())
+    hidden = len(shelf) - seen
+    if not seen:
+        return []
+    if hidden <= _FEW_HIDDEN:
+        return nearest(POOL + hidden, None)
+    return nearest(POOL, _condition(search))
+
+
+def _condition(search: Search) -> Filter:
+    """Word for Chroma what a search may see: slow among many events, so only where many are hidden."""
+    wanted: list[dict[str, Any]] = []
+    if search.skip_session:
+        elsewhere = {"session_id": {"$ne": search.skip_session}}
+        wanted.append({"$or": [elsewhere, {"index": {"$lt": search.skip_from}}]})
+    if search.character_id is not None:
+        wanted.append({"character_id": search.character_id})
+    if search.background_id is not None:
+        wanted.append({"background_id": search.background_id})
+    return wanted[0] if len(wanted) == 1 else {"$and": wanted}
+
+
+def query_vector(embedder: Embedder, query: str, shelf: Shelf) -> list[float]:
+    """Embed a query; offline, its words count by how rare they are where it searches."""
+    if isinstance(embedder, OfflineEmbedder):
+        return embedder.embed_query(query, shelf.lexical.rarity)
+    return embedder.embed_query(query)
+
+
+def rank(sections: Sequence[Section], search: Search) -> list[Hit]:
+    """Fuse what the shelves found into one list, best first."""
+    words = {key: score for section in sections for key, score in section.words.items()}
+    meaning = {key: similarity for section in sections for key, similarity in section.meaning.items()}
+    homes = {key: section for section in sections for key in (*section.words, *section.meaning)}
+    by_words, by_meaning = _places(words), _places(meaning)
+    rival = _rival(words)
+    hits: list[Hit] = []
+    for one in fuse(words, meaning)[: search.limit]:
+        section = homes[one.key]
+        event = section.shelf.events[section.shelf.numbers[one.key]]
+        hits.append(
+            Hit(
+                event=event,
+                score=one.score,
+                confidence=_confidence(one.words, rival, section.substance),
+                lexical_rank=by_words.get(one.key),
+                dense_rank=by_meaning.get(one.key),
+                matched=_matched(search.query, event, section.shelf),
+                similarity=meaning.get(one.key),
+            )
+        )
+    return hits
+
+
+def _places(scores: Mapping[str, float]) -> dict[str, int]:
+    ordered = sorted(scores, key=lambda key: -scores[key])
+    return {key: place for place, key in enumerate(ordered, start=1)}
+
+
+def _matched(query: str, event: StoryEvent, shelf: Shelf) -> tuple[str, ...]:
+    return tuple(sorted(shared_words(query, event.text), key=lambda word: -shelf.lexical.rarity(word)))
+
+
+def _rival(words: Mapping[str, float]) -> float:
+    """Return what an event has that is only about right; of a few events, half of the best stands for it."""
+    scores = sorted(words.values(), reverse=True)
+    return scores[_RIVAL - 1] if len(scores) >= _RIVAL else max(scores, default=0.0) / 2
+
+
+def _confidence(words: float, rival: float, substance: float) -> float:
+    """Tell how surely a hit is meant: it has most of the query's words, others don't, and they are rare.
+
+    Meaning does not enter: among turns of one story, similarity tells small talk from a question badly.
+    """
+    found = min(1.0, max(0.0, (words * substance - _TOO_LITTLE) / (_ENOUGH - _TOO_LITTLE)))
+    return min(1.0, max(0.0, (2 * words - rival) / 1.5)) * found

@@ -1,0 +1,67 @@
+"""Do the exit codes follow the classes of the errors?"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+
+import pytest
+
+from cli.running import USER_CODES, Refusal, guarded
+from personalab.errors import Busy, NotFound, ProviderError, StorageError, UserError
+from tests.cli.conftest import CHECKOUT
+
+_RAISED = re.compile(r"\b(UserError|NotFound|Busy|StorageError|ProviderError)\(\s*\"([a-z_.]+)\"")
+
+
+def test_every_user_error_that_is_raised_means_exit_code_two() -> None:
+    raised: dict[str, set[str]] = {}
+    for folder in ("personalab", "nodes", "graph"):
+        for path in (CHECKOUT / folder).rglob("*.py"):
+            for kind, code in _RAISED.findall(path.read_text(encoding="utf-8")):
+                raised.setdefault(kind, set()).add(code)
+    assert raised["UserError"] | raised["NotFound"] <= USER_CODES
+    assert not (raised["Busy"] | raised["StorageError"] | raised["ProviderError"]) & USER_CODES
+
+
+def raising(error: BaseException) -> Callable[[], int]:
+    def run() -> int:
+        raise error
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (UserError("blank_input"), 2),
+        (NotFound("no_instance", instance_id="x"), 2),
+        (Refusal("one_background"), 2),
+        (Busy("busy", instance_id="x", holder="say", seconds=1), 1),
+        (StorageError("disk_full", file="x"), 1),
+        (ProviderError("provider.connection"), 1),
+        (ZeroDivisionError("oh"), 1),
+        (ModuleNotFoundError("no such", name="chromadb"), 1),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_every_failure_is_an_exit_code_and_at_most_one_sentence(
+    error: BaseException, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert guarded(raising(error), debug=lambda: False) == code
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("\n") == (code != 130)
+
+
+def test_an_unexpected_failure_names_itself_and_the_way_to_see_it(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG, "personalab.cli"):
+        guarded(raising(ZeroDivisionError("oh")), debug=lambda: True)
+    said = capsys.readouterr().err
+    assert "ZeroDivisionError" in said
+    assert "--debug" in said
+    assert "PERSONALAB_DEBUG=1" in said
+    assert "Traceback" in caplog.text

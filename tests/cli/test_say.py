@@ -1,0 +1,141 @@
+"""What does one turn on the command line print, and with which exit code does it end?"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+from tests.cli.conftest import SECONDS, Run, slow
+
+Lines = Callable[[str], list[dict[str, Any]]]
+Script = Callable[..., str]
+Start = Callable[..., subprocess.Popen[str]]
+
+
+def test_say_prints_the_reply_and_nothing_else(personalab: Run, story: str, script: Script) -> None:
+    done = personalab("say", story, "你好", "--model", script("（点头）你来了。[PROGRESS:1:in_progress]"))
+    assert (done.returncode, done.stdout, done.stderr) == (
+        0,
+        "（点头）你来了。[PROGRESS:1:in_progress]\n",
+        "",
+    )
+
+
+def test_say_takes_its_text_from_stdin(personalab: Run, story: str, script: Script, lines: Lines) -> None:
+    done = personalab("say", story, "-", "--model", script("好"), typed="第一行\n第二行\n")
+    assert done.returncode == 0
+    assert lines(story)[1]["content"] == "第一行\n第二行"
+
+
+def test_json_gives_each_event_as_one_line(personalab: Run, story: str, script: Script) -> None:
+    done = personalab("say", story, "你好", "--json", "--model", script({"pieces": ["你", "好"]}))
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {event["type"] for event in events[:-1]} == {"token"}
+    assert "".join(event["text"] for event in events[:-1]) == events[-1]["content"] == "你好"
+    assert events[-1]["type"] == "done"
+    assert "你" in done.stdout
+    assert {event["turn"] for event in events} == {1}
+
+
+def test_json_stays_json_where_the_terminal_is_not_utf8(personalab: Run, story: str, script: Script) -> None:
+    done = personalab("say", story, "你好", "--json", "--model", script("好😀"), PYTHONIOENCODING="ascii")
+    assert json.loads(done.stdout.splitlines()[-1])["content"] == "好😀"
+
+
+def test_a_terminal_that_is_not_utf8_shows_what_it_can(personalab: Run, story: str, script: Script) -> None:
+    done = personalab("say", story, "hello", "--model", script("ok 好"), PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ok ?\n", "")
+
+
+def test_a_lone_surrogate_in_the_words_does_no_harm(personalab: Run, story: str, script: Script) -> None:
+    assert personalab("say", story, "hi \udcff", "--model", script("ok")).returncode == 0
+    shown = personalab("read", story)
+    assert (shown.returncode, "hi ?" in shown.stdout) == (0, True)
+    assert json.loads(personalab("read", story, "--json").stdout)["entries"][0]["content"] == "hi \udcff"
+
+
+def test_a_failing_model_is_exit_code_one_and_one_sentence(
+    personalab: Run, story: str, script: Script
+) -> None:
+    model = script({"pieces": ["我"], "error": "provider.failed"})
+    done = personalab("say", story, "你好", "--model", model)
+    assert done.returncode == 1
+    assert done.stdout.startswith("我\n(系统错误")
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_a_failed_turn_can_be_retried(personalab: Run, story: str, script: Script, lines: Lines) -> None:
+    personalab("say", story, "你好", "--model", script({"error": "provider.failed"}))
+    done = personalab("retry", story, "--model", script("这次好了"))
+    assert (done.returncode, done.stdout) == (0, "这次好了\n")
+    assert [line.get("role") for line in lines(story)] == [None, "user", "assistant", "assistant"]
+    again = personalab("retry", story)
+    assert (again.returncode, again.stdout) == (2, "")
+
+
+def test_input_that_cannot_be_used_is_exit_code_two(personalab: Run, story: str) -> None:
+    for words in (("say", "inst_404", "x"), ("say", "../x", "x"), ("say", story, "  "), ("stop", story)):
+        done = personalab(*words)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+
+
+def test_ctrl_c_interrupts_the_reply_and_ends_with_130(
+    start: Start, story: str, script: Script, lines: Lines
+) -> None:
+    process = start("say", story, "你好", "--json", "--model", script(slow("我", "在")))
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["text"] == "我"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=SECONDS)
+    assert (process.returncode, errors) == (130, "")
+    last = lines(story)[-1]
+    assert last["content"].startswith("我")
+    assert last["interrupted"] is True
+
+
+def test_stop_ends_a_turn_of_another_process(
+    personalab: Run, start: Start, story: str, script: Script, lines: Lines
+) -> None:
+    process = start("say", story, "你好", "--json", "--model", script(slow("我")))
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["type"] == "token"
+    stopped = personalab("stop", story)
+    assert (stopped.returncode, story in stopped.stdout) == (0, True)
+    out, _ = process.communicate(timeout=SECONDS)
+    assert json.loads(out.splitlines()[-1])["interrupted"] is True
+    assert process.returncode == 0
+    assert lines(story)[-1]["interrupted"] is True
+
+
+def test_a_second_writer_is_told_who_is_busy(
+    personalab: Run, start: Start, story: str, script: Script
+) -> None:
+    process = start("say", story, "你好", "--json", "--model", script(slow("我")))
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["type"] == "token"
+    done = personalab("say", story, "我也要说", PERSONALAB_BUSY_SECONDS="0.2")
+    assert done.returncode == 1
+    assert str(process.pid) in done.stderr
+
+
+def test_a_reader_that_leaves_early_is_no_error_on_the_screen(
+    start: Start, story: str, script: Script
+) -> None:
+    process = start("say", story, "你好", "--model", script({"pieces": ["字"] * 200, "delay": 0.01}))
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.read(1)
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(timeout=SECONDS) == 1
+
+
+def test_warnings_are_lines_on_stderr(personalab: Run, story: str, script: Script) -> None:
+    done = personalab("say", story, "你好", "--model", script("嗯 [PROGRESS:99:completed]"))
+    assert (done.returncode, done.stdout) == (0, "嗯 [PROGRESS:99:completed]\n")
+    assert done.stderr.count("\n") == 1
+    assert "[PROGRESS:99:completed]" in done.stderr
