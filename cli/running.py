@@ -18,15 +18,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
-USER_CODES = frozenset(
-    [
-        "bad_id", "blank_input", "input_too_long", "nothing_to_retry", "nothing_pending", "already_answered",
-        "blank_reply", "unknown_action", "unknown_setting", "setting_out_of_range", "instance_exists",
-        "unreadable_env", "no_instance", "no_character", "no_background", "no_session", "nothing_running",
-        "turn_overtaken", "prompt_too_long", "unknown_encoding",
-    ]
-)  # fmt: skip
-"""Codes of ``UserError``: an error event carries its code, not its class."""
 
 _opened: list[Services] = []
 

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
 from cli.output import DIM, is_terminal, note, paint, visible, warn, write, write_json
-from cli.running import BAD_INPUT, DONE, FAILED, USER_CODES
+from cli.running import BAD_INPUT, DONE, FAILED
 from cli.texts import tell
 from personalab.story.ids import check_id
 from personalab.texts import Language
@@ -59,7 +59,7 @@ async def play(services: Services, turn: TurnInput, *, as_json: bool, model: str
 
 def error_code(event: dict[str, Any]) -> int:
     """Tell which exit code an error event means."""
-    return BAD_INPUT if event["code"] in USER_CODES else FAILED
+    return BAD_INPUT if event["kind"] == "user" else FAILED
 
 
 class JsonView:

@@ -13,12 +13,19 @@ reader's language. ``str(error)`` is English.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from personalab.texts import Language, say
+
+
+ErrorKind = Literal["user", "busy", "storage", "provider", "other"]
+"""Who has to act, for those who see only the event."""
 
 
 class PersonaLabError(Exception):
     """Everything this product raises on purpose."""
 
+    kind: ErrorKind = "other"
     retryable = False
 
     def __init__(self, code: str, **params: object) -> None:
@@ -37,6 +44,8 @@ class PersonaLabError(Exception):
 class UserError(PersonaLabError):
     """The caller has to mend the input."""
 
+    kind = "user"
+
 
 class NotFound(UserError):  # noqa: N818 (the tree above names it so)
     """What was named does not exist."""
@@ -45,15 +54,21 @@ class NotFound(UserError):  # noqa: N818 (the tree above names it so)
 class Busy(PersonaLabError):  # noqa: N818 (the tree above names it so)
     """Another writer holds the instance."""
 
+    kind = "busy"
+
     retryable = True
 
 
 class StorageError(PersonaLabError):
     """A file is missing, broken or cannot be written."""
 
+    kind = "storage"
+
 
 class ProviderError(PersonaLabError):
     """A model or an embedder failed."""
+
+    kind = "provider"
 
     def __init__(self, code: str, *, retryable: bool = False, **params: object) -> None:
         super().__init__(code, **params)

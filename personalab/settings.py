@@ -45,7 +45,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
     key, base_url = given("OPENAI_API_KEY"), given("OPENAI_BASE_URL")
     root = given("PERSONALAB_DATA")
     return Settings(
-        data_root=Path(root).expanduser().absolute() if root else default_data_root(),
+        data_root=_folder(root) if root else default_data_root(),
         shipped=shipped_folder(),
         model=given("PERSONALAB_MODEL") or (DEFAULT_OPENAI_MODEL if key or base_url else "rehearsal"),
         embeddings=given("PERSONALAB_EMBEDDINGS") or "offline",
@@ -55,6 +55,13 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         database=given("PERSONALAB_DATABASE"),
         busy_seconds=_seconds("PERSONALAB_BUSY_SECONDS", given("PERSONALAB_BUSY_SECONDS")),
     )
+
+
+def _folder(text: str) -> Path:
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError as error:
+        raise UserError("unreadable_env", name="PERSONALAB_DATA", value=text[:200], reason=str(error)) from error
 
 
 def _seconds(name: str, text: str | None) -> float:

@@ -22,7 +22,7 @@ POOL = 100
 _FEW_HIDDEN = 400
 _RIVAL = 10
 """A hit is the surer, the further it stands above the one in this place."""
-_TOO_LITTLE, _ENOUGH = 0.7, 1.3
+_TOO_LITTLE, _ENOUGH = 0.9, 1.4
 """How many rare words must be found: up to the first a hit is chance ("go on"), from the second on sure."""
 
 
@@ -130,5 +130,5 @@ def _confidence(words: float, rival: float, substance: float) -> float:
 
     Meaning does not enter: among turns of one story, similarity tells small talk from a question badly.
     """
-    found = min(1.0, max(0.0, (words * substance - _TOO_LITTLE) / (_ENOUGH - _TOO_LITTLE)))
+    found = min(1.0, max(0.0, (min(words, 1.0) * substance - _TOO_LITTLE) / (_ENOUGH - _TOO_LITTLE)))
     return min(1.0, max(0.0, (2 * words - rival) / 1.5)) * found

@@ -136,7 +136,11 @@ class Store:
 
             self._path.mkdir(parents=True, exist_ok=True)
             settings = Settings(anonymized_telemetry=False)
-            self._client = cast("Client", chromadb.PersistentClient(str(self._path), settings=settings))
+            try:
+                self._client = cast("Client", chromadb.PersistentClient(str(self._path), settings=settings))
+            except BaseException:
+                _forget_failed(self._path)
+                raise
             self._release = weakref.finalize(self, self._client.close)
         return self._client
 
@@ -157,6 +161,14 @@ class Store:
                 raise
             self.close()
             raise _explained(error) from error
+
+
+def _forget_failed(path: Path) -> None:
+    """Take a system that could not start out of Chroma's cache, or the next try would get the same one."""
+    from chromadb.api.shared_system_client import SharedSystemClient
+
+    systems = SharedSystemClient._identifier_to_system  # pyright: ignore[reportPrivateUsage]
+    systems.pop(str(path), None)
 
 
 def _explained(error: BaseException) -> StorageError:

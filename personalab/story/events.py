@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, NotRequired, TypedDict
 
-from personalab.errors import PersonaLabError
+from personalab.errors import ErrorKind, PersonaLabError
 from personalab.texts import Language, say
 
 Status = Literal["done", "interrupted", "empty", "error", "awaiting_reply"]
@@ -64,6 +64,7 @@ class ErrorEvent(TypedDict):
     type: Literal["error"]
     turn: int | None
     code: str
+    kind: ErrorKind
     message: str
     retryable: bool
 
@@ -114,6 +115,7 @@ def error_event(error: PersonaLabError, turn: int | None, language: Language) ->
         "type": "error",
         "turn": turn,
         "code": error.code,
+        "kind": error.kind,
         "message": error.message(language),
         "retryable": error.retryable,
     }

@@ -1,0 +1,132 @@
+"""The real LangGraph server loads the graph with no key and no network, and runs it with nothing that blocks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+
+from personalab.operations.instances import new_instance
+from personalab.services import Services
+
+pytestmark = pytest.mark.anyio
+PROJECT = Path(__file__).parents[2]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture
+def server(root: Path, services: Services, tmp_path: Path) -> Iterator[str]:
+    """``langgraph dev`` on this test's data root, with a slow scripted model."""
+    asyncio.run(new_instance(services, "char_alserqi", "bg_wasteland", "inst_001"))
+    script = tmp_path / "script.json"
+    slow = {"pieces": [f"word{n} " for n in range(200)], "delay": 0.05}
+    script.write_text(json.dumps({"replies": ["好。[PROGRESS:1:in_progress]", slow, "好。"]}), encoding="utf-8")
+    log = tmp_path / "server.log"
+    port = _free_port()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI", "LANGSMITH"))}
+    environment |= {"PERSONALAB_DATA": str(root), "PERSONALAB_MODEL": f"scripted:{script}"}
+    command = [str(Path(sys.executable).parent / "langgraph"), "dev", "--no-browser", "--no-reload"]
+    with log.open("w", encoding="utf-8") as out:
+        process = subprocess.Popen(
+            [*command, "--host", "127.0.0.1", "--port", str(port), "--n-jobs-per-worker", "4"],
+            cwd=PROJECT,
+            env=environment,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        asyncio.run(_ready(url, process))
+        yield url
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    written = log.read_text(encoding="utf-8", errors="replace")
+    assert "BlockingError" not in written
+    assert "Blocking call" not in written
+    assert "Failed to get" not in written, "a schema could not be made"
+
+
+async def _ready(url: str, process: subprocess.Popen[bytes]) -> None:
+    async with httpx.AsyncClient() as client:
+        with anyio.fail_after(90):
+            while True:
+                assert process.poll() is None, "the server ended"
+                try:
+                    if (await client.get(f"{url}/ok")).is_success:
+                        return
+                except httpx.TransportError:
+                    await asyncio.sleep(0.2)
+
+
+def _lines(root: Path) -> list[dict[str, Any]]:
+    path = root / "instances" / "inst_001" / "sessions" / "sess_001.jsonl"
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+async def test_studio_shows_streams_and_cancels_a_turn(server: str, root: Path) -> None:
+    async with get_client(url=server, api_key=None) as client:
+        await _drive(client, root)
+
+
+async def _drive(client: LangGraphClient, root: Path) -> None:
+    assistants = await client.assistants.search()
+    assert [found["graph_id"] for found in assistants] == ["chat_turn"]
+    graph = await client.assistants.get_graph(assistants[0]["assistant_id"])
+    assert [node["id"] for node in graph["nodes"]][1:-1] == [
+        "append_input",
+        "load_state",
+        "recall_history",
+        "prepare_director",
+        "assemble_prompt",
+        "stream_reply",
+        "process_progress",
+    ]
+    schemas = await client.assistants.get_schemas(assistants[0]["assistant_id"])
+    assert {"instance_id", "user_input", "action", "reply"} <= set((schemas["input_schema"] or {})["properties"])
+    assert "status" in (schemas["output_schema"] or {})["properties"]
+    assert "model" in (schemas["context_schema"] or {})["properties"]
+
+    thread = await client.threads.create()
+    turn = {"instance_id": "inst_001", "user_input": "你还记得我们的约定吗？"}
+    events: list[Any] = []
+    async for part in client.runs.stream(thread["thread_id"], "chat_turn", input=turn, stream_mode="custom"):
+        if part.event == "custom":
+            events.append(part.data)
+    assert "".join(event["text"] for event in events if event["type"] == "token") == "好。[PROGRESS:1:in_progress]"
+    assert events[-1]["type"] == "done"
+
+    run = await client.runs.create(thread["thread_id"], "chat_turn", input={**turn, "user_input": "说下去"})
+    path = root / "instances" / "inst_001" / "sessions" / "sess_001.jsonl"
+    with anyio.fail_after(30):
+        while b"word3" not in path.read_bytes():
+            await asyncio.sleep(0.05)
+    await client.runs.cancel(thread["thread_id"], run["run_id"], wait=True)
+    with anyio.fail_after(10):
+        while not _lines(root)[-1].get("interrupted"):
+            await asyncio.sleep(0.05)
+    assert _lines(root)[-1]["content"].startswith("word0 word1 word2 word3 ")
+
+    values: Any = await client.runs.wait(thread["thread_id"], "chat_turn", input={**turn, "user_input": "好吗"})
+    assert (values["status"], values["turn"], values["reply"]) == ("done", 3, "好。")
+    state = json.loads((root / "instances" / "inst_001" / "instance_state.json").read_text(encoding="utf-8"))
+    assert state["plot_state"]["no_update_count"] == 2

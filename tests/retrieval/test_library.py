@@ -1,0 +1,230 @@
+"""How does the library on Chroma keep its events, and what does it say when it cannot?"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from personalab.errors import PersonaLabError, StorageError
+from personalab.retrieval.library import ChromaLibrary
+from personalab.story.recall import CONFIDENT
+from tests.retrieval.events import event, looking, open_library
+
+pytestmark = pytest.mark.anyio
+
+
+class OtherEmbedder:
+    """Tells texts apart by their first characters."""
+
+    identity = "other:letters"
+
+    def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        return [float(ord(character) % 7 + 1) for character in f"{text:_<8}"[:8]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where the library of this test stands."""
+    return tmp_path / "event_library"
+
+
+def stored(folder: Path, name: str) -> Any:
+    """Look into a collection with Chroma itself."""
+    import chromadb
+    from chromadb.config import Settings
+
+    client = chromadb.PersistentClient(str(folder / "chroma_db"), settings=Settings(anonymized_telemetry=False))
+    return client.get_collection(name, embedding_function=None)
+
+
+async def test_ids_and_metadata_are_those_of_the_spec(folder: Path) -> None:
+    library = open_library(folder)
+    await library.write([event(1, "灯塔", kind=kind, background="") for kind in ("summary", "plot", "turn")])
+    shared = {
+        "session_id": "sess_001",
+        "instance_id": "inst_001",
+        "character_id": "char_a",
+        "background_id": "",
+        "index": 1,
+        "first_turn": 1,
+        "last_turn": 1,
+    }
+    summaries = stored(folder, "inst_001.summaries").get()
+    assert summaries["ids"] == ["summary_inst_001_sess_001_1"]
+    assert summaries["metadatas"] == [{**shared, "timestamp": "", "related_plot_id": "plot_inst_001_sess_001_1"}]
+    plots = stored(folder, "inst_001.plots").get()
+    assert plots["metadatas"] == [{**shared, "timestamp": "", "related_summary_id": "summary_inst_001_sess_001_1"}]
+    turns = stored(folder, "inst_001.turns")
+    assert turns.get()["metadatas"] == [{**shared, "timestamp": "2025-10-16T10:30:00Z"}]
+    assert turns.metadata == {"hnsw:space": "cosine"}
+
+
+async def test_an_empty_library_answers_at_once_without_chroma_or_numpy(folder: Path) -> None:
+    program = f"""
+import asyncio, sys
+from pathlib import Path
+from personalab.retrieval.library import ChromaLibrary
+from personalab.story.recall import Search
+library = ChromaLibrary(Path({str(folder)!r}), lambda: 1 / 0)
+assert asyncio.run(library.search(Search("x", ("turn",), 5, "inst_001"))) == []
+assert asyncio.run(library.missing("inst_001", ["a"])) == ["a"]
+assert not {{"chromadb", "numpy", "langchain_core"}} & set(sys.modules), "heavy"
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])
+    assert not folder.exists()
+    library = open_library(folder)
+    start = time.perf_counter()
+    for _ in range(200):
+        await library.search(looking("灯塔"))
+    assert (time.perf_counter() - start) / 200 < 0.001
+
+
+async def test_an_instance_that_was_never_written_is_searched_without_opening_anything(folder: Path) -> None:
+    await open_library(folder).write([event(1, "灯塔")])
+    (folder / "chroma_db" / "chroma.sqlite3").write_bytes(b"broken")
+    assert await open_library(folder).search(looking("灯塔", instance="inst_009")) == []
+
+
+async def test_a_blank_query_finds_nothing(folder: Path) -> None:
+    library = open_library(folder)
+    await library.write([event(1, "灯塔")])
+    assert await library.search(looking(" \n")) == []
+    assert await library.search(looking("？！…")) == []
+
+
+async def test_another_embedder_is_refused_until_the_library_is_made_anew(folder: Path) -> None:
+    library = open_library(folder)
+    await library.write([event(1, "灯塔的钥匙")])
+    other = ChromaLibrary(folder, OtherEmbedder)
+    for work in (other.search(looking("灯塔")), other.write([event(2, "地图")])):
+        with pytest.raises(StorageError) as refused:
+            await work
+        assert refused.value.code == "other_embedder"
+        for language in ("zh", "en"):
+            message = refused.value.message(language)
+            assert "offline:" in message
+            assert "other:letters" in message
+            assert "personalab reindex" in message
+    state = await other.state()
+    assert (state.status, state.counts["turn"]) == ("other_embedder", 1)
+    assert state.embedder.startswith("offline:")
+    await other.reset()
+    await other.write([event(2, "地图")])
+    assert [hit.event.index for hit in await other.search(looking("地图"))] == [2]
+    assert (await library.state()).status == "other_embedder"
+
+
+@pytest.mark.parametrize("broken", ["chroma_db/chroma.sqlite3", "catalogue.json"])
+async def test_a_broken_library_says_so_and_can_be_made_anew(folder: Path, broken: str) -> None:
+    await open_library(folder).write([event(1, "灯塔的钥匙")])
+    (folder / broken).write_bytes(b"\x00 no library " * 999)
+    library = open_library(folder)
+    for work in (library.search(looking("灯塔")), library.write([event(2, "地图")])):
+        with pytest.raises(StorageError) as refused:
+            await work
+        assert refused.value.code == "library_unreadable"
+        assert "personalab reindex" in refused.value.message("zh")
+    assert (await library.state()).status == "unreadable"
+    await library.reset()
+    await library.write([event(2, "地图")])
+    assert [hit.event.index for hit in await library.search(looking("地图"))] == [2]
+    assert (await library.state()).status == "ready"
+    assert sorted(path.name for path in folder.iterdir()) == ["catalogue.json", "chroma_db", "lock"]
+
+
+async def test_lost_vectors_of_a_collection_are_told_or_found_again(folder: Path) -> None:
+    await open_library(folder).write([event(n, f"灯塔 {n}") for n in range(1, 1200)])
+    for file in (folder / "chroma_db").glob("*/*.bin"):
+        file.write_bytes(b"x")
+    library = open_library(folder)
+    try:
+        hits = await library.search(looking("灯塔 77"))
+    except PersonaLabError as error:
+        assert error.code == "library_unreadable"
+    else:
+        assert hits
+    await library.reset()
+    await library.write([event(1, "地图")])
+    assert await library.search(looking("地图"))
+
+
+async def test_a_catalogue_that_is_gone_means_an_empty_library(folder: Path) -> None:
+    await open_library(folder).write([event(1, "灯塔")])
+    (folder / "catalogue.json").unlink()
+    library = open_library(folder)
+    assert (await library.state()).status == "empty"
+    await library.write([event(2, "地图")])
+    assert (await library.state()).counts["turn"] == 1
+
+
+async def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "event_library").write_text("a file stands in the way", encoding="utf-8")
+    with pytest.raises(StorageError) as refused:
+        await open_library(tmp_path / "event_library").write([event(1, "灯塔")])
+    assert refused.value.code == "not_writable"
+
+
+async def test_nothing_leaves_the_machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*_: object, **__: object) -> None:
+        raise AssertionError("a connection was tried")
+
+    for name in ("connect", "connect_ex", "sendto"):
+        monkeypatch.setattr(socket.socket, name, forbidden)
+    monkeypatch.setattr(socket, "getaddrinfo", forbidden)
+    library = open_library(folder)
+    await library.write([event(1, "灯塔的钥匙"), event(1, "the lighthouse key", kind="summary")])
+    assert len(await library.search(looking("lighthouse 灯塔", "turn", "summary"))) == 2
+
+
+async def test_half_characters_and_nul_are_stored_as_far_as_they_can_be(folder: Path) -> None:
+    library = open_library(folder)
+    await library.write([event(1, "灯塔\ud83d 的\x00钥匙 \U0001f511")])
+    text = (await library.search(looking("灯塔")))[0].event.text
+    assert text == "灯塔\ufffd 的\x00钥匙 \U0001f511"
+    again = await open_library(folder).search(looking("钥匙"))
+    assert again[0].event.text == text
+
+
+async def test_an_answer_is_found_by_the_question_before_it(folder: Path) -> None:
+    library = open_library(folder)
+    await library.write([event(1, "你最喜欢的乐器是什么？"), event(2, "是大提琴。"), event(3, "下雨了。")])
+    hits = await library.search(looking("喜欢的乐器"))
+    assert [hit.event.index for hit in hits[:2]] == [1, 2]
+
+
+async def test_a_day_is_a_word_of_its_turns(folder: Path) -> None:
+    library = open_library(folder)
+    days = ["2025-05-01", "2025-05-02", "2025-06-02"]
+    await library.write([event(1, "我们出门了", session=f"sess_00{n}", timestamp=f"{day}T10:00:00Z") for n, day in enumerate(days)])
+    for query in ("五月二号", "5月2日", "May 2nd", "2025-05-02"):
+        assert (await library.search(looking(query)))[0].event.session_id == "sess_001", query
+
+
+async def test_many_hidden_turns_do_not_hide_the_rest(folder: Path) -> None:
+    library = open_library(folder)
+    now = [event(n, f"灯塔 {n}", session="sess_002") for n in range(1, 520)]
+    await library.write([event(1, "海边的房子有一座灯塔"), *now])
+    hits = await library.search(replace(looking("灯塔"), skip_session="sess_002"))
+    assert [hit.event.session_id for hit in hits] == ["sess_001"]
+
+
+async def test_small_talk_is_never_sure_of_anything(folder: Path) -> None:
+    library = open_library(folder)
+    lines = ["你好，我是守灯人。", "好的，我们继续走。", "谢谢你，再见。", "Hello, let's go on.", "哈哈哈，走吧。"]
+    story = [f"第{n}天，我们修好了第{n}盏灯，又去码头买了{n}斤鱼。" for n in range(1, 30)]
+    await library.write([event(n, text) for n, text in enumerate(lines + story, start=1)])
+    for line in ("你好", "继续", "好的", "Go on.", "谢谢你", "哈哈哈", "Hello!", "嗯"):
+        assert all(hit.confidence < CONFIDENT for hit in await library.search(looking(line))), line
+    sure = await library.search(looking("在码头买了十七斤鱼，修好第17盏灯"))
+    assert sure[0].confidence >= CONFIDENT

@@ -1,0 +1,208 @@
+"""The pure rules: outline, markers, triggers, prompt counts, ids, texts."""
+
+from __future__ import annotations
+
+import json
+import string
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from personalab.config import Config, RecallModule, read_recall
+from personalab.errors import UserError
+from personalab.providers.tokens import OfflineCounter
+from personalab.story.director import current_point, mark_outline, read_progress
+from personalab.story.ids import check_id, is_id
+from personalab.story.instance import PLOT_STATUSES, PlotState
+from personalab.story.library import Background, OutlinePoint
+from personalab.story.lines import AssistantLine, Summary, UserLine
+from personalab.story.prompt import Material, assemble, window_start
+from personalab.story.recall import extract_query, plan_lookup
+from personalab.story.transcript import Transcript
+from personalab.texts import TEXTS, fill
+
+SHIPPED = Path(__file__).parents[2] / "data"
+outlines = st.lists(st.text(max_size=5), max_size=8).map(
+    lambda points: Background("b", story_outline=tuple(OutlinePoint(n, text) for n, text in enumerate(points, 1)))
+)
+plots = st.builds(PlotState, st.integers(0, 20), st.sampled_from(PLOT_STATUSES), st.integers(0, 50))
+
+
+def _templates(language: str) -> Mapping[str, str]:
+    folder = SHIPPED / "prompt_templates" / language
+    return {path.stem: path.read_text(encoding="utf-8").rstrip("\n") for path in folder.glob("*.txt")}
+
+
+# --- director
+
+
+@given(outlines, plots)
+def test_points_before_the_index_are_completed_the_one_at_it_current_the_rest_pending(
+    background: Background, plot: PlotState
+) -> None:
+    for point in mark_outline(background, plot):
+        if point["index"] < plot.current_plot_index:
+            assert point["status"] == "completed"
+        elif point["index"] == plot.current_plot_index:
+            assert point["status"] == plot.current_status
+        else:
+            assert point["status"] == "pending"
+    point = current_point(background, plot)
+    assert (point is None) == (not background.story_outline)
+
+
+@given(st.text(), plots, st.integers(0, 9))
+def test_any_reply_either_follows_a_valid_marker_or_counts_one_more(reply: str, plot: PlotState, length: int) -> None:
+    after = read_progress(reply, plot, length).plot_state
+    if after.no_update_count == 0:
+        assert 1 <= after.current_plot_index <= length
+    else:
+        assert after == PlotState(plot.current_plot_index, plot.current_status, plot.no_update_count + 1)
+
+
+# --- recall
+
+
+def _recall(**changes: object) -> RecallModule:
+    data = json.loads((SHIPPED / "modules" / "recall.json").read_text(encoding="utf-8"))
+    return read_recall({**data, **changes})
+
+
+@pytest.mark.parametrize("text", ["你还记得吗", "之前怎样", "当时呢", "那次以后", "记得吗"])
+def test_the_sources_keywords_trigger_in_their_mode_and_others_do_not(text: str) -> None:
+    assert plan_lookup(text, _recall(trigger="keywords")) is not None
+    assert plan_lookup("我们约定过什么", _recall(trigger="keywords")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [("我们约定过什么", True), ("Do you remember the harbour?", True), ("the dragon flies", False), ("你好", False)],
+)
+def test_auto_mode_knows_who_asks_for_the_past(text: str, asked: bool) -> None:
+    lookup = plan_lookup(text, _recall())
+    assert lookup is not None
+    assert (lookup.asked, lookup.limit) == (asked, 20 if asked else 5)
+
+
+def test_off_never_and_always_always_looks_up() -> None:
+    assert plan_lookup("你还记得吗", _recall(trigger="off")) is None
+    always = plan_lookup("嗯", _recall(trigger="always"))
+    assert always is not None
+    assert always.asked
+
+
+@pytest.mark.parametrize("text", ["你们怎么逃出来的", "如何", "详细过程是什么", "How did we get out?", "tell me in detail"])
+def test_words_that_ask_for_detail_search_the_plots(text: str) -> None:
+    lookup = plan_lookup(text, _recall(trigger="always"))
+    assert lookup is not None
+    assert lookup.kinds == ("plot", "turn")
+    plain = plan_lookup("还记得约定吗", _recall(trigger="always"))
+    assert plain is not None
+    assert plain.kinds == ("summary", "turn")
+
+
+def test_the_query_is_what_the_question_is_about() -> None:
+    assert extract_query("你还记得我们之前的约定吗？") == "约定"
+    assert extract_query("记得吗？") == "记得吗？"
+
+
+@pytest.mark.parametrize("bad", [{"trigger": "x"}, {"n_results": 0}, {"n_results": "5"}, {"keywords": "x"}, {"keywords": [1]}])
+def test_a_recall_module_that_cannot_be_used_says_which_field(bad: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        _recall(**bad)
+
+
+# --- prompt
+
+
+COUNTER = OfflineCounter("o200k_base")
+words = st.text(st.sampled_from("ab 。，！\n\t=/第User:你好\U0001f600{}\"'\\"), max_size=30)
+
+
+@given(st.lists(st.tuples(words, words), min_size=1, max_size=6), words, words, st.sampled_from(["zh", "en"]))
+def test_the_sections_token_counts_add_up_to_exactly_the_single_texts(
+    turns: list[tuple[str, str]], persona: str, world: str, language: str
+) -> None:
+    transcript = Transcript()
+    transcript.add(Summary("earlier"))
+    for number, (said, answered) in enumerate(turns, 1):
+        transcript.add(UserLine("x" + said, number, ""))
+        transcript.add(AssistantLine("y" + answered, number, ""))
+    material = Material("p" + persona, "", "w" + world, [{"index": 1, "content": "a", "status": "pending"}], None, ["r"], transcript.turns)
+    prompt = assemble(material, _templates(language), COUNTER.count, Config())
+    joined = "".join("".join(section.parts) for section in prompt.sections)
+    assert sum(section.tokens for section in prompt.sections) == COUNTER.count(joined)
+    assert prompt.text().replace("\n", "") == joined.replace("\n", "")
+
+
+@given(st.lists(words, min_size=1, max_size=12), st.integers(0, 200))
+def test_the_window_holds_the_newest_whole_turns_that_fit(texts: list[str], budget: int) -> None:
+    transcript = Transcript()
+    for number, text in enumerate(texts, 1):
+        transcript.add(UserLine(text, number, ""))
+    templates = _templates("zh")
+    start = window_start(transcript.turns, templates, COUNTER.count, budget)
+
+    def cost(at: int) -> int:
+        material = Material("", "", "", None, None, [], transcript.turns[at:])
+        prompt = assemble(material, templates, COUNTER.count, Config())
+        return prompt.sections[-1].tokens - COUNTER.count("=== 当前会话完整对话 ===\n")
+
+    assert start == len(texts) - 1 or cost(start) <= budget
+    assert start == 0 or cost(start - 1) > budget
+
+
+def test_summaries_stand_where_the_file_has_them_and_roles_take_turns() -> None:
+    transcript = Transcript()
+    for line in (Summary("A"), Summary("B"), UserLine("u1", 1, ""), UserLine("u2", 2, ""), AssistantLine("a2", 2, ""), Summary("C"), UserLine("u3", 3, "")):
+        transcript.add(line)
+    prompt = assemble(Material("p", "", "", None, None, [], transcript.turns), _templates("zh"), len, Config())
+    assert [message["role"] for message in prompt.messages] == ["system", "user", "assistant", "user"]
+    text = prompt.text()
+    places = [text.index(part) for part in ("摘要：A", "摘要：B", "u1", "u2", "a2", "摘要：C", "u3")]
+    assert places == sorted(places)
+
+
+def test_both_languages_have_the_same_templates_with_the_same_places() -> None:
+    places = {
+        language: {name: {part[1] for part in string.Formatter().parse(text) if part[1]} for name, text in _templates(language).items()}
+        for language in ("zh", "en")
+    }
+    assert places["zh"] == places["en"]
+
+
+# --- ids and words
+
+
+@given(st.text(max_size=80))
+def test_what_passes_as_an_id_is_a_plain_file_name(text: str) -> None:
+    if is_id(text):
+        assert text.isascii()
+        assert not set(text) - set(string.ascii_letters + string.digits + "_-")
+        assert 1 <= len(text) <= 64
+        assert check_id(text, "x") == text
+    else:
+        with pytest.raises(UserError):
+            check_id(text, "x")
+
+
+@pytest.mark.parametrize("bad", [None, 3, b"x", ["a"], {"a": 1}])
+def test_what_is_no_text_is_no_id(bad: object) -> None:
+    with pytest.raises(UserError):
+        check_id(bad, "x")
+
+
+@pytest.mark.parametrize("code", sorted(TEXTS))
+def test_every_text_has_the_same_places_in_both_languages(code: str) -> None:
+    chinese, english = TEXTS[code]
+    places = [{word for word in text.replace("}", "{").split("{")[1::2]} for text in (chinese, english)]
+    assert places[0] == places[1]
+    assert chinese.strip()
+    assert english.strip()
+
+
+def test_a_template_is_filled_only_with_what_it_is_given() -> None:
+    assert fill("{a} {b} {a.__class__} {", a="{b}", b=2) == "{b} 2 {a.__class__} {"
