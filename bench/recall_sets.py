@@ -47,7 +47,14 @@ def chinese_talks(folder: Path) -> Iterator[Talk]:
     data = json.loads((folder / "memorybank_zh_dev.json").read_text(encoding="utf-8"))
     for number, (user, days) in enumerate(data["users"].items()):
         turns = [
-            SpokenTurn(f"{day}#{at}", day, f"sess_{session:03}", at + 1, f"{user}：{one['query']}\nAI：{one['response']}", one["query"])
+            SpokenTurn(
+                key=f"{day}#{at}",
+                day=day,
+                session_id=f"sess_{session:03}",
+                index=at + 1,
+                text=f"{user}：{one['query']}\nAI：{one['response']}",
+                said=one["query"],
+            )
             for session, (day, exchanges) in enumerate(days.items(), start=1)
             for at, one in enumerate(exchanges)
         ]
@@ -63,7 +70,12 @@ def english_talks(folder: Path) -> Iterator[Talk]:
         sessions = [name for name in talk if re.fullmatch(r"session_\d+", name)]
         turns = [
             SpokenTurn(
-                line["dia_id"], _day(talk[f"{name}_date_time"]), f"sess_{int(name[8:]):03}", at, _spoken(line), line["text"]
+                key=line["dia_id"],
+                day=_day(talk[f"{name}_date_time"]),
+                session_id=f"sess_{int(name[8:]):03}",
+                index=at,
+                text=_spoken(line),
+                said=line["text"],
             )
             for name in sessions
             for at, line in enumerate(talk[name], start=1)

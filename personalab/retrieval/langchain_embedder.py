@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -57,7 +58,9 @@ def open_openai(model: str, *, api_key: str | None, base_url: str | None) -> Lan
     from langchain_openai import OpenAIEmbeddings
     from openai import DefaultHttpxClient
 
+    # The environment's proxy does not lead to a server on this machine.
     local = base_url is not None and urlsplit(base_url).hostname in _LOCAL
+    client = DefaultHttpxClient(trust_env=not local)
     options: dict[str, Any] = {
         "model": model,
         "api_key": api_key or _NO_KEY,
@@ -67,10 +70,11 @@ def open_openai(model: str, *, api_key: str | None, base_url: str | None) -> Lan
         "chunk_size": BATCH,
         "max_retries": TRIES - 1,
         "timeout": SECONDS,
-        # The environment's proxy does not lead to a server on this machine.
-        "http_client": DefaultHttpxClient(trust_env=not local),
+        "http_client": client,
     }
-    return LangChainEmbedder(setting, OpenAIEmbeddings(**options))
+    embedder = LangChainEmbedder(setting, OpenAIEmbeddings(**options))
+    weakref.finalize(embedder, client.close)
+    return embedder
 
 
 def open_other(provider: str, model: str) -> LangChainEmbedder:

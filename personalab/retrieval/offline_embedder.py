@@ -51,7 +51,8 @@ def _unit(vectors: Floats) -> Floats:
 class OfflineEmbedder:
     """Embeds Chinese, English and mixed text with static word vectors."""
 
-    identity = "offline:synonyms-3.10.2+all-MiniLM-L6-v2:1"
+    # The end is the digest of the files: other vectors make another index.
+    identity = "offline:synonyms-3.10.2+all-MiniLM-L6-v2:21b68615"
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -79,7 +80,7 @@ class OfflineEmbedder:
         english = [self._english_words(text, rarity) for text in texts]
         left = self._chinese.sums([numbers for numbers, _ in chinese], [weights for _, weights in chinese])
         right = self._english.sums([numbers for numbers, _ in english], [weights for _, weights in english])
-        share = np.array([[_chinese_share(text)] for text in texts], dtype=np.float32)
+        share = np.array([_chinese_share(text) for text in texts], dtype=np.float32)[:, None]
         return _unit(np.hstack([left * np.sqrt(share), right * np.sqrt(1 - share)]))
 
     def _chinese_words(self, text: str, rarity: Rarity | None) -> tuple[list[int], list[float]]:

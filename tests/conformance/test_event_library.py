@@ -159,7 +159,8 @@ async def test_an_instance_can_be_forgotten_and_written_again(library: EventLibr
 
 
 async def test_the_state_counts_each_kind(library: EventLibrary) -> None:
-    await library.write([event(1, KEY), event(2, WALK), event(1, KEY, kind="summary"), event(1, KEY, kind="plot")])
+    told = [event(1, KEY, kind="summary"), event(1, KEY, kind="plot")]
+    await library.write([event(1, KEY), event(2, WALK), *told])
     state = await library.state()
     assert (state.status, state.counts) == ("ready", {"summary": 1, "plot": 1, "turn": 2})
 

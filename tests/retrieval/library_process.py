@@ -1,8 +1,8 @@
 """What does another process do with the same library? A program the tests start.
 
-    python -m tests.retrieval.library_process FOLDER mix INSTANCE OTHER COUNT   write, search and count, then report
-    python -m tests.retrieval.library_process FOLDER write INSTANCE FIRST       write turns without end
-    python -m tests.retrieval.library_process FOLDER put INSTANCE FIRST LAST    write some turns
+… FOLDER mix INSTANCE OTHER COUNT   write, search and count
+… FOLDER write INSTANCE FIRST       write turns without end
+… FOLDER put INSTANCE FIRST LAST    write some turns
 """
 
 from __future__ import annotations

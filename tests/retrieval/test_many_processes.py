@@ -90,7 +90,7 @@ async def test_what_another_process_does_to_other_instances_costs_this_one_nothi
 
 
 @pytest.mark.parametrize("lines", [1, 3, 5])
-async def test_a_process_killed_while_it_writes_leaves_a_library_that_can_be_used(tmp_path: Path, lines: int) -> None:
+async def test_a_process_killed_while_it_writes_leaves_a_usable_library(tmp_path: Path, lines: int) -> None:
     folder = tmp_path / "event_library"
     process = start(folder, "write", "inst_1", 1)
     assert process.stdout is not None

