@@ -25,7 +25,22 @@ from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.storage.sessions import SessionCache
 
-_ALPHABET = ["我", "记得", "。", '"', "\\", "\n", "🌊", "\u2028", "é", "promise ", "{", "}", "[PROGRESS:1:pending]", "\x00"]
+_ALPHABET = [
+    "我",
+    "记得",
+    "。",
+    '"',
+    "\\",
+    "\n",
+    "🌊",
+    "\u2028",
+    "é",
+    "promise ",
+    "{",
+    "}",
+    "[PROGRESS:1:pending]",
+    "\x00",
+]
 
 
 def _services(root: Path, durability: str) -> Services:

@@ -56,7 +56,16 @@ def figures() -> list[Figure]:
         short, long = per_token("line", 100, 80), per_token("line", 16_000, 1)
         rewrite = per_token("rewrite", 4_000, 1)
     return [
-        Figure("reply line: a token / a bare os.write", line / bare, at_most=2, note=f"{line * 1e6:.2f} µs a token"),
+        Figure(
+            "reply line: a token / a bare os.write",
+            line / bare,
+            at_most=2,
+            note=f"{line * 1e6:.2f} µs a token",
+        ),
         Figure("reply line: a token of 16,000 / of 100", long / short, at_most=1.3),
-        Figure("rewriting the line (the source's way) / a bare os.write", rewrite / bare, note="4,000 tokens, for scale"),
+        Figure(
+            "rewriting the line (the source's way) / a bare os.write",
+            rewrite / bare,
+            note="4,000 tokens, for scale",
+        ),
     ]

@@ -29,7 +29,9 @@ def figures() -> list[Figure]:
         bare.write_text(_BARE, encoding="utf-8")
 
         def run(*command: str) -> float:
-            return best_of(lambda: subprocess.run([sys.executable, *command], check=True, capture_output=True) and None)
+            return best_of(
+                lambda: subprocess.run([sys.executable, *command], check=True, capture_output=True) and None
+            )
 
         floor, ours = run(str(bare), "--help"), run("-m", "cli", "--help")
     note = f"{ours * 1e3:.0f} ms / {floor * 1e3:.0f} ms"

@@ -126,8 +126,18 @@ async def _one_turn(services: Services) -> list[Figure]:
     short, long = await _time(turn("turns_20"), turn("turns_2000"), rounds=60)
     note = f"{plain * 1e3:.1f} ms / {floor * 1e3:.1f} ms"
     return [
-        Figure("turn without tokens, 42 turns / empty graph of the same shape", plain / floor, at_most=2.5, note=note),
-        Figure("turn on 2,000 turns / on 20, warm", long / short, at_most=3, note=f"{long * 1e3:.1f} ms / {short * 1e3:.1f} ms"),
+        Figure(
+            "turn without tokens, 42 turns / empty graph of the same shape",
+            plain / floor,
+            at_most=2.5,
+            note=note,
+        ),
+        Figure(
+            "turn on 2,000 turns / on 20, warm",
+            long / short,
+            at_most=3,
+            note=f"{long * 1e3:.1f} ms / {short * 1e3:.1f} ms",
+        ),
     ]
 
 
@@ -151,7 +161,10 @@ async def _per_token(services: Services, count: int = 4_000) -> Figure:
     mine, floor = (times[0] - times[1]) / count, (times[2] - times[3]) / count
     note = f"{mine * 1e6:.1f} µs / {floor * 1e6:.1f} µs"
     return Figure(
-        "a token through the graph / LangGraph's custom stream without a file", mine / floor, at_most=1.5, note=note
+        "a token through the graph / LangGraph's custom stream without a file",
+        mine / floor,
+        at_most=1.5,
+        note=note,
     )
 
 
@@ -172,9 +185,13 @@ async def _many(services: Services, count: int = 200, tokens: int = 2_000) -> li
         rates.append(await stream("many_0") / (time.perf_counter() - start))
     alone = median(rates)
     start = time.perf_counter()
-    together = sum(await asyncio.gather(*(stream(f"many_{n}") for n in range(count)))) / (time.perf_counter() - start)
+    together = sum(await asyncio.gather(*(stream(f"many_{n}") for n in range(count)))) / (
+        time.perf_counter() - start
+    )
     note = f"{together:,.0f} / {alone:,.0f} events a second"
-    return [Figure("200 instances at once, events/s / one stream's", together / alone, at_least=0.7, note=note)]
+    return [
+        Figure("200 instances at once, events/s / one stream's", together / alone, at_least=0.7, note=note)
+    ]
 
 
 def _resident() -> int:
@@ -189,7 +206,9 @@ async def _idle(services: Services, count: int = 1_000) -> Figure:
     for name in names:
         path = services.stories.session_path(name, "sess_001")
         cache.load(path, path.name)
-    return Figure("memory of an idle instance (42 turns, read)", (_resident() - before) / count / 1024, unit="KiB")
+    return Figure(
+        "memory of an idle instance (42 turns, read)", (_resident() - before) / count / 1024, unit="KiB"
+    )
 
 
 def _cold(folder: Path) -> Figure:

@@ -247,7 +247,9 @@ def read_recall(data: Mapping[str, Any]) -> RecallModule:
     count = data.get("n_results", 20)
     if not Whole(1, 100, 20).accepts(count):
         raise ValueError("n_results is not a whole number from 1 to 100")
-    lists = {name: _words(data, name) for name in ("keywords", "auto_keywords", "detail_words") if name in data}
+    lists = {
+        name: _words(data, name) for name in ("keywords", "auto_keywords", "detail_words") if name in data
+    }
     return RecallModule(trigger=trigger, n_results=count, **lists)
 
 

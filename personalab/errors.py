@@ -17,7 +17,6 @@ from typing import Literal
 
 from personalab.texts import Language, say
 
-
 ErrorKind = Literal["user", "busy", "storage", "provider", "other"]
 """Who has to act, for those who see only the event."""
 

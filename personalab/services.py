@@ -55,8 +55,8 @@ class Services:
     @cached_property
     def library(self) -> EventLibrary:
         """The event library."""
-        from personalab.retrieval.library import ChromaLibrary
         from personalab.retrieval.embedders import open_embedder
+        from personalab.retrieval.library import ChromaLibrary
 
         folder = self.settings.data_root / "event_library"
         return ChromaLibrary(

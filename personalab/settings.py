@@ -61,7 +61,9 @@ def _folder(text: str) -> Path:
     try:
         return Path(text).expanduser().absolute()
     except RuntimeError as error:
-        raise UserError("unreadable_env", name="PERSONALAB_DATA", value=text[:200], reason=str(error)) from error
+        raise UserError(
+            "unreadable_env", name="PERSONALAB_DATA", value=text[:200], reason=str(error)
+        ) from error
 
 
 def _seconds(name: str, text: str | None) -> float:

@@ -70,7 +70,8 @@ TEXTS: dict[str, Text] = {
         "实例 {instance_id} 已经存在，请换一个 ID", "Instance {instance_id} exists already; choose another id"
     ),
     "unreadable_env": Text(
-        "环境变量 {name} 的值 “{value}” 不可用：{reason}", "{name} is '{value}', which cannot be used: {reason}"
+        "环境变量 {name} 的值 “{value}” 不可用：{reason}",
+        "{name} is '{value}', which cannot be used: {reason}",
     ),
     # --- what does not exist
     "no_instance": Text(
@@ -170,10 +171,12 @@ TEXTS: dict[str, Text] = {
         "The model's service has no model {model}; check PERSONALAB_MODEL",
     ),
     "provider.bad_answer": Text(
-        "模型服务的回应无法理解：{reason}", "The model's service answered something that cannot be read: {reason}"
+        "模型服务的回应无法理解：{reason}",
+        "The model's service answered something that cannot be read: {reason}",
     ),
     "provider.refused": Text(
-        "模型服务拒绝了请求（{status}）：{reason}", "The model's service refused the request ({status}): {reason}"
+        "模型服务拒绝了请求（{status}）：{reason}",
+        "The model's service refused the request ({status}): {reason}",
     ),
     "provider.server": Text(
         "模型服务出错（{status}），请稍后重试", "The model's service failed ({status}); try again later"
@@ -250,10 +253,12 @@ TEXTS: dict[str, Text] = {
         "{file} is missing or cannot be read: {reason}; this turn uses default numbers with all features off",
     ),
     "warning.config_unreadable.suggestion": Text(
-        "请修正该文件，或用 personalab settings reset 重建", "Mend the file, or make it anew: personalab settings reset"
+        "请修正该文件，或用 personalab settings reset 重建",
+        "Mend the file, or make it anew: personalab settings reset",
     ),
     "warning.config_value": Text(
-        "{file} 中这些设置不可用，已使用默认值：{fields}", "These settings in {file} cannot be used, their defaults hold: {fields}"
+        "{file} 中这些设置不可用，已使用默认值：{fields}",
+        "These settings in {file} cannot be used, their defaults hold: {fields}",
     ),
     "warning.director_switch": Text(
         "{file} 缺失或无法读取：{reason}；导演功能关闭",
@@ -273,7 +278,9 @@ TEXTS: dict[str, Text] = {
         "请修正该文件，或用 personalab switch-background 换一个背景",
         "Mend the file, or choose another with personalab switch-background",
     ),
-    "warning.recall_unavailable": Text("历史事件库不可用：{reason}", "The event library cannot be used: {reason}"),
+    "warning.recall_unavailable": Text(
+        "历史事件库不可用：{reason}", "The event library cannot be used: {reason}"
+    ),
     "warning.recall_unavailable.suggestion": Text(
         "运行 personalab reindex 重建索引", "Rebuild it with personalab reindex"
     ),
@@ -282,9 +289,11 @@ TEXTS: dict[str, Text] = {
         "The session file was deleted or replaced during the turn; this turn's reply was written back",
     ),
     "warning.session_repaired": Text(
-        "上一条回复没有写完，已修复并标记为中断", "The last reply had not been finished; it was repaired and marked as interrupted"
+        "上一条回复没有写完，已修复并标记为中断",
+        "The last reply had not been finished; it was repaired and marked as interrupted",
     ),
     "warning.template_unreadable": Text(
-        "提示词模板 {file} 无法读取：{reason}；使用自带模板", "The prompt template {file} cannot be read: {reason}; the shipped one is used"
+        "提示词模板 {file} 无法读取：{reason}；使用自带模板",
+        "The prompt template {file} cannot be read: {reason}; the shipped one is used",
     ),
 }

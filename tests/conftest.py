@@ -20,7 +20,15 @@ settings.load_profile("here")
 
 NOW = "2025-10-16T10:30:00Z"
 
-_OUTSIDE = ("OPENAI_", "PERSONALAB_MODEL", "PERSONALAB_DATA", "PERSONALAB_EMB", "PERSONALAB_BUSY", "LANGSMITH_", "LANGCHAIN_")
+_OUTSIDE = (
+    "OPENAI_",
+    "PERSONALAB_MODEL",
+    "PERSONALAB_DATA",
+    "PERSONALAB_EMB",
+    "PERSONALAB_BUSY",
+    "LANGSMITH_",
+    "LANGCHAIN_",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -82,6 +90,10 @@ def open_models(services: Services) -> Iterator[dict[str, ReplyModel]]:
 
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     """Where everything has been installed, a skipped test is a failed one."""
-    if os.environ.get("PERSONALAB_TEST_ALL") and call.excinfo and call.excinfo.errisinstance(pytest.skip.Exception):
+    if (
+        os.environ.get("PERSONALAB_TEST_ALL")
+        and call.excinfo
+        and call.excinfo.errisinstance(pytest.skip.Exception)
+    ):
         reason = str(call.excinfo.value)
         call.excinfo = pytest.ExceptionInfo.from_exception(AssertionError(f"skipped in a full run: {reason}"))

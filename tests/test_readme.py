@@ -56,7 +56,12 @@ def test_the_readmes_python_runs_and_streams_a_reply() -> None:
     code = _PYTHON.search((PROJECT / "README.md").read_text(encoding="utf-8"))
     assert code is not None
     done = subprocess.run(
-        [sys.executable, "-c", code[1]], capture_output=True, text=True, encoding="utf-8", cwd=PROJECT, timeout=60
+        [sys.executable, "-c", code[1]],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        cwd=PROJECT,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     assert "rehearsal" in done.stdout

@@ -92,7 +92,9 @@ def _waiting(turn: OpenTurn, number: object, reply: str, instance_id: str) -> Tu
     wanted = number if number is not None else (last.number if last else 0)
     found = next((known for known in reversed(turn.transcript.turns) if known.number == wanted), None)
     if found is None or found.user is None or (found is not last and not found.settled):
-        raise UserError("nothing_pending", instance_id=instance_id, turn=wanted, last=last.number if last else 0)
+        raise UserError(
+            "nothing_pending", instance_id=instance_id, turn=wanted, last=last.number if last else 0
+        )
     answer = found.last_reply
     if found.settled and answer is not None and answer.content != reply:
         raise UserError("already_answered", turn=wanted)

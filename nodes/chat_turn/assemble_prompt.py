@@ -41,7 +41,7 @@ async def assemble_prompt(
 
 def material_of(state: Mapping[str, Any], scene: Scene) -> Material:
     """Collect what the prompt is made of from the steps before."""
-    director = state.get("director") or {}
+    director: Mapping[str, Any] = state.get("director") or {}
     return Material(
         base_persona=scene.character.base_persona,
         evolved_persona=scene.character.evolved_persona,

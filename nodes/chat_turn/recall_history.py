@@ -45,7 +45,12 @@ async def _index_forgotten(scene: Scene, library: EventLibrary, counter: TokenCo
         return 0
     start = window_start(turns, scene.data.templates, counter.count, config.conversation_max_tokens)
     instance = scene.instance
-    place = (instance.instance_id, instance.current_session_id, instance.character_id, instance.background_id or "")
+    place = (
+        instance.instance_id,
+        instance.current_session_id,
+        instance.character_id,
+        instance.background_id or "",
+    )
     events = {event.event_id: event for old in turns[:start] if (event := turn_event(old, *place)).text}
     missing = await library.missing(instance.instance_id, list(events))
     if missing:

@@ -17,9 +17,9 @@ Action = Literal["say", "retry", "begin", "end"]
 class TurnInput(TypedDict, total=False):
     """A call of the graph.
 
-    ``say`` (the default): the model answers ``user_input``. ``retry``: the model answers the last turn again. ``begin``: the
-    prompt for ``user_input`` is handed out and the caller writes the reply. ``end``: the caller brings ``reply`` for
-    ``turn``.
+    ``say`` (the default): the model answers ``user_input``. ``retry``: the model answers the last turn again.
+    ``begin``: the prompt for ``user_input`` is handed out and the caller writes the reply. ``end``: the caller
+    brings ``reply`` for ``turn``.
     """
 
     instance_id: str

@@ -206,5 +206,3 @@ async def _close_cancelled(reply: _Reply) -> None:
     reply.frozen = True
     line = reply.turn.close_reply(reply.timestamp, interrupted=True)
     await asyncio.shield(asyncio.to_thread(reply.turn.record_progress, line.content))
-
-

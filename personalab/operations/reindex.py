@@ -12,9 +12,9 @@ from personalab.storage.stories import StoryFiles
 from personalab.story.instance import InstanceState
 from personalab.story.recall import StoryEvent, point_events, turn_event
 
-BATCH = 500
+BATCH = 1_000
 Progress = Callable[[int, int, str], None]
-"""Told the instances done, how many there are, and the one at hand."""
+"""Told the instances done, how many there are, and the one at hand with its events so far."""
 
 
 @dataclass(slots=True)
@@ -31,23 +31,42 @@ async def reindex(services: Services, progress: Progress = lambda done, total, n
     await services.library.reset()
     listed = await asyncio.to_thread(services.stories.all_instances)
     for done, entry in enumerate(listed):
-        progress(done, len(listed), entry.entry_id)
-        if not isinstance(entry.record, InstanceState):
-            if entry.error is not None:
-                rebuilt.skipped.append(entry.error)
-            continue
-        for session_id in services.stories.session_ids(entry.entry_id):
-            try:
-                events = await asyncio.to_thread(session_events, services.stories, entry.record, session_id)
-            except PersonaLabError as error:
-                rebuilt.skipped.append(error)
-                continue
-            for start in range(0, len(events), BATCH):
-                await services.library.write(events[start : start + BATCH])
-            for event in events:
-                rebuilt.counts[event.kind] += 1
+        if isinstance(entry.record, InstanceState):
+
+            def show(events: int, done: int = done, name: str = entry.entry_id) -> None:
+                progress(done, len(listed), f"{name} ({events})" if events else name)
+
+            await _write_instance(services, entry.record, rebuilt, show)
+        elif entry.error is not None:
+            rebuilt.skipped.append(entry.error)
     progress(len(listed), len(listed), "")
     return rebuilt
+
+
+async def _write_instance(
+    services: Services, instance: InstanceState, rebuilt: Rebuilt, show: Callable[[int], None]
+) -> None:
+    """Write an instance's events in large batches, whatever the size of its sessions."""
+    waiting: list[StoryEvent] = []
+    written = 0
+    show(written)
+    for session_id in await asyncio.to_thread(services.stories.session_ids, instance.instance_id):
+        try:
+            waiting += await asyncio.to_thread(session_events, services.stories, instance, session_id)
+        except PersonaLabError as error:
+            rebuilt.skipped.append(error)
+        while len(waiting) >= BATCH:
+            await _write(services, waiting[:BATCH], rebuilt)
+            del waiting[:BATCH]
+            written += BATCH
+            show(written)
+    await _write(services, waiting, rebuilt)
+
+
+async def _write(services: Services, events: list[StoryEvent], rebuilt: Rebuilt) -> None:
+    await services.library.write(events)
+    for event in events:
+        rebuilt.counts[event.kind] += 1
 
 
 def session_events(stories: StoryFiles, instance: InstanceState, session_id: str) -> list[StoryEvent]:

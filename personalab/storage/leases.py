@@ -108,7 +108,9 @@ class Leases:
         try:
             while not _try_lock(fd):
                 if time.monotonic() >= deadline:
-                    raise Busy("busy", instance_id=instance_id, holder=_holder(folder), seconds=round(wait, 1))
+                    raise Busy(
+                        "busy", instance_id=instance_id, holder=_holder(folder), seconds=round(wait, 1)
+                    )
                 await asyncio.sleep(_RETRY_SECONDS)
             if not _same_file(fd, folder / _LOCK):
                 raise NotFound("no_instance", instance_id=instance_id)
@@ -122,7 +124,7 @@ class Leases:
         return lease
 
     @contextlib.asynccontextmanager
-    async def holding(self, instance_id: str, task: str, *, wait: float):  # noqa: ANN201
+    async def holding(self, instance_id: str, task: str, *, wait: float):
         """Hold an instance for work that is one step."""
         lease = await self.acquire(instance_id, task, wait=wait)
         try:

@@ -103,7 +103,7 @@ class PreferenceFiles:
             except PersonaLabError:
                 data = {}
             values = config.reset_values(config.read_values(data)[0])
-            known = {group: None for group in ("thresholds", "limits", "preferences")}
+            known = dict.fromkeys(("thresholds", "limits", "preferences"))
             self._save({**data, **known}, values)
         return config.all_values(values)
 
@@ -134,7 +134,9 @@ class PreferenceFiles:
         own = self._root / "prompt_templates" / language
         shipped = self._shipped / "prompt_templates" / language
         known = self._templates.get(language)
-        names = known[1] if known else sorted(path.stem for path in shipped.iterdir() if path.suffix == ".txt")
+        names = (
+            known[1] if known else sorted(path.stem for path in shipped.iterdir() if path.suffix == ".txt")
+        )
         signature = tuple(_identity(f"{own}/{name}.txt") for name in names)
         if known is not None and known[0] == signature:
             return known[1], known[2]
@@ -160,7 +162,7 @@ class PreferenceFiles:
 
 def _identity(path: str) -> tuple[int, int, int] | None:
     try:
-        found = os.stat(path)  # noqa: PTH116 (a dozen in every turn: Path would cost more than the call)
+        found = os.stat(path)
     except OSError:
         return None
     return (found.st_ino, found.st_size, found.st_mtime_ns)

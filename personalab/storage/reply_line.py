@@ -85,7 +85,9 @@ class ReplyLine:
 
 
 _LEAD = b'","turn":0,"timestamp":"'
-_TAIL = re.compile(rb'","turn":(\d+),"timestamp":"([0-9TZ:.+-]*)"(?:,"(?:interrupted|empty|error)":true)*\}\n?')
+_TAIL = re.compile(
+    rb'","turn":(\d+),"timestamp":"([0-9TZ:.+-]*)"(?:,"(?:interrupted|empty|error)":true)*\}\n?'
+)
 _LONGEST_TAIL = 160
 _STRING_BODY = re.compile(rb'(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
 

@@ -63,7 +63,9 @@ class Session:
         reply = self.open_reply()
         if reply is None:
             return self.transcript
-        seen = Transcript(self.transcript.metadata, list(self.transcript.turns), list(self.transcript.trailing))
+        seen = Transcript(
+            self.transcript.metadata, list(self.transcript.turns), list(self.transcript.trailing)
+        )
         if seen.turns and seen.turns[-1].number == reply.turn:
             last = seen.turns[-1]
             seen.turns[-1] = replace(last, replies=list(last.replies), memo={})
@@ -120,11 +122,13 @@ def _stamp(fd: int) -> tuple[int, int, int, int]:
 def _refresh(known: Session | None, path: Path, fd: int, shown: str) -> Session:
     stamp = _stamp(fd)
     if stamp[2] > MAX_SESSION_BYTES:
-        raise StorageError("file_broken", file=shown, reason=f"{stamp[2]} bytes, more than {MAX_SESSION_BYTES}")
+        raise StorageError(
+            "file_broken", file=shown, reason=f"{stamp[2]} bytes, more than {MAX_SESSION_BYTES}"
+        )
     now = time.time_ns()
     if known is not None and known.stamp == stamp and known.seen_ns - stamp[3] > _RACY_NS:
         return known
-    with open(fd, "rb", closefd=False) as file:  # noqa: PTH123 (a descriptor, not a path)
+    with open(fd, "rb", closefd=False) as file:
         raw = file.read()
     session = known
     if session is None or len(raw) < session.size or not _same_start(session, raw):
@@ -295,5 +299,3 @@ class SessionWriter:
         aside = self._session.path.with_suffix(".torn")
         with writing(self._shown), aside.open("ab", buffering=0) as file:
             file.write(torn + b"\n")
-
-

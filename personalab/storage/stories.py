@@ -132,7 +132,9 @@ class StoryFiles:
                     return state
                 except OSError as error:
                     if not (self.instances / chosen).exists():
-                        raise StorageError("not_writable", file="instances", reason=str(error.strerror)) from error
+                        raise StorageError(
+                            "not_writable", file="instances", reason=str(error.strerror)
+                        ) from error
                     if instance_id is not None:
                         raise UserError("instance_exists", instance_id=chosen) from None
         finally:

@@ -112,7 +112,9 @@ class OpenTurn(Scene):
         if empty:
             content = NO_REPLY
             reply.restart(NO_REPLY)
-        line = AssistantLine(content, self.number, timestamp, interrupted=interrupted, empty=empty, error=error)
+        line = AssistantLine(
+            content, self.number, timestamp, interrupted=interrupted, empty=empty, error=error
+        )
         self.restored = self.writer.end_reply(line)
         self.reply = None
         return line

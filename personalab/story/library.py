@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from personalab.story.instance import language_of, object_of, text_of
 from personalab.texts import Language
@@ -61,12 +61,13 @@ class Background:
     def read(cls, background_id: str, data: object) -> Background:
         """Read it from its JSON value; the points are numbered by their order."""
         found = object_of(data)
-        points = found.get("story_outline", [])
-        if not isinstance(points, list):
+        given = found.get("story_outline", [])
+        if not isinstance(given, list):
             raise ValueError("story_outline is not a list")
+        points = cast("list[object]", given)
         outline = tuple(
             OutlinePoint(place, text_of(object_of(point, f"point {place}"), "content"))
-            for place, point in enumerate(points, start=1)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            for place, point in enumerate(points, start=1)
         )
         return cls(
             background_id,
@@ -83,7 +84,9 @@ class Background:
             "background_id": self.background_id,
             "name": self.name,
             "world_setting": self.world_setting,
-            "story_outline": [{"index": point.index, "content": point.content} for point in self.story_outline],
+            "story_outline": [
+                {"index": point.index, "content": point.content} for point in self.story_outline
+            ],
         }
 
 

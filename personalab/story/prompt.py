@@ -112,7 +112,9 @@ def assemble(material: Material, templates: Templates, count: Count, config: Con
         head.append(render.section("progress_instruction", "head"))
     notes = [
         render.section("director_reminder", "middle", **(material.reminder or {})),
-        render.section("recalled_events", "middle", events="\n".join(f"- {text}" for text in material.recalled)),
+        render.section(
+            "recalled_events", "middle", events="\n".join(f"- {text}" for text in material.recalled)
+        ),
     ]
     conversation = render.conversation(turns)
     sections = [section for section in (*head, *notes, conversation) if section is not None]

@@ -112,22 +112,20 @@ def plan_lookup(user_input: str, module: RecallModule) -> Lookup | None:
     return Lookup(extract_query(user_input), kinds, limit, asked)
 
 
-_FILLERS_ZH = (
-    "还记不记得", "记不记得", "还记得", "记得", "想起", "回忆", "之前", "当时", "那次", "以前", "上次", "那时", "你还", "我们", "你们", "他们", "她们", "咱们", "是不是", "有没有", "能不能", "可不可以", "什么时候", "为什么", "什么",
-    "哪里", "哪儿", "哪个", "哪些", "多少", "吗", "呢", "吧", "啊", "呀", "嘛", "的", "了", "你", "我", "他", "她", "它", "还",
-    "请问", "请", "一下",
-)  # fmt: skip
-_FILLERS_EN = (
-    "remember", "recall", "remind me", "last time", "earlier", "previously", "back then", "do you", "did you", "can you", "could you", "would you", "what", "when", "where", "which", "who", "whom", "whose",
-    "why", "the", "a", "an", "i", "you", "he", "she", "it", "we", "they", "me", "us", "my", "your", "our", "did", "do",
-    "does", "is", "are", "was", "were", "have", "has", "had", "of", "to", "please", "about", "that", "still",
-)  # fmt: skip
+_FILLERS = tuple(
+    """
+    还记不记得 记不记得 还记得 记得 想起 回忆 之前 当时 那次 以前 上次 那时 你还 我们 你们 他们 她们 咱们 是不是 有没有
+    能不能 可不可以 什么时候 为什么 什么 哪里 哪儿 哪个 哪些 多少 吗 呢 吧 啊 呀 嘛 的 了 你 我 他 她 它 还 请问 请 一下
+    remember recall remind earlier previously what when where which who whom whose why the a an i you he she it we
+    they me us my your our did do does is are was were have has had of to please about that still can could would
+    """.split()
+)
 _EDGE = " \t\r\n，。！？、；：,.!?;:…—-\"'“”‘’()（）"
 
 
 def extract_query(user_input: str) -> str:
     """Leave what the question is about: words that only ask are taken out, unless nothing else is there."""
-    core = _pattern(_FILLERS_ZH + _FILLERS_EN).sub(" ", user_input)
+    core = _pattern(_FILLERS).sub(" ", user_input)
     query = " ".join(part for word in core.split() if (part := word.strip(_EDGE)))
     return query or user_input.strip()
 
@@ -172,7 +170,9 @@ def reason(hit: Hit, language: Language) -> str:
     return ("；" if language == "zh" else "; ").join(parts)
 
 
-def turn_event(turn: Turn, instance_id: str, session_id: str, character_id: str, background_id: str) -> StoryEvent:
+def turn_event(
+    turn: Turn, instance_id: str, session_id: str, character_id: str, background_id: str
+) -> StoryEvent:
     """Make a turn findable word for word."""
     rows = [turn.user.content] if turn.user else []
     if (answer := turn.answer) is not None:

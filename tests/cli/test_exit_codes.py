@@ -10,6 +10,7 @@ import pytest
 from cli.running import Refusal, guarded
 from personalab.errors import Busy, NotFound, ProviderError, StorageError, UserError
 
+
 def raising(error: BaseException) -> Callable[[], int]:
     def run() -> int:
         raise error

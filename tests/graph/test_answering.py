@@ -12,6 +12,7 @@ import pytest
 
 from graph.chat_turn import build_chat_turn
 from graph.streaming import stream_turn
+from nodes.chat_turn.state import TurnInput
 from personalab.errors import NotFound
 from personalab.operations.instances import switch_background
 from personalab.providers.scripted import ScriptedModel, ScriptedReply
@@ -75,7 +76,8 @@ async def test_the_caller_gets_the_prompt_and_brings_the_reply_in_another_proces
     elsewhere = open_services(services.settings)
     elsewhere.__dict__["library"] = services.library
     events, ended = await play(
-        elsewhere, {"instance_id": instance, "action": "end", "turn": 1, "reply": "嗯。[PROGRESS:1:in_progress]"}
+        elsewhere,
+        {"instance_id": instance, "action": "end", "turn": 1, "reply": "嗯。[PROGRESS:1:in_progress]"},
     )
     assert (ended["status"], ended["plot_state"]["current_status"]) == ("done", "in_progress")
     assert [event["type"] for event in events] == ["token", "done"]
@@ -88,7 +90,9 @@ async def test_the_same_reply_twice_is_harmless_and_another_one_an_error(
     await play(services, {"instance_id": instance, "user_input": "你好", "action": "begin"})
     await play(services, {"instance_id": instance, "action": "end", "turn": 1, "reply": "嗯。"})
     before = snapshot(root)
-    events, again = await play(services, {"instance_id": instance, "action": "end", "turn": 1, "reply": "嗯。"})
+    events, again = await play(
+        services, {"instance_id": instance, "action": "end", "turn": 1, "reply": "嗯。"}
+    )
     assert (again["status"], again["reply"], events[-1]["type"]) == ("done", "嗯。", "done")
     _, other = await play(services, {"instance_id": instance, "action": "end", "turn": 1, "reply": "不。"})
     assert other["error"]["code"] == "already_answered"
@@ -191,8 +195,12 @@ async def test_cancelling_the_task_closes_the_line(
     answer_with(SLOW)
 
     async def consume() -> None:
-        turn = {"instance_id": instance, "user_input": "x"}
-        stream = build_chat_turn(services).compile().astream(turn, stream_mode="custom") if direct else stream_turn(services, turn)  # pyright: ignore[reportArgumentType]
+        turn: TurnInput = {"instance_id": instance, "user_input": "x"}
+        stream = (
+            build_chat_turn(services).compile().astream(turn, stream_mode="custom")
+            if direct
+            else stream_turn(services, turn)
+        )  # pyright: ignore[reportArgumentType]
         async for _ in stream:
             pass
 
@@ -209,8 +217,12 @@ async def test_closing_the_generator_closes_the_line(
     services: Services, instance: str, answer_with: Answer, direct: bool
 ) -> None:
     answer_with(SLOW)
-    turn = {"instance_id": instance, "user_input": "x"}
-    stream = build_chat_turn(services).compile().astream(turn, stream_mode="custom") if direct else stream_turn(services, turn)  # pyright: ignore[reportArgumentType]
+    turn: TurnInput = {"instance_id": instance, "user_input": "x"}
+    stream = (
+        build_chat_turn(services).compile().astream(turn, stream_mode="custom")
+        if direct
+        else stream_turn(services, turn)
+    )  # pyright: ignore[reportArgumentType]
     async with aclosing(stream) as events:
         async for event in events:
             if "three" in event.get("text", ""):
@@ -223,8 +235,12 @@ async def test_cancelling_an_anyio_scope_closes_the_line(
     services: Services, instance: str, answer_with: Answer, direct: bool
 ) -> None:
     answer_with(SLOW)
-    turn = {"instance_id": instance, "user_input": "x"}
-    stream = build_chat_turn(services).compile().astream(turn, stream_mode="custom") if direct else stream_turn(services, turn)  # pyright: ignore[reportArgumentType]
+    turn: TurnInput = {"instance_id": instance, "user_input": "x"}
+    stream = (
+        build_chat_turn(services).compile().astream(turn, stream_mode="custom")
+        if direct
+        else stream_turn(services, turn)
+    )  # pyright: ignore[reportArgumentType]
     with anyio.CancelScope() as scope:
         async for event in stream:
             if "three" in event.get("text", ""):
@@ -256,7 +272,9 @@ async def test_no_token_reaches_any_stream_mode_before_the_file_has_it(
     seen = ""
     graph = build_chat_turn(services).compile()
     async for part in graph.astream(
-        {"instance_id": instance, "user_input": "x"}, stream_mode=["custom", "messages", "updates"], version="v2"
+        {"instance_id": instance, "user_input": "x"},
+        stream_mode=["custom", "messages", "updates"],
+        version="v2",
     ):
         assert part["type"] != "messages"
         if part["type"] == "custom" and part["data"]["type"] == "token":
@@ -265,7 +283,9 @@ async def test_no_token_reaches_any_stream_mode_before_the_file_has_it(
     assert seen == "one two three four"
 
 
-async def test_in_fsync_mode_the_same_tokens_arrive(services: Services, instance: str, answer_with: Answer) -> None:
+async def test_in_fsync_mode_the_same_tokens_arrive(
+    services: Services, instance: str, answer_with: Answer
+) -> None:
     services.preferences.change({"durability": "fsync"})
     answer_with(ScriptedReply(tuple("abcdefghij"), delay=0.01))
     events, result = await say(services, "x")

@@ -30,7 +30,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 512 KiB."""
     folder = tmp_path / "small"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(folder)], capture_output=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(folder)], capture_output=True
+    )
     if mounted.returncode:
         pytest.skip("mounting a small file system needs root")
     yield folder
@@ -53,7 +55,9 @@ def _fill(folder: Path, leave: int) -> Path:
 async def test_a_disk_that_fills_up_while_streaming_keeps_what_was_shown(small_disk: Path) -> None:
     services = _services(small_disk / "data")
     await new_instance(services, "char_alserqi", "bg_wasteland", "inst_001")
-    services.models["rehearsal"] = ScriptedModel([ScriptedReply(tuple("潮水" * 200 for _ in range(400))), "好。"])
+    services.models["rehearsal"] = ScriptedModel(
+        [ScriptedReply(tuple("潮水" * 200 for _ in range(400))), "好。"]
+    )
     filler = _fill(small_disk, 12 * 1024)
     events, result = await say(services, "说下去")
     assert result["status"] == "error"
@@ -150,7 +154,9 @@ async def test_a_session_of_fifty_megabytes_takes_a_turn(
             file.write(dump_line(UserLine(text, number, "2025-10-16T10:30:00Z")))
             file.write(dump_line(AssistantLine(text, number, "2025-10-16T10:30:00Z")))
     assert path.stat().st_size > 50_000_000
-    (services.settings.data_root / "modules" / "recall.json").write_text('{"trigger": "off"}', encoding="utf-8")
+    (services.settings.data_root / "modules" / "recall.json").write_text(
+        '{"trigger": "off"}', encoding="utf-8"
+    )
     answer_with("好。")
     _, result = await say(services, "还在吗")
     assert (result["status"], result["turn"]) == ("done", 16_001)
@@ -193,7 +199,9 @@ def _talkers(root: Path, instances: list[str], turns: int) -> list[str]:
     return answers
 
 
-async def test_two_processes_talking_to_one_instance_never_interleave(services: Services, root: Path, instance: str) -> None:
+async def test_two_processes_talking_to_one_instance_never_interleave(
+    services: Services, root: Path, instance: str
+) -> None:
     answers = _talkers(root, [instance] * 2, 15)
     assert answers == ["null"] * 30
     found = lines(services)[1:]
@@ -251,4 +259,6 @@ async def test_settings_changed_in_another_process_hold_from_the_next_turn_on(
     assert (first["tokens"]["limit"], second["tokens"]["limit"]) == (100_000, 50_000)
     _, refused = await play(services, {"instance_id": instance, "user_input": " "})
     assert refused["error"]["message"] == "The input is blank; write something"
-    assert json.loads((root / "config.json").read_text(encoding="utf-8"))["limits"]["max_total_tokens"] == 50_000
+    assert (
+        json.loads((root / "config.json").read_text(encoding="utf-8"))["limits"]["max_total_tokens"] == 50_000
+    )

@@ -38,10 +38,14 @@ def server(root: Path, services: Services, tmp_path: Path) -> Iterator[str]:
     asyncio.run(new_instance(services, "char_alserqi", "bg_wasteland", "inst_001"))
     script = tmp_path / "script.json"
     slow = {"pieces": [f"word{n} " for n in range(200)], "delay": 0.05}
-    script.write_text(json.dumps({"replies": ["好。[PROGRESS:1:in_progress]", slow, "好。"]}), encoding="utf-8")
+    script.write_text(
+        json.dumps({"replies": ["好。[PROGRESS:1:in_progress]", slow, "好。"]}), encoding="utf-8"
+    )
     log = tmp_path / "server.log"
     port = _free_port()
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI", "LANGSMITH"))}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("OPENAI", "LANGSMITH"))
+    }
     environment |= {"PERSONALAB_DATA": str(root), "PERSONALAB_MODEL": f"scripted:{script}"}
     command = [str(Path(sys.executable).parent / "langgraph"), "dev", "--no-browser", "--no-reload"]
     with log.open("w", encoding="utf-8") as out:
@@ -102,7 +106,9 @@ async def _drive(client: LangGraphClient, root: Path) -> None:
         "process_progress",
     ]
     schemas = await client.assistants.get_schemas(assistants[0]["assistant_id"])
-    assert {"instance_id", "user_input", "action", "reply"} <= set((schemas["input_schema"] or {})["properties"])
+    assert {"instance_id", "user_input", "action", "reply"} <= set(
+        (schemas["input_schema"] or {})["properties"]
+    )
     assert "status" in (schemas["output_schema"] or {})["properties"]
     assert "model" in (schemas["context_schema"] or {})["properties"]
 
@@ -112,7 +118,10 @@ async def _drive(client: LangGraphClient, root: Path) -> None:
     async for part in client.runs.stream(thread["thread_id"], "chat_turn", input=turn, stream_mode="custom"):
         if part.event == "custom":
             events.append(part.data)
-    assert "".join(event["text"] for event in events if event["type"] == "token") == "好。[PROGRESS:1:in_progress]"
+    assert (
+        "".join(event["text"] for event in events if event["type"] == "token")
+        == "好。[PROGRESS:1:in_progress]"
+    )
     assert events[-1]["type"] == "done"
 
     run = await client.runs.create(thread["thread_id"], "chat_turn", input={**turn, "user_input": "说下去"})
@@ -126,7 +135,9 @@ async def _drive(client: LangGraphClient, root: Path) -> None:
             await asyncio.sleep(0.05)
     assert _lines(root)[-1]["content"].startswith("word0 word1 word2 word3 ")
 
-    values: Any = await client.runs.wait(thread["thread_id"], "chat_turn", input={**turn, "user_input": "好吗"})
+    values: Any = await client.runs.wait(
+        thread["thread_id"], "chat_turn", input={**turn, "user_input": "好吗"}
+    )
     assert (values["status"], values["turn"], values["reply"]) == ("done", 3, "好。")
     state = json.loads((root / "instances" / "inst_001" / "instance_state.json").read_text(encoding="utf-8"))
     assert state["plot_state"]["no_update_count"] == 2

@@ -18,7 +18,26 @@ from tests.graph.turns import lines, only, play, plot, say, snapshot
 pytestmark = pytest.mark.anyio
 Answer = Callable[..., ScriptedModel]
 
-BAD_IDS = ["../x", "/etc/passwd", "a/b", "a\\b", "x" * 300, "", ".", "..", "CON", "nul", "com1", "a\x00b", "-x", "_x", "名", "a\n", "a.b", " a"]
+BAD_IDS = [
+    "../x",
+    "/etc/passwd",
+    "a/b",
+    "a\\b",
+    "x" * 300,
+    "",
+    ".",
+    "..",
+    "CON",
+    "nul",
+    "com1",
+    "a\x00b",
+    "-x",
+    "_x",
+    "名",
+    "a\n",
+    "a.b",
+    " a",
+]
 
 
 @pytest.mark.parametrize("bad", BAD_IDS)
@@ -35,14 +54,18 @@ async def test_an_id_that_is_no_id_is_refused_before_a_path_is_built(
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t", "\u3000", "\u2003"])
-async def test_blank_input_is_refused_and_leaves_nothing(services: Services, root: Path, instance: str, text: str) -> None:
+async def test_blank_input_is_refused_and_leaves_nothing(
+    services: Services, root: Path, instance: str, text: str
+) -> None:
     before = snapshot(root)
     _, result = await say(services, text)
     assert result["error"]["code"] == "blank_input"
     assert snapshot(root) == before
 
 
-async def test_a_megabyte_of_input_is_refused_and_leaves_nothing(services: Services, root: Path, instance: str) -> None:
+async def test_a_megabyte_of_input_is_refused_and_leaves_nothing(
+    services: Services, root: Path, instance: str
+) -> None:
     before = snapshot(root)
     _, result = await say(services, "x" * 1_000_000)
     assert "1000000" in result["error"]["message"]
@@ -106,7 +129,9 @@ async def test_a_broken_config_means_defaults_all_features_off_and_the_file_left
     assert "故事大纲" not in model.calls[0][0]["content"]
     assert plot(services)["current_plot_index"] == 1
     assert result["tokens"]["limit"] == 100_000
-    assert (path.read_text(encoding="latin-1") if content is not None else path.exists()) == (content or False)
+    assert (path.read_text(encoding="latin-1") if content is not None else path.exists()) == (
+        content or False
+    )
 
 
 @pytest.mark.parametrize("content", [None, "{", '{"enabled": "yes"}'])
@@ -137,7 +162,14 @@ async def test_a_director_switch_that_cannot_be_read_is_off_with_a_warning(
     ],
 )
 async def test_the_last_valid_marker_stands(
-    services: Services, instance: str, answer_with: Answer, reply: str, index: int, status: str, count: int, warned: bool
+    services: Services,
+    instance: str,
+    answer_with: Answer,
+    reply: str,
+    index: int,
+    status: str,
+    count: int,
+    warned: bool,
 ) -> None:
     answer_with(reply)
     events, _ = await say(services, "继续")
@@ -211,7 +243,9 @@ async def test_long_sections_warn_once_each_with_the_sources_object(
         "suggestion": "建议执行汇总功能",
     }
     assert middle["current_value"] == result["tokens"]["middle"]
-    assert [warning["category"] for warning in result["warnings"]] == [event["category"] for event in only(events, "warning")]
+    assert [warning["category"] for warning in result["warnings"]] == [
+        event["category"] for event in only(events, "warning")
+    ]
 
 
 async def test_without_load_all_only_the_newest_whole_turns_are_sent(
@@ -228,7 +262,16 @@ async def test_without_load_all_only_the_newest_whole_turns_are_sent(
 
 
 @pytest.mark.parametrize(
-    "text", ["😀👩‍👩‍👧", "e\u0301\u0327", "a\u2028b\u2029c", "nul\x00nul", "half \ud800 half", "\u202eRTL", "[PROGRESS:1:completed]\\n\""]
+    "text",
+    [
+        "😀👩‍👩‍👧",
+        "e\u0301\u0327",
+        "a\u2028b\u2029c",
+        "nul\x00nul",
+        "half \ud800 half",
+        "\u202eRTL",
+        '[PROGRESS:1:completed]\\n"',
+    ],
 )
 async def test_odd_text_is_stored_as_it_was_said_and_answered(
     services: Services, instance: str, answer_with: Answer, text: str
@@ -267,7 +310,9 @@ async def test_an_older_trees_session_name_is_read_and_written(
     assert len((folder / "session_001.jsonl").read_bytes().splitlines()) == 3
 
 
-async def test_ids_inside_files_are_not_trusted_either(services: Services, root: Path, instance: str, answer_with: Answer) -> None:
+async def test_ids_inside_files_are_not_trusted_either(
+    services: Services, root: Path, instance: str, answer_with: Answer
+) -> None:
     path = root / "instances" / instance / "instance_state.json"
     data = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps({**data, "current_session_id": "../../config"}), encoding="utf-8")

@@ -52,7 +52,9 @@ async def _say(services: Services, text: str = INPUT_42) -> tuple[list[dict[str,
     return events, result
 
 
-async def test_turn_42_writes_the_sources_two_lines(services: Services, story: Path, answer_with: Answer) -> None:
+async def test_turn_42_writes_the_sources_two_lines(
+    services: Services, story: Path, answer_with: Answer
+) -> None:
     before = _lines(story)
     answer_with(REPLY_42)
     await _say(services)
@@ -242,9 +244,7 @@ async def test_case_3_an_empty_reply_is_stored_as_such(
     assert "(无回复)" not in str(model.calls[-1])
 
 
-@pytest.mark.parametrize(
-    ("pieces", "kept"), [((), ""), (("我当然", "记得。"), "我当然记得。\n")]
-)
+@pytest.mark.parametrize(("pieces", "kept"), [((), ""), (("我当然", "记得。"), "我当然记得。\n")])
 async def test_case_4_an_error_is_noted_after_what_had_come(
     services: Services, story: Path, answer_with: Answer, pieces: tuple[str, ...], kept: str
 ) -> None:

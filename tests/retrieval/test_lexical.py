@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ DOCUMENTS = st.lists(
 def filled(documents: list[tuple[str, str]], cuts: list[int]) -> LexicalIndex:
     index = LexicalIndex()
     edges = [0, *sorted(cut % (len(documents) + 1) for cut in cuts), len(documents)]
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         part = documents[start:end]
         index.add([text for text, _ in part], [group for _, group in part])
     return index

@@ -93,7 +93,9 @@ def test_a_broken_line_in_the_middle_is_named_with_its_number(tmp_path: Path) ->
     assert "doctor" in str(caught.value)
 
 
-@pytest.mark.parametrize("junk", [b"[1]\n", b"1\n", b'{"role":"user"}\n', b"\xff\xfe\n", b"[" * 100_000 + b"\n"])
+@pytest.mark.parametrize(
+    "junk", [b"[1]\n", b"1\n", b'{"role":"user"}\n', b"\xff\xfe\n", b"[" * 100_000 + b"\n"]
+)
 def test_what_is_no_line_is_refused_and_not_half_taken(tmp_path: Path, junk: bytes) -> None:
     path = tmp_path / "s.jsonl"
     path.write_bytes(dump_line(HEAD) + junk)

@@ -54,7 +54,10 @@ def test_a_reset_mends_a_broken_file_and_keeps_the_language(services: Services, 
     assert _file(root) == SOURCE_DEFAULTS
 
 
-@given(st.sampled_from(sorted(FIELDS)), st.one_of(st.integers(), st.text(), st.booleans(), st.none(), st.floats()))
+@given(
+    st.sampled_from(sorted(FIELDS)),
+    st.one_of(st.integers(), st.text(), st.booleans(), st.none(), st.floats()),
+)
 def test_a_value_is_stored_exactly_when_it_is_within_its_range(name: str, value: object) -> None:
     rule = FIELDS[name]
     if rule.accepts(value):
@@ -94,7 +97,11 @@ def test_the_older_shape_is_read_and_written_back_in_todays(services: Services, 
     (root / "config.json").write_text(json.dumps(OLD_SHAPE), encoding="utf-8")
     (root / "modules" / "director.json").unlink()
     found = services.preferences.read().config
-    assert (found.rag_fallback_threshold, found.summary_order, found.summary_last_n_turns) == (7, "last_n_first", 9)
+    assert (found.rag_fallback_threshold, found.summary_order, found.summary_last_n_turns) == (
+        7,
+        "last_n_first",
+        9,
+    )
     assert (found.conversation_load_all, found.conversation_max_tokens) == (False, 50_000)
     services.preferences.change({"max_total_tokens": 20_000})
     after = _file(root)
@@ -103,7 +110,9 @@ def test_the_older_shape_is_read_and_written_back_in_todays(services: Services, 
     assert json.loads((root / "modules" / "director.json").read_text(encoding="utf-8")) == {"enabled": False}
 
 
-def test_a_hand_written_value_out_of_range_falls_back_alone_and_is_named(services: Services, root: Path) -> None:
+def test_a_hand_written_value_out_of_range_falls_back_alone_and_is_named(
+    services: Services, root: Path
+) -> None:
     data = json.loads(json.dumps(SOURCE_DEFAULTS))
     data["limits"]["max_total_tokens"] = 5
     data["thresholds"]["rag_fallback_threshold"] = 4

@@ -26,7 +26,9 @@ from personalab.texts import TEXTS, fill
 
 SHIPPED = Path(__file__).parents[2] / "data"
 outlines = st.lists(st.text(max_size=5), max_size=8).map(
-    lambda points: Background("b", story_outline=tuple(OutlinePoint(n, text) for n, text in enumerate(points, 1)))
+    lambda points: Background(
+        "b", story_outline=tuple(OutlinePoint(n, text) for n, text in enumerate(points, 1))
+    )
 )
 plots = st.builds(PlotState, st.integers(0, 20), st.sampled_from(PLOT_STATUSES), st.integers(0, 50))
 
@@ -55,7 +57,9 @@ def test_points_before_the_index_are_completed_the_one_at_it_current_the_rest_pe
 
 
 @given(st.text(), plots, st.integers(0, 9))
-def test_any_reply_either_follows_a_valid_marker_or_counts_one_more(reply: str, plot: PlotState, length: int) -> None:
+def test_any_reply_either_follows_a_valid_marker_or_counts_one_more(
+    reply: str, plot: PlotState, length: int
+) -> None:
     after = read_progress(reply, plot, length).plot_state
     if after.no_update_count == 0:
         assert 1 <= after.current_plot_index <= length
@@ -79,7 +83,12 @@ def test_the_sources_keywords_trigger_in_their_mode_and_others_do_not(text: str)
 
 @pytest.mark.parametrize(
     ("text", "asked"),
-    [("我们约定过什么", True), ("Do you remember the harbour?", True), ("the dragon flies", False), ("你好", False)],
+    [
+        ("我们约定过什么", True),
+        ("Do you remember the harbour?", True),
+        ("the dragon flies", False),
+        ("你好", False),
+    ],
 )
 def test_auto_mode_knows_who_asks_for_the_past(text: str, asked: bool) -> None:
     lookup = plan_lookup(text, _recall())
@@ -94,7 +103,9 @@ def test_off_never_and_always_always_looks_up() -> None:
     assert always.asked
 
 
-@pytest.mark.parametrize("text", ["你们怎么逃出来的", "如何", "详细过程是什么", "How did we get out?", "tell me in detail"])
+@pytest.mark.parametrize(
+    "text", ["你们怎么逃出来的", "如何", "详细过程是什么", "How did we get out?", "tell me in detail"]
+)
 def test_words_that_ask_for_detail_search_the_plots(text: str) -> None:
     lookup = plan_lookup(text, _recall(trigger="always"))
     assert lookup is not None
@@ -109,7 +120,9 @@ def test_the_query_is_what_the_question_is_about() -> None:
     assert extract_query("记得吗？") == "记得吗？"
 
 
-@pytest.mark.parametrize("bad", [{"trigger": "x"}, {"n_results": 0}, {"n_results": "5"}, {"keywords": "x"}, {"keywords": [1]}])
+@pytest.mark.parametrize(
+    "bad", [{"trigger": "x"}, {"n_results": 0}, {"n_results": "5"}, {"keywords": "x"}, {"keywords": [1]}]
+)
 def test_a_recall_module_that_cannot_be_used_says_which_field(bad: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(bad))):
         _recall(**bad)
@@ -131,7 +144,15 @@ def test_the_sections_token_counts_add_up_to_exactly_the_single_texts(
     for number, (said, answered) in enumerate(turns, 1):
         transcript.add(UserLine("x" + said, number, ""))
         transcript.add(AssistantLine("y" + answered, number, ""))
-    material = Material("p" + persona, "", "w" + world, [{"index": 1, "content": "a", "status": "pending"}], None, ["r"], transcript.turns)
+    material = Material(
+        "p" + persona,
+        "",
+        "w" + world,
+        [{"index": 1, "content": "a", "status": "pending"}],
+        None,
+        ["r"],
+        transcript.turns,
+    )
     prompt = assemble(material, _templates(language), COUNTER.count, Config())
     joined = "".join("".join(section.parts) for section in prompt.sections)
     assert sum(section.tokens for section in prompt.sections) == COUNTER.count(joined)
@@ -157,9 +178,19 @@ def test_the_window_holds_the_newest_whole_turns_that_fit(texts: list[str], budg
 
 def test_summaries_stand_where_the_file_has_them_and_roles_take_turns() -> None:
     transcript = Transcript()
-    for line in (Summary("A"), Summary("B"), UserLine("u1", 1, ""), UserLine("u2", 2, ""), AssistantLine("a2", 2, ""), Summary("C"), UserLine("u3", 3, "")):
+    for line in (
+        Summary("A"),
+        Summary("B"),
+        UserLine("u1", 1, ""),
+        UserLine("u2", 2, ""),
+        AssistantLine("a2", 2, ""),
+        Summary("C"),
+        UserLine("u3", 3, ""),
+    ):
         transcript.add(line)
-    prompt = assemble(Material("p", "", "", None, None, [], transcript.turns), _templates("zh"), len, Config())
+    prompt = assemble(
+        Material("p", "", "", None, None, [], transcript.turns), _templates("zh"), len, Config()
+    )
     assert [message["role"] for message in prompt.messages] == ["system", "user", "assistant", "user"]
     text = prompt.text()
     places = [text.index(part) for part in ("摘要：A", "摘要：B", "u1", "u2", "a2", "摘要：C", "u3")]
@@ -168,7 +199,10 @@ def test_summaries_stand_where_the_file_has_them_and_roles_take_turns() -> None:
 
 def test_both_languages_have_the_same_templates_with_the_same_places() -> None:
     places = {
-        language: {name: {part[1] for part in string.Formatter().parse(text) if part[1]} for name, text in _templates(language).items()}
+        language: {
+            name: {part[1] for part in string.Formatter().parse(text) if part[1]}
+            for name, text in _templates(language).items()
+        }
         for language in ("zh", "en")
     }
     assert places["zh"] == places["en"]
@@ -198,7 +232,7 @@ def test_what_is_no_text_is_no_id(bad: object) -> None:
 @pytest.mark.parametrize("code", sorted(TEXTS))
 def test_every_text_has_the_same_places_in_both_languages(code: str) -> None:
     chinese, english = TEXTS[code]
-    places = [{word for word in text.replace("}", "{").split("{")[1::2]} for text in (chinese, english)]
+    places = [set(text.replace("}", "{").split("{")[1::2]) for text in (chinese, english)]
     assert places[0] == places[1]
     assert chinese.strip()
     assert english.strip()
