@@ -116,7 +116,7 @@ def _turn(instance_id: str, session_id: str, index: int, text: str, day: str) ->
 async def _written(folder: Path, events: Sequence[StoryEvent]) -> float:
     """Write a library, unless an earlier run left it; return the events a second."""
     done = folder / "complete"
-    if done.is_file():
+    if done.is_file() and (await _library(folder).state()).status == "ready":
         return float(done.read_text(encoding="utf-8"))
     shutil.rmtree(folder, ignore_errors=True)
     library = _library(folder)

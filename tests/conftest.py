@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from personalab.ports import ReplyModel
 from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
@@ -80,12 +79,6 @@ def instance(services: Services) -> str:
     character = services.stories.character("char_alserqi")
     background = services.stories.background("bg_wasteland")
     return services.stories.create_instance(character, background, "inst_001", NOW).instance_id
-
-
-@pytest.fixture
-def open_models(services: Services) -> Iterator[dict[str, ReplyModel]]:
-    """The models of this test's services, to put one in."""
-    yield services.models
 
 
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:

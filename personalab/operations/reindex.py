@@ -72,8 +72,8 @@ async def _write(services: Services, events: list[StoryEvent], rebuilt: Rebuilt)
 def session_events(stories: StoryFiles, instance: InstanceState, session_id: str) -> list[StoryEvent]:
     """Collect what a session file makes findable: its turns, and the summaries of the session before it.
 
-    A summary line tells of the session that was continued from; it may name the turns it covers (``turns``) and
-    carry its detailed plot (``plot``).
+    A summary line tells of the session that was continued from; it may name the turns it covers (``turns``)
+    and carry its detailed plot (``plot``).
     """
     transcript = stories.session(instance.instance_id, session_id).transcript
     background = instance.background_id or ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from personalab.retrieval.catalogue import Catalogue, CatalogueFile, fits
 from personalab.story.recall import Hit, Search, StoryEvent
 
 if TYPE_CHECKING:
+    from personalab.retrieval.shelf import Shelf
     from personalab.retrieval.shelves import Shelves
 
 BATCH = 500
@@ -115,23 +116,25 @@ class ChromaLibrary:
     def _search(self, search: Search) -> list[Hit]:
         from personalab.retrieval.ranking import Section, query_vector, rank
 
-        with self._shelves.reading() as catalogue:
-            names = _names(catalogue, search) if catalogue else []
-            shelves = {name: self._shelves.shelf(catalogue, name) for name in names} if catalogue else {}
-        if not any(map(len, shelves.values())):
-            return []
         embedder = self._embedder()
+        shelves = {name: shelf for _, name, shelf in self._open_shelves(search, embedder)}
         vectors = {name: query_vector(embedder, search.query, shelf) for name, shelf in shelves.items()}
         sections: list[Section] = []
-        with self._shelves.reading() as catalogue:
-            for name in _names(catalogue, search) if catalogue else []:
-                if catalogue is None or name not in vectors:
-                    continue
-                _check(catalogue, embedder)
-                shelf = self._shelves.shelf(catalogue, name)
-                nearest = partial(self._shelves.nearest, catalogue, name, vectors[name])
-                sections.append(Section.of(shelf, search, nearest if any(vectors[name]) else None))
+        for catalogue, name, shelf in self._open_shelves(search, embedder):
+            vector = vectors.get(name, ())
+            nearest = partial(self._shelves.nearest, catalogue, name, vector) if any(vector) else None
+            sections.append(Section.of(shelf, search, nearest))
         return rank(sections, search)
+
+    def _open_shelves(self, search: Search, embedder: Embedder) -> Iterator[tuple[Catalogue, str, Shelf]]:
+        """Go through the shelves a search looks into, under the lock that keeps writers out."""
+        with self._shelves.reading() as catalogue:
+            if catalogue is None:
+                return
+            for name in _names(catalogue, search):
+                _check(catalogue, embedder)
+                if shelf := self._shelves.shelf(catalogue, name):
+                    yield catalogue, name, shelf
 
     def _missing(self, instance_id: str, event_ids: Sequence[str]) -> list[str]:
         with self._shelves.reading() as catalogue:

@@ -112,20 +112,18 @@ def plan_lookup(user_input: str, module: RecallModule) -> Lookup | None:
     return Lookup(extract_query(user_input), kinds, limit, asked)
 
 
-_FILLERS = tuple(
-    """
+_FILLERS = """
     还记不记得 记不记得 还记得 记得 想起 回忆 之前 当时 那次 以前 上次 那时 你还 我们 你们 他们 她们 咱们 是不是 有没有
     能不能 可不可以 什么时候 为什么 什么 哪里 哪儿 哪个 哪些 多少 吗 呢 吧 啊 呀 嘛 的 了 你 我 他 她 它 还 请问 请 一下
     remember recall remind earlier previously what when where which who whom whose why the a an i you he she it we
     they me us my your our did do does is are was were have has had of to please about that still can could would
-    """.split()
-)
+"""
 _EDGE = " \t\r\n，。！？、；：,.!?;:…—-\"'“”‘’()（）"
 
 
 def extract_query(user_input: str) -> str:
     """Leave what the question is about: words that only ask are taken out, unless nothing else is there."""
-    core = _pattern(_FILLERS).sub(" ", user_input)
+    core = _pattern(tuple(_FILLERS.split())).sub(" ", user_input)
     query = " ".join(part for word in core.split() if (part := word.strip(_EDGE)))
     return query or user_input.strip()
 

@@ -237,9 +237,8 @@ async def test_a_stop_from_another_process_ends_the_turn(
     running = asyncio.create_task(say(services, "x"))
     while b"two" not in path.read_bytes():
         await asyncio.sleep(0.01)
-    code = "import asyncio; from personalab.services import open_services as o; asyncio.run(o().leases.stop('inst_001'))"
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", code, env={**os.environ, "PERSONALAB_DATA": str(root)}
+        *(sys.executable, "-m", "cli", "stop", instance), env={**os.environ, "PERSONALAB_DATA": str(root)}
     )
     _, result = await running
     assert await process.wait() == 0

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import httpx
@@ -105,12 +105,10 @@ async def _drive(client: LangGraphClient, root: Path) -> None:
         "stream_reply",
         "process_progress",
     ]
-    schemas = await client.assistants.get_schemas(assistants[0]["assistant_id"])
-    assert {"instance_id", "user_input", "action", "reply"} <= set(
-        (schemas["input_schema"] or {})["properties"]
-    )
-    assert "status" in (schemas["output_schema"] or {})["properties"]
-    assert "model" in (schemas["context_schema"] or {})["properties"]
+    schemas = cast("dict[str, Any]", await client.assistants.get_schemas(assistants[0]["assistant_id"]))
+    assert {"instance_id", "user_input", "action", "reply"} <= set(schemas["input_schema"]["properties"])
+    assert "status" in schemas["output_schema"]["properties"]
+    assert "model" in schemas["context_schema"]["properties"]
 
     thread = await client.threads.create()
     turn = {"instance_id": "inst_001", "user_input": "你还记得我们的约定吗？"}
@@ -135,7 +133,7 @@ async def _drive(client: LangGraphClient, root: Path) -> None:
             await asyncio.sleep(0.05)
     assert _lines(root)[-1]["content"].startswith("word0 word1 word2 word3 ")
 
-    values: Any = await client.runs.wait(
+    values: Any = await cast("Any", client.runs).wait(
         thread["thread_id"], "chat_turn", input={**turn, "user_input": "好吗"}
     )
     assert (values["status"], values["turn"], values["reply"]) == ("done", 3, "好。")

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -254,7 +254,7 @@ async def test_case_4_an_error_is_noted_after_what_had_come(
     assert last["content"].startswith(f"{kept}(系统错误: ")
     assert last["error"] is True
     assert _state(story)["plot_state"]["no_update_count"] == 3
-    error = cast("dict[str, Any]", next(event for event in events if event["type"] == "error"))
+    error = next(event for event in events if event["type"] == "error")
     assert error["retryable"] is True
     assert last["content"] == f"{kept}(系统错误: {error['message']})"
     assert "".join(event["text"] for event in events if event["type"] == "token") == last["content"]

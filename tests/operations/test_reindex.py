@@ -48,16 +48,20 @@ def story(services: Services, instance: str) -> str:
     """A story of two sessions, the second begun with a summary of the first."""
     folder = services.settings.data_root / "instances" / instance / "sessions"
     write_session(folder / "sess_001.jsonl", lines())
-    opening: list[dict[str, object]] = [
-        {"type": "metadata", "session_id": "sess_002", "instance_id": instance, "continued_from": "sess_001"},
-        {
-            "type": "summary",
-            "content": "雨夜里，同伴背叛了主角。",
-            "plot": "那个雨夜，同伴带走了地图。",
-            "turns": [1, 3],
-        },
-    ]
-    write_session(folder / "sess_002.jsonl", opening + lines(first_day=20))
+    metadata: dict[str, object] = {
+        "type": "metadata",
+        "instance_id": instance,
+        "session_id": "sess_002",
+        "created_at": "2025-10-20T10:00:00Z",
+        "continued_from": "sess_001",
+    }
+    summary: dict[str, object] = {
+        "type": "summary",
+        "content": "雨夜里，同伴背叛了主角。",
+        "plot": "那个雨夜，同伴带走了地图。",
+        "turns": [1, 3],
+    }
+    write_session(folder / "sess_002.jsonl", [metadata, summary, *lines(first_day=20)])
     return instance
 
 

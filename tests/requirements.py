@@ -1,0 +1,259 @@
+"""What does the product promise, and which test shows it?
+
+Each promise of the specification has an id, a sentence and at least one test, named as ``file::function`` below
+``tests/``. ``test_requirements.py`` fails when a promise has no test, or names one that does not exist.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Requirement(NamedTuple):
+    """A promise and the tests that show it."""
+
+    text: str
+    tests: tuple[str, ...]
+
+
+def _by(text: str, *tests: str) -> Requirement:
+    return Requirement(text, tests)
+
+
+_RULES, _ANSWER, _HARD = "graph/test_turn_rules.py", "graph/test_answering.py", "graph/test_hard_times.py"
+_EXAMPLE, _SESSIONS, _LINE = (
+    "graph/test_worked_example.py",
+    "storage/test_sessions.py",
+    "storage/test_reply_line.py",
+)
+_CONFIG, _PURE = "story/test_config.py", "story/test_rules.py"
+
+REQUIREMENTS: dict[str, Requirement] = {
+    # --- spec 0: the product
+    "0.env.read_once": _by(
+        "The environment is read in one place, with .env behind it",
+        "test_settings.py::test_the_environment_decides_root_model_and_embeddings",
+        "test_settings.py::test_a_dotenv_file_stands_behind_the_environment",
+        "test_settings.py::test_only_settings_reads_the_environment",
+    ),
+    "0.no_download": _by(
+        "Nothing is downloaded at run time",
+        "providers/test_tokens.py::test_counting_opens_no_socket",
+        "test_offline.py::test_a_turn_and_its_recall_connect_to_nothing_but_loopback",
+    ),
+    "0.terminal.exit_codes": _by(
+        "0 done, 2 bad usage or input, 1 anything else; errors in one sentence on stderr",
+        "cli/test_exit_codes.py::test_each_class_of_error_has_its_exit_code",
+    ),
+    "0.python": _by(
+        "The README's snippet runs", "test_readme.py::test_the_readmes_python_runs_and_streams_a_reply"
+    ),
+    "0.setup": _by(
+        "An installed copy has its samples, and never writes inside the package",
+        "test_packaging.py::test_an_installed_copy_plays_from_a_folder_of_the_users_own",
+    ),
+    "0.docs": _by(
+        "What the READMEs show is what happens",
+        "test_readme.py::test_the_session_in_the_readme_is_a_real_one",
+    ),
+    # --- spec 1: data root, ids, text
+    "1.root": _by(
+        "data/ in a checkout, PERSONALAB_DATA, or the user's folder, filled with samples on first start",
+        "test_settings.py::test_a_new_data_root_is_filled_with_the_samples_and_another_left_alone",
+    ),
+    "1.samples": _by(
+        "Two sample stories, one Chinese and one English, of at least five points",
+        "test_settings.py::test_the_samples_are_two_stories_in_two_languages",
+    ),
+    "1.ids": _by(
+        "Ids are checked before a path is built, in input and in files",
+        f"{_RULES}::test_an_id_that_is_no_id_is_refused_before_a_path_is_built",
+        f"{_RULES}::test_ids_inside_files_are_not_trusted_either",
+        f"{_PURE}::test_what_passes_as_an_id_is_a_plain_file_name",
+    ),
+    "1.unknown_fields": _by(
+        "Unknown fields survive a rewrite",
+        f"{_SESSIONS}::test_a_line_survives_being_written_and_read_with_its_unknown_fields",
+        f"{_RULES}::test_unknown_fields_of_every_file_survive_a_turn",
+        f"{_CONFIG}::test_unknown_fields_survive_a_change",
+    ),
+    # --- what the sources say twice
+    "1.session_names": _by(
+        "session_001.jsonl is read, too", f"{_RULES}::test_an_older_trees_session_name_is_read_and_written"
+    ),
+    "1.config_shapes": _by(
+        "The older shape of config.json is read and written back in the new one",
+        f"{_CONFIG}::test_the_older_shape_is_read_and_written_back_in_todays",
+    ),
+    "1.director_switch": _by(
+        "modules/director.json; missing or unreadable means off, with a warning",
+        f"{_RULES}::test_a_director_switch_that_cannot_be_read_is_off_with_a_warning",
+    ),
+    "1.config_broken": _by(
+        "A broken config.json: default numbers, all features off, a warning, the file left alone",
+        f"{_RULES}::test_a_broken_config_means_defaults_all_features_off_and_the_file_left_alone",
+    ),
+    "1.outline_status": _by(
+        "Before the index completed, at it the current status, after it pending",
+        f"{_PURE}::test_points_before_the_index_are_completed_the_one_at_it_current_the_rest_pending",
+    ),
+    "1.markers": _by(
+        "The last valid marker stands; one outside the outline changes nothing and warns; only replies are read",
+        f"{_RULES}::test_the_last_valid_marker_stands",
+        f"{_RULES}::test_a_marker_split_over_tokens_counts_and_one_in_the_users_words_does_not",
+    ),
+    "1.shorter_outline": _by(
+        "A shorter outline keeps the plot state, and never fails",
+        f"{_RULES}::test_a_shorter_outline_keeps_the_plot_state_and_shows_every_point_completed",
+    ),
+    "1.error_line": _by(
+        "An error follows the partial text on a new line or stands alone; later prompts leave it out",
+        f"{_EXAMPLE}::test_case_4_an_error_is_noted_after_what_had_come",
+    ),
+    "1.vector_ids": _by(
+        "Vector ids carry the instance; a null background is an empty string",
+        "retrieval/test_library.py::test_ids_and_metadata_are_the_specs",
+    ),
+    # --- the turn
+    "1.turn.example": _by(
+        "The worked example, line by line",
+        f"{_EXAMPLE}::test_turn_42_writes_the_sources_two_lines",
+        f"{_EXAMPLE}::test_turn_42_leaves_the_sources_state",
+        f"{_EXAMPLE}::test_the_prompt_has_the_sources_sections_in_their_order",
+        f"{_EXAMPLE}::test_turns_43_to_46_count_and_then_remind_until_a_marker_comes",
+        f"{_EXAMPLE}::test_case_1_a_stopped_reply_is_kept_as_far_as_it_went",
+        f"{_EXAMPLE}::test_case_2_a_caller_who_goes_away_leaves_the_same_as_a_stop",
+        f"{_EXAMPLE}::test_case_3_an_empty_reply_is_stored_as_such",
+    ),
+    "1.turn.append": _by(
+        "Blank input and input over the limit are refused and nothing is written",
+        f"{_RULES}::test_blank_input_is_refused_and_leaves_nothing",
+        f"{_RULES}::test_a_megabyte_of_input_is_refused_and_leaves_nothing",
+    ),
+    "1.turn.required": _by(
+        "A missing or broken required file is named, and nothing is left behind",
+        f"{_RULES}::test_a_turn_that_cannot_run_leaves_nothing_and_names_the_file",
+    ),
+    "1.turn.optional": _by(
+        "A missing background gives defaults and a warning",
+        f"{_RULES}::test_a_missing_background_gives_a_turn_without_one_and_a_warning",
+    ),
+    "1.turn.cache": _by(
+        "The head is stable to the byte; reminder and recalled events do not break the cached prefix",
+        f"{_RULES}::test_the_head_is_the_same_to_the_byte_while_nothing_in_it_changed",
+        f"{_EXAMPLE}::test_the_model_gets_a_system_head_the_history_and_the_turns_own_notes_last",
+    ),
+    "1.turn.tokens": _by(
+        "Each section's tokens are counted exactly",
+        f"{_PURE}::test_the_sections_token_counts_add_up_to_exactly_the_single_texts",
+    ),
+    "1.turn.limit": _by(
+        "Over the limit the turn ends with the source's sentence and can be retried",
+        f"{_RULES}::test_a_prompt_over_its_limit_ends_the_turn_and_can_be_retried_later",
+    ),
+    "1.turn.warnings": _by(
+        "One warning a category, in the source's shape",
+        f"{_RULES}::test_long_sections_warn_once_each_with_the_sources_object",
+    ),
+    "1.turn.window": _by(
+        "Without load_all, the newest whole turns that fit",
+        f"{_RULES}::test_without_load_all_only_the_newest_whole_turns_are_sent",
+        f"{_PURE}::test_the_window_holds_the_newest_whole_turns_that_fit",
+    ),
+    "1.turn.file_first": _by(
+        "Every token is in the file before it goes to the caller",
+        f"{_ANSWER}::test_no_token_reaches_any_stream_mode_before_the_file_has_it",
+    ),
+    "1.turn.events": _by(
+        "The custom stream carries one typed family of events",
+        f"{_EXAMPLE}::test_turn_42_streams_tokens_with_offsets_then_done",
+    ),
+    "1.turn.cancel": _by(
+        "Leaving by task, generator or anyio scope closes the line as interrupted and runs the director",
+        f"{_ANSWER}::test_cancelling_the_task_closes_the_line",
+        f"{_ANSWER}::test_closing_the_generator_closes_the_line",
+        f"{_ANSWER}::test_cancelling_an_anyio_scope_closes_the_line",
+        f"{_ANSWER}::test_cancelling_twice_still_closes_the_line",
+    ),
+    # --- the reply's line
+    "1.line.valid": _by(
+        "Valid JSON after every token",
+        f"{_LINE}::test_the_file_is_valid_json_with_all_the_text_after_every_token",
+        f"{_LINE}::test_the_closed_line_is_the_sources_line_to_the_byte",
+    ),
+    "1.line.repair": _by(
+        "After any tear the file opens and nothing shown is lost",
+        f"{_LINE}::test_a_torn_write_loses_nothing_that_was_written_before_it",
+        f"{_SESSIONS}::test_opening_a_session_cut_anywhere_in_its_last_line_gives_a_session_that_can_be_written",
+        f"{_HARD}::test_two_hundred_kills_lose_nothing_that_was_shown",
+    ),
+    "1.line.durability": _by(
+        "fsync mode loses no event", f"{_ANSWER}::test_in_fsync_mode_the_same_tokens_arrive"
+    ),
+    "1.cache.edits": _by(
+        "The cache notices edits by hand",
+        f"{_SESSIONS}::test_an_edit_by_hand_that_changes_neither_size_nor_time_is_noticed",
+        f"{_RULES}::test_a_hand_edited_session_is_what_the_next_turn_sees",
+    ),
+    # --- who writes the reply
+    "1.caller_writes": _by(
+        "The caller gets the prompt and brings the reply; twice the same is harmless, another is an error",
+        f"{_ANSWER}::test_the_caller_gets_the_prompt_and_brings_the_reply_in_another_process",
+        f"{_ANSWER}::test_the_same_reply_twice_is_harmless_and_another_one_an_error",
+    ),
+    "1.retry": _by(
+        "An unanswered turn is answered without a second user line",
+        f"{_ANSWER}::test_an_unanswered_turn_is_answered_without_a_second_user_line",
+        f"{_ANSWER}::test_a_turn_with_a_whole_reply_is_not_retried",
+    ),
+    "1.usage": _by("Usage is returned", f"{_ANSWER}::test_usage_is_returned"),
+    "1.odd_text": _by(
+        "Emoji, combining marks, U+2028, lone surrogates and NUL are stored as they were said",
+        f"{_RULES}::test_odd_text_is_stored_as_it_was_said_and_answered",
+    ),
+    # --- one writer
+    "1.one_writer": _by(
+        "Turns never interleave, within and across processes; a second writer gets a busy error",
+        f"{_ANSWER}::test_a_second_writer_waits_and_then_learns_who_is_busy",
+        f"{_HARD}::test_two_processes_talking_to_one_instance_never_interleave",
+        f"{_HARD}::test_twenty_processes_on_twenty_instances_have_no_error",
+    ),
+    "1.stop": _by("Stop works from any process", f"{_HARD}::test_a_stop_from_another_process_ends_the_turn"),
+    "1.hard": _by(
+        "Full disk, read-only root, deleted session, corrupt line, 50 MB session",
+        f"{_HARD}::test_a_disk_that_fills_up_while_streaming_keeps_what_was_shown",
+        f"{_HARD}::test_a_read_only_data_root_is_read_and_refuses_to_be_written",
+        f"{_HARD}::test_a_session_deleted_during_a_turn_comes_back_with_the_reply",
+        f"{_SESSIONS}::test_a_broken_line_in_the_middle_is_named_with_its_number",
+        f"{_HARD}::test_a_session_of_fifty_megabytes_takes_a_turn",
+    ),
+    # --- recall
+    "1.recall.trigger": _by(
+        "auto, keywords, always, off",
+        f"{_PURE}::test_the_sources_keywords_trigger_in_their_mode_and_others_do_not",
+        f"{_PURE}::test_auto_mode_knows_who_asks_for_the_past",
+        f"{_PURE}::test_off_never_and_always_always_looks_up",
+    ),
+    "1.recall.detail": _by(
+        "Words that ask for detail search the plots",
+        f"{_PURE}::test_words_that_ask_for_detail_search_the_plots",
+    ),
+    # --- settings, language
+    "1.settings": _by(
+        "Ranges, nothing saved in part, live in every process, reset",
+        f"{_CONFIG}::test_the_ranges_are_the_specs",
+        f"{_CONFIG}::test_one_wrong_value_among_many_saves_nothing",
+        f"{_CONFIG}::test_the_shipped_config_and_a_reset_are_the_sources_defaults",
+        f"{_HARD}::test_settings_changed_in_another_process_hold_from_the_next_turn_on",
+    ),
+    "1.language": _by(
+        "Everything a user reads exists in Chinese and English",
+        f"{_PURE}::test_every_text_has_the_same_places_in_both_languages",
+        f"{_PURE}::test_both_languages_have_the_same_templates_with_the_same_places",
+    ),
+    # --- Studio
+    "1.studio": _by(
+        "The real server loads, streams and cancels, with nothing that blocks",
+        "graph/test_studio.py::test_studio_shows_streams_and_cancels_a_turn",
+    ),
+}
