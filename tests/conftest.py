@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,11 +12,13 @@ from hypothesis import HealthCheck, settings
 from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
+from tests.openai_server import OpenAIServer
 
 # No time is asserted in tests, and a fixture's folder may serve many examples.
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("here")
 
+PROJECT = Path(__file__).resolve().parents[1]
 NOW = "2025-10-16T10:30:00Z"
 
 _OUTSIDE = (
@@ -79,6 +81,24 @@ def instance(services: Services) -> str:
     character = services.stories.character("char_alserqi")
     background = services.stories.background("bg_wasteland")
     return services.stories.create_instance(character, background, "inst_001", NOW).instance_id
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    """A server that speaks OpenAI's protocol and misbehaves as it is told."""
+    with OpenAIServer() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def gguf_path() -> Path:
+    """Find the small real model that ``python tests/fetch_model.py`` brings."""
+    pytest.importorskip("xllamacpp", reason="the extra 'local' is not installed")
+    named = os.environ.get("PERSONALAB_TEST_GGUF")
+    found = [Path(named)] if named else sorted((PROJECT / "build" / "models").glob("*.gguf"))
+    if not found:
+        pytest.skip("no model in build/models; run: python tests/fetch_model.py")
+    return found[0]
 
 
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:

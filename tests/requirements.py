@@ -38,12 +38,12 @@ REQUIREMENTS: dict[str, Requirement] = {
     ),
     "0.no_download": _by(
         "Nothing is downloaded at run time",
-        "providers/test_tokens.py::test_counting_opens_no_socket",
+        "providers/test_tokens.py::test_counting_opens_no_socket_and_writes_no_file",
         "test_offline.py::test_a_turn_and_its_recall_connect_to_nothing_but_loopback",
     ),
     "0.terminal.exit_codes": _by(
         "0 done, 2 bad usage or input, 1 anything else; errors in one sentence on stderr",
-        "cli/test_exit_codes.py::test_each_class_of_error_has_its_exit_code",
+        "cli/test_exit_codes.py::test_every_failure_is_an_exit_code_and_at_most_one_sentence",
     ),
     "0.python": _by(
         "The README's snippet runs", "test_readme.py::test_the_readmes_python_runs_and_streams_a_reply"
@@ -112,7 +112,7 @@ REQUIREMENTS: dict[str, Requirement] = {
     ),
     "1.vector_ids": _by(
         "Vector ids carry the instance; a null background is an empty string",
-        "retrieval/test_library.py::test_ids_and_metadata_are_the_specs",
+        "retrieval/test_library.py::test_ids_and_metadata_are_those_of_the_spec",
     ),
     # --- the turn
     "1.turn.example": _by(
@@ -237,6 +237,75 @@ REQUIREMENTS: dict[str, Requirement] = {
     "1.recall.detail": _by(
         "Words that ask for detail search the plots",
         f"{_PURE}::test_words_that_ask_for_detail_search_the_plots",
+    ),
+    "1.recall.hybrid": _by(
+        "Dense and lexical search, fused; each item says where it came from and why",
+        "retrieval/test_ranking.py::test_words_lead_where_they_are_there_and_meaning_where_they_are_not",
+        "conformance/test_event_library.py::test_what_was_written_is_found_unchanged_with_the_best_first",
+        "graph/test_recall.py::test_a_turn_recalls_what_an_earlier_session_said",
+    ),
+    "1.recall.confident": _by(
+        "Without a keyword only confident matches come in, and often none",
+        "retrieval/test_library.py::test_small_talk_is_never_sure_of_anything",
+        "graph/test_recall.py::test_small_talk_recalls_nothing",
+    ),
+    "1.recall.never_fails": _by(
+        "An empty or unreadable index gives [] and a warning, never a failed turn",
+        "graph/test_recall.py::test_a_broken_library_warns_and_the_turn_goes_on",
+    ),
+    "1.recall.processes": _by(
+        "Several processes read and write the library at once and see each other's events",
+        "retrieval/test_many_processes.py::test_three_processes_write_and_search_at_once_and_all_see_everything",
+    ),
+    "1.recall.embedder": _by(
+        "Another embedder is detected and asks for reindex",
+        "retrieval/test_library.py::test_another_embedder_is_refused_until_the_library_is_made_anew",
+    ),
+    "1.recall.reindex": _by(
+        "reindex rebuilds the library from the files alone",
+        "operations/test_reindex.py::test_an_index_from_files_alone_answers_as_the_one_written_at_first",
+    ),
+    # --- models
+    "1.models.failures": _by(
+        "Each way a provider fails has its own message; the rate limit is retried before the first token only",
+        "providers/test_openai_failures.py::test_a_failure_that_another_try_cannot_mend_is_reported_at_once",
+        "providers/test_openai_failures.py::test_a_passing_failure_is_tried_again_before_the_first_token",
+        "providers/test_openai_failures.py::test_after_the_first_token_nothing_is_tried_again",
+        "providers/test_openai_failures.py::test_a_silent_server_is_given_up",
+        "graph/test_over_http.py::test_each_failure_ends_the_turn_as_the_spec_says",
+    ),
+    "1.models.real": _by(
+        "A real small model writes over HTTP and in the process",
+        "providers/test_local.py::test_a_model_file_writes_a_reply_with_its_usage",
+        "providers/test_local.py::test_the_same_model_writes_over_http",
+        "graph/test_over_http.py::test_a_real_model_plays_a_turn_in_both_ways",
+    ),
+    "1.models.rehearsal": _by(
+        "The rehearsal model says what it is, follows the outline and is deterministic",
+        "providers/test_rehearsal.py::test_the_first_reply_says_what_it_is_and_how_to_get_a_model",
+        "providers/test_rehearsal.py::test_markers_lead_through_the_whole_outline",
+        "providers/test_rehearsal.py::test_the_same_prompt_gets_the_same_reply_and_turns_differ",
+    ),
+    "1.tokens.offline": _by(
+        "Counts are tiktoken's, with nothing downloaded",
+        "providers/test_tokens.py::test_the_counts_are_tiktokens",
+    ),
+    # --- terminal
+    "1.terminal.chat": _by(
+        "Streaming, /stop, Ctrl-C for the reply alone, history, /retry",
+        "cli/test_chat.py::test_the_reply_streams_above_the_line_one_types_on",
+        "cli/test_chat.py::test_stop_typed_during_a_reply_ends_it",
+        "cli/test_chat.py::test_ctrl_c_ends_the_reply_and_not_the_program",
+        "cli/test_chat.py::test_arrow_up_finds_what_was_typed_in_an_earlier_chat",
+        "cli/test_chat.py::test_an_unanswered_turn_is_told_and_retried",
+    ),
+    "1.terminal.doctor": _by(
+        "doctor says what is wrong and repairs what can be repaired",
+        "operations/test_doctor_random.py::test_any_damage_is_repaired_and_no_whole_line_is_lost",
+        "operations/test_doctor.py::test_looking_changes_nothing",
+    ),
+    "1.terminal.light": _by(
+        "--help imports nothing heavy", "cli/test_start.py::test_help_imports_nothing_heavy"
     ),
     # --- settings, language
     "1.settings": _by(

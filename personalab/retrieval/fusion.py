@@ -7,8 +7,7 @@ a query whose words are all there is ranked by them, and one whose words are mis
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -16,31 +15,12 @@ DENSE_WEIGHT = 0.2
 """What the nearest event's meaning counts, against all of a query's words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fused(Generic[Key]):
-    """A document with its score and the two parts of it."""
-
-    key: Key
-    score: float
-    words: float
-    meaning: float
-
-
-def fuse(
-    words: Mapping[Key, float], similarity: Mapping[Key, float], weight: float = DENSE_WEIGHT
-) -> list[Fused[Key]]:
-    """Join lexical scores and the nearest vectors' similarities, best first."""
-    meaning = _stretched(similarity)
-    fused = [
-        Fused(
-            key,
-            words.get(key, 0.0) + weight * meaning.get(key, 0.0),
-            words.get(key, 0.0),
-            meaning.get(key, 0.0),
-        )
-        for key in {**words, **meaning}
-    ]
-    return sorted(fused, key=lambda one: -one.score)
+def fuse(words: Mapping[Key, float], similarity: Mapping[Key, float]) -> list[tuple[Key, float]]:
+    """Join lexical scores and the nearest vectors' similarities into one score, best first."""
+    scores = dict(words)
+    for key, meaning in _stretched(similarity).items():
+        scores[key] = scores.get(key, 0.0) + DENSE_WEIGHT * meaning
+    return sorted(scores.items(), key=lambda scored: -scored[1])
 
 
 def _stretched(similarity: Mapping[Key, float]) -> dict[Key, float]:

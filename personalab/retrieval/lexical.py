@@ -29,8 +29,8 @@ _SHIFTS = [(n, BEFORE**n) for n in range(1, REACH + 1)] + [(-n, AFTER**n) for n 
 _DOCUMENT_BITS = 29
 _BATCH = 2_000
 _EXACT_CELLS = 200_000
-_SCAN_POSTINGS = 30_000
-_CANDIDATES = 150
+_SCAN_POSTINGS = 15_000
+_CANDIDATES = 100
 _FEWEST = 100
 """Words are rated as if there were at least so many documents: among three, nothing is common yet."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from personalab.ports import Embedder
@@ -91,20 +92,21 @@ def rank(sections: Sequence[Section], search: Search) -> list[Hit]:
     meaning = {key: similarity for section in sections for key, similarity in section.meaning.items()}
     homes = {key: section for section in sections for key in (*section.words, *section.meaning)}
     by_words, by_meaning = _places(words), _places(meaning)
+    rarities = {id(section): cache(section.shelf.lexical.rarity) for section in sections}
     rival = _rival(words)
     hits: list[Hit] = []
-    for one in fuse(words, meaning)[: search.limit]:
-        section = homes[one.key]
-        event = section.shelf.events[section.shelf.numbers[one.key]]
+    for key, score in fuse(words, meaning)[: search.limit]:
+        section = homes[key]
+        event = section.shelf.events[section.shelf.numbers[key]]
         hits.append(
             Hit(
                 event=event,
-                score=one.score,
-                confidence=_confidence(one.words, rival, section.substance),
-                lexical_rank=by_words.get(one.key),
-                dense_rank=by_meaning.get(one.key),
-                matched=_matched(search.query, event, section.shelf),
-                similarity=meaning.get(one.key),
+                score=score,
+                confidence=_confidence(words.get(key, 0.0), rival, section.substance),
+                lexical_rank=by_words.get(key),
+                dense_rank=by_meaning.get(key),
+                matched=_matched(search.query, event, rarities[id(section)]),
+                similarity=meaning.get(key),
             )
         )
     return hits
@@ -115,8 +117,8 @@ def _places(scores: Mapping[str, float]) -> dict[str, int]:
     return {key: place for place, key in enumerate(ordered, start=1)}
 
 
-def _matched(query: str, event: StoryEvent, shelf: Shelf) -> tuple[str, ...]:
-    return tuple(sorted(shared_words(query, event.text), key=lambda word: -shelf.lexical.rarity(word)))
+def _matched(query: str, event: StoryEvent, rarity: Callable[[str], float]) -> tuple[str, ...]:
+    return tuple(sorted(shared_words(query, event.text), key=lambda word: -rarity(word)))
 
 
 def _rival(words: Mapping[str, float]) -> float:

@@ -95,6 +95,7 @@ def _number(written: str) -> int:
     return (10 * _HAN_DIGITS.get(tens, 1) if ten else 0) + _HAN_DIGITS.get(ones, 0)
 
 
+@lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
     """Take the commonest English endings off a word."""
     if len(word) <= 3 or not word.isascii() or not word.isalpha():
@@ -202,8 +203,9 @@ def shared_words(query: str, text: str) -> list[str]:
     for run in CJK_RUN.findall(query.lower()):
         start = 0
         while start < len(run):
-            ends = range(len(run), start, -1)
-            end = next((end for end in ends if run[start:end] in lowered), start)
+            end = start
+            while end < len(run) and run[start : end + 1] in lowered:
+                end += 1
             if end > start:
                 found.append(run[start:end])
             start = max(end, start + 1)

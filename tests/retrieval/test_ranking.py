@@ -18,17 +18,18 @@ def test_every_event_of_either_ranking_comes_once_and_in_order(
     words: dict[str, float], near: dict[str, float]
 ) -> None:
     fused = fuse(words, near)
-    assert sorted(one.key for one in fused) == sorted(words.keys() | near.keys())
-    assert [one.score for one in fused] == sorted((one.score for one in fused), reverse=True)
+    assert sorted(key for key, _ in fused) == sorted(words.keys() | near.keys())
+    scores = [score for _, score in fused]
+    assert scores == sorted(scores, reverse=True)
 
 
 def test_words_lead_where_they_are_there_and_meaning_where_they_are_not() -> None:
-    assert [one.key for one in fuse({"said": 0.9, "meant": 0.1}, {"meant": 0.8, "said": 0.2})] == [
+    assert [key for key, _ in fuse({"said": 0.9, "meant": 0.1}, {"meant": 0.8, "said": 0.2})] == [
         "said",
         "meant",
     ]
-    assert [one.key for one in fuse({}, {"far": 0.1, "near": 0.3})] == ["near", "far"]
-    assert fuse({}, {"only": 0.2})[0].score <= DENSE_WEIGHT
+    assert [key for key, _ in fuse({}, {"far": 0.1, "near": 0.3})] == ["near", "far"]
+    assert fuse({}, {"only": 0.2})[0][1] <= DENSE_WEIGHT
 
 
 @settings(deadline=None)
