@@ -1,0 +1,1 @@
+"""The entrance for MCP clients."""
