@@ -20,7 +20,7 @@ async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dic
     instance_id = check_id(state.get("instance_id"), "instance_id")
     settled: list[Turn] = []
     if action in ("say", "begin"):
-        text = _checked_input(state.get("user_input"))
+        text = _checked_text(state.get("user_input"), "blank_input")
 
         def prepare(turn: OpenTurn) -> None:
             turn.say(text, now())
@@ -31,7 +31,7 @@ async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dic
             _resume(turn, turn.transcript.last, instance_id)
 
     else:
-        reply, number = _checked_reply(state.get("reply")), state.get("turn")
+        reply, number = _checked_text(state.get("reply"), "blank_reply"), state.get("turn")
 
         def prepare(turn: OpenTurn) -> None:
             waiting = _waiting(turn, number, reply, instance_id)
@@ -64,17 +64,9 @@ def _checked_action(action: object) -> Action:
     raise UserError("unknown_action", value=str(action)[:40], known=", ".join(get_args(Action)))
 
 
-def _checked_input(text: object) -> str:
+def _checked_text(text: object, blank: str) -> str:
     if not isinstance(text, str) or not text.strip():
-        raise UserError("blank_input")
-    if len(text) > MAX_INPUT_CHARACTERS:
-        raise UserError("input_too_long", actual=len(text), limit=MAX_INPUT_CHARACTERS)
-    return text
-
-
-def _checked_reply(text: object) -> str:
-    if not isinstance(text, str) or not text.strip():
-        raise UserError("blank_reply")
+        raise UserError(blank)
     if len(text) > MAX_INPUT_CHARACTERS:
         raise UserError("input_too_long", actual=len(text), limit=MAX_INPUT_CHARACTERS)
     return text

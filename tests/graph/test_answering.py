@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -177,6 +178,14 @@ async def _until(found: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
+def _stream(services: Services, instance: str, *, direct: bool) -> AsyncGenerator[Any]:
+    """Stream a turn from the graph itself, or as the entrances do."""
+    turn: TurnInput = {"instance_id": instance, "user_input": "x"}
+    if direct:
+        return build_chat_turn(services).compile().astream(turn, stream_mode="custom")
+    return stream_turn(services, turn)
+
+
 def _three_tokens(services: Services, instance: str) -> bool:
     return b"three" in services.stories.session(instance, "sess_001").torn
 
@@ -195,13 +204,7 @@ async def test_cancelling_the_task_closes_the_line(
     answer_with(SLOW)
 
     async def consume() -> None:
-        turn: TurnInput = {"instance_id": instance, "user_input": "x"}
-        stream = (
-            build_chat_turn(services).compile().astream(turn, stream_mode="custom")
-            if direct
-            else stream_turn(services, turn)
-        )  # pyright: ignore[reportArgumentType]
-        async for _ in stream:
+        async for _ in _stream(services, instance, direct=direct):
             pass
 
     task = asyncio.create_task(consume())
@@ -217,12 +220,7 @@ async def test_closing_the_generator_closes_the_line(
     services: Services, instance: str, answer_with: Answer, direct: bool
 ) -> None:
     answer_with(SLOW)
-    turn: TurnInput = {"instance_id": instance, "user_input": "x"}
-    stream = (
-        build_chat_turn(services).compile().astream(turn, stream_mode="custom")
-        if direct
-        else stream_turn(services, turn)
-    )  # pyright: ignore[reportArgumentType]
+    stream = _stream(services, instance, direct=direct)
     async with aclosing(stream) as events:
         async for event in events:
             if "three" in event.get("text", ""):
@@ -235,12 +233,7 @@ async def test_cancelling_an_anyio_scope_closes_the_line(
     services: Services, instance: str, answer_with: Answer, direct: bool
 ) -> None:
     answer_with(SLOW)
-    turn: TurnInput = {"instance_id": instance, "user_input": "x"}
-    stream = (
-        build_chat_turn(services).compile().astream(turn, stream_mode="custom")
-        if direct
-        else stream_turn(services, turn)
-    )  # pyright: ignore[reportArgumentType]
+    stream = _stream(services, instance, direct=direct)
     with anyio.CancelScope() as scope:
         async for event in stream:
             if "three" in event.get("text", ""):
