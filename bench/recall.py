@@ -29,17 +29,9 @@ FEW, MANY = 1_000, 100_000
 SESSION = 200
 CUTS = (1, 3, 5, 10)
 SMALL_TALK = (
-    "你好",
-    "继续",
-    "好的",
-    "嗯嗯，然后呢？",
-    "谢谢你",
-    "哈哈哈",
-    "我们走吧",
-    "Go on.",
-    "Hello!",
-    "Great!",
-)
+    "你好", "继续", "好的", "嗯嗯，然后呢？", "谢谢你", "哈哈哈", "我们走吧",
+    "Go on.", "Hello!", "That's great!", "Okay, thanks", "Let's go.",
+)  # fmt: skip
 
 
 def figures() -> list[Figure]:
