@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.recall_sets import Question, Talk, chinese_talks, english_talks
+from bench.recall_sets import Question, Talk, chinese_talks, english_talks, found_in
 from bench.table import Figure, median
 from personalab.retrieval.embedders import VECTORS, open_embedder
 from personalab.retrieval.library import ChromaLibrary
@@ -44,7 +44,7 @@ def _data() -> Path | None:
     if "--data" in sys.argv:
         given = sys.argv[sys.argv.index("--data") + 1]
     folder = Path(given) if given else HERE.parent.parent / "shared" / "bench-data"
-    return folder if (folder / "locomo_dev.json").is_file() else None
+    return folder if found_in(folder) else None
 
 
 def _library(folder: Path) -> ChromaLibrary:

@@ -10,6 +10,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
+CHINESE, ENGLISH = "memorybank*.json", "locomo*.json"
+"""How the files are named."""
+
 
 @dataclass(frozen=True, slots=True)
 class SpokenTurn:
@@ -42,9 +45,18 @@ class Talk:
     questions: list[Question]
 
 
+def found_in(folder: Path) -> bool:
+    """Tell whether a folder holds both sets."""
+    return any(folder.glob(CHINESE)) and any(folder.glob(ENGLISH))
+
+
+def _read(folder: Path, pattern: str) -> Any:
+    return json.loads(sorted(folder.glob(pattern))[0].read_text(encoding="utf-8"))
+
+
 def chinese_talks(folder: Path) -> Iterator[Talk]:
     """Read the MemoryBank half."""
-    data = json.loads((folder / "memorybank_zh_dev.json").read_text(encoding="utf-8"))
+    data = _read(folder, CHINESE)
     for number, (user, days) in enumerate(data["users"].items()):
         turns = [
             SpokenTurn(
@@ -65,7 +77,7 @@ def chinese_talks(folder: Path) -> Iterator[Talk]:
 
 def english_talks(folder: Path) -> Iterator[Talk]:
     """Read the LoCoMo half."""
-    for sample in json.loads((folder / "locomo_dev.json").read_text(encoding="utf-8")):
+    for sample in _read(folder, ENGLISH):
         talk = cast("dict[str, Any]", sample["conversation"])
         sessions = [name for name in talk if re.fullmatch(r"session_\d+", name)]
         turns = [
