@@ -25,6 +25,7 @@ from nodes.chat_turn.state import TurnContext, TurnInput, TurnOutput, TurnState
 from nodes.chat_turn.stream_reply import stream_reply
 from personalab.errors import PersonaLabError
 from personalab.services import Services, open_services
+from personalab.storage.leases import STOP_POLL_SECONDS
 from personalab.storage.turns import OpenTurn
 from personalab.story.events import DoneEvent, error_event
 
@@ -84,24 +85,35 @@ def _served_graph() -> PumpedGraph:
     return build_chat_turn(open_services()).compile(name="chat_turn")
 
 
-_RESULT: Update = {"error": None, "prompt": None, "tokens": None, "usage": None, "warnings": []}
-_FRESH: Update = {**_RESULT, "reply": "", "closed": False, "recalled": [], "director": None}
+_FRESH: Update = {
+    "error": None,
+    "prompt": None,
+    "tokens": None,
+    "usage": None,
+    "warnings": [],
+    "reply": "",
+    "closed": False,
+    "recalled": [],
+    "director": None,
+}
 
 
 def _fresh(state: TurnState) -> Update:
     """Clear what an earlier turn left, where a server keeps the state of a thread from run to run."""
-    left: Update = {name: empty for name, empty in _FRESH.items() if name in state}
-    if state.get("action") == "end":
-        left.pop("reply", None)
-    return {**left, "status": "running"}
+    return {**{name: empty for name, empty in _FRESH.items() if name in state}, "status": "running"}
 
 
 def _opening(services: Services) -> Callable[..., Awaitable[Update]]:
-    """Run the first step: there is no turn yet, and a refusal leaves nothing behind."""
+    """Run the first step: there is no turn yet, and a refusal leaves nothing behind.
+
+    A model that cannot even be opened (an unknown name, a missing package or key) is such a refusal.
+    """
 
     async def node(state: TurnState, runtime: Runtime[TurnContext]) -> Update:
         fresh = _fresh(state)
         try:
+            if (state.get("action") or "say") in ("say", "retry"):
+                await services.model((runtime.context or TurnContext()).model)
             update = {**fresh, **await append_input(state, turns=services.turns, now=services.now)}
             if update["status"] == "done":
                 runtime.stream_writer(_repeated(update))
@@ -110,7 +122,7 @@ def _opening(services: Services) -> Callable[..., Awaitable[Update]]:
             language = services.turns.language()
             event = error_event(error, None, language)
             runtime.stream_writer(event)
-            return {**fresh, "status": "error", "error": dict(event), "turn": None, "reply": ""}
+            return {**fresh, "status": "error", "error": dict(event), "turn": None}
 
     return node
 
@@ -138,11 +150,13 @@ def _guarded(name: str, step: Step, services: Services) -> Callable[..., Awaitab
         if state.get("status") == "error" and not state.get("closed"):
             return {}
         place = (state.get("lease", ""), state.get("instance_id", ""), state.get("turn") or 0)
+        closed = bool(state.get("closed"))
         said: Say | None = None
         try:
-            async with services.turns.step(*place) as turn:
+            async with services.turns.step(*place, closed=closed) as turn:
                 said = Say(runtime.stream_writer, turn)
-                update = await step(state, turn, said, runtime.context or TurnContext())
+                work = step(state, turn, said, runtime.context or TurnContext())
+                update = await (_unless_stopped(turn, work) if name in _STOPPABLE else work)
             if name == "process_progress" or update.get("status") == "awaiting_reply":
                 turn.lease.release()
             return update
@@ -158,6 +172,24 @@ def _guarded(name: str, step: Step, services: Services) -> Callable[..., Awaitab
     return node
 
 
+_STOPPABLE = ("recall_history", "prepare_director")
+"""Steps that may take long before the reply begins."""
+
+
+async def _unless_stopped(turn: OpenTurn, work: Awaitable[Update]) -> Update:
+    """Do a step's work, or leave it when someone asks the turn to stop: stream_reply then closes it."""
+    task = asyncio.ensure_future(work)
+    try:
+        while not task.done():
+            await asyncio.wait([task], timeout=STOP_POLL_SECONDS)
+            if not task.done() and turn.lease.stop_asked():
+                turn.stopped = True
+                return {}
+        return task.result()
+    finally:
+        task.cancel()
+
+
 # The choices between steps are async, for LangGraph runs others in a thread.
 async def _after_append(state: TurnState) -> str:
     return END if state.get("status") in ("error", "done") else "load_state"
@@ -166,7 +198,7 @@ async def _after_append(state: TurnState) -> str:
 async def _after_load(state: TurnState) -> list[str]:
     if state.get("status") == "error":
         return [END]
-    return ["stream_reply"] if state.get("action") == "end" else ["recall_history", "prepare_director"]
+    return ["stream_reply"] if state.get("mode") == "end" else ["recall_history", "prepare_director"]
 
 
 async def _after_assemble(state: TurnState) -> str:

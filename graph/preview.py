@@ -36,7 +36,7 @@ async def preview_prompt(services: Services, instance_id: str, user_input: str =
     say.warn(scene.data.notices)
     counter, state = await services.counter(), TurnState()
     found, directed = await asyncio.gather(
-        recall_history(state, scene=scene, library=services.library, counter=counter, say=say),
+        recall_history(state, scene=scene, library=services.library, counter=counter, say=say, index=False),
         prepare_director(state, scene=scene, library=services.library, say=say),
     )
     material = material_of({**found, **directed}, scene)

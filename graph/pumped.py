@@ -2,7 +2,8 @@
 
 LangGraph orphans a run that is consumed inside an anyio cancel scope (MCP and most web frameworks use them): when
 the scope is cancelled, the running step is never told and goes on unseen. Here every run has a task of its own;
-leaving, in whichever way, cancels that task and waits until its steps have cleaned up.
+leaving, in whichever way, cancels that task and waits until its steps have cleaned up. What the run held is
+released with it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any, TypeVar
 import anyio
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
+
+from personalab.storage.leases import held_by_this_run
 
 T = TypeVar("T")
 
@@ -44,10 +47,11 @@ async def pumped(stream: AsyncIterator[T]) -> AsyncGenerator[T]:
 
     async def pump() -> None:
         try:
-            async for part in stream:
-                if not waiting:
-                    news.set()
-                waiting.append(part)
+            with held_by_this_run():
+                async for part in stream:
+                    if not waiting:
+                        news.set()
+                    waiting.append(part)
         finally:
             news.set()
 
@@ -68,3 +72,5 @@ async def pumped(stream: AsyncIterator[T]) -> AsyncGenerator[T]:
             task.cancel()
             with anyio.CancelScope(shield=True):
                 await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import cast
-from weakref import WeakKeyDictionary
 
 from graph.chat_turn import build_chat_turn
 from graph.pumped import PumpedGraph
 from nodes.chat_turn.state import TurnContext, TurnInput, TurnOutput
 from personalab.services import Services
 from personalab.story.events import Event
-
-_graphs: WeakKeyDictionary[Services, PumpedGraph] = WeakKeyDictionary()
 
 
 async def stream_turn(
@@ -23,9 +20,9 @@ async def stream_turn(
 
     Close the generator (``contextlib.aclosing``) to leave early: the reply's line is closed as interrupted.
     """
-    graph = _graphs.get(services)
+    graph = cast("PumpedGraph | None", services.graphs.get("chat_turn"))
     if graph is None:
-        graph = _graphs[services] = build_chat_turn(services).compile(name="chat_turn")
+        graph = services.graphs["chat_turn"] = build_chat_turn(services).compile(name="chat_turn")
     parts = graph.astream(
         turn, context=TurnContext(model=model), stream_mode=["custom", "values"], version="v2"
     )

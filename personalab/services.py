@@ -31,6 +31,8 @@ class Services:
     """Models that are open, by name; a test puts its own here."""
     counters: dict[str, TokenCounter] = field(default_factory=dict[str, TokenCounter])
     """Counters by vocabulary."""
+    graphs: dict[str, object] = field(default_factory=dict[str, object])
+    """Graphs that were compiled over these services."""
 
     @cached_property
     def stories(self) -> StoryFiles:

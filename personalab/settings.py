@@ -43,6 +43,8 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         return environment.get(name, "").strip() or None
 
     key, base_url = given("OPENAI_API_KEY"), given("OPENAI_BASE_URL")
+    if key is not None and not (key.isascii() and key.isprintable()):
+        raise UserError("unreadable_env", name="OPENAI_API_KEY", value="…", reason="it is not plain ASCII")
     root = given("PERSONALAB_DATA")
     return Settings(
         data_root=_folder(root) if root else default_data_root(),
@@ -83,7 +85,10 @@ def _load_dotenv() -> None:
     if path.is_file():
         from dotenv import load_dotenv
 
-        load_dotenv(path, override=False, encoding="utf-8")
+        try:
+            load_dotenv(path, override=False, encoding="utf-8")
+        except ValueError as error:
+            raise UserError("unreadable_env", name=".env", value=str(path), reason=str(error)) from error
 
 
 def in_checkout() -> bool:

@@ -36,8 +36,8 @@ def say(code: str, language: Language, **params: object) -> str:
 TEXTS: dict[str, Text] = {
     # --- what a person gave us
     "bad_id": Text(
-        "{what} “{value}” 不能用作 ID：只能用字母、数字、下划线和连字符，以字母或数字开头，最长 64 个字符",
-        "{what} '{value}' cannot be an id: use letters, digits, _ and -, begin with a letter or digit, at most 64",
+        "{what} “{value}” 不能用作 ID：只能用字母、数字、下划线和连字符，以字母或数字开头，最长 64 个字符，不能是系统保留名（如 con、nul）",
+        "{what} '{value}' cannot be an id: use letters, digits, _ and -, begin with a letter or digit, at most 64, no device names (con, nul)",
     ),
     "blank_input": Text("输入是空的，请写点什么", "The input is blank; write something"),
     "input_too_long": Text(
@@ -70,8 +70,8 @@ TEXTS: dict[str, Text] = {
         "实例 {instance_id} 已经存在，请换一个 ID", "Instance {instance_id} exists already; choose another id"
     ),
     "unreadable_env": Text(
-        "环境变量 {name} 的值 “{value}” 不可用：{reason}",
-        "{name} is '{value}', which cannot be used: {reason}",
+        "环境变量 {name} 的值 “{value}” 不可用，应为 {reason}",
+        "{name} is '{value}', which cannot be used; it should be {reason}",
     ),
     # --- what does not exist
     "no_instance": Text(
@@ -107,12 +107,12 @@ TEXTS: dict[str, Text] = {
         "The file {file} is missing; restore it from a backup, or make a new instance with personalab new",
     ),
     "file_broken": Text(
-        "文件 {file} 无法读取：{reason}；请修正它，或运行 personalab doctor",
-        "The file {file} cannot be read: {reason}; mend it, or run personalab doctor",
+        "文件 {file} 无法读取：{reason}；请修正它，或运行 personalab doctor --fix",
+        "The file {file} cannot be read: {reason}; mend it, or run personalab doctor --fix",
     ),
     "line_broken": Text(
-        "文件 {file} 第 {line} 行无法读取：{reason}；请修正它，或运行 personalab doctor",
-        "Line {line} of {file} cannot be read: {reason}; mend it, or run personalab doctor",
+        "文件 {file} 第 {line} 行无法读取：{reason}；请修正它，或运行 personalab doctor --fix",
+        "Line {line} of {file} cannot be read: {reason}; mend it, or run personalab doctor --fix",
     ),
     "disk_full": Text(
         "磁盘已满，无法写入 {file}；请腾出空间后重试，已写入的内容都在",
@@ -121,6 +121,10 @@ TEXTS: dict[str, Text] = {
     "not_writable": Text(
         "无法写入 {file}：{reason}；请检查数据目录的权限，或用 PERSONALAB_DATA 指定另一个目录",
         "{file} cannot be written: {reason}; check the data root's permissions, or set PERSONALAB_DATA to another folder",
+    ),
+    "session_changed": Text(
+        "会话文件 {file} 刚刚被别的程序改动，这一轮没有写入；请再说一次",
+        "The session file {file} was changed by another program just now; nothing was written, say it again",
     ),
     "session_gone": Text(
         "会话文件 {file} 在这一轮进行中被删除，且无法恢复：{reason}",
@@ -287,6 +291,10 @@ TEXTS: dict[str, Text] = {
     "warning.session_restored": Text(
         "会话文件在这一轮进行中被删除或替换，已写回这一轮的回复",
         "The session file was deleted or replaced during the turn; this turn's reply was written back",
+    ),
+    "warning.session_set_aside": Text(
+        "会话文件末尾有一段无法读取的内容，已移到旁边的 .torn 文件",
+        "The end of the session file could not be read; it was moved into a .torn file beside it",
     ),
     "warning.session_repaired": Text(
         "上一条回复没有写完，已修复并标记为中断",

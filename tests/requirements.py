@@ -26,6 +26,7 @@ _EXAMPLE, _SESSIONS, _LINE = (
     "storage/test_sessions.py",
     "storage/test_reply_line.py",
 )
+_BREAKS = "graph/test_breaks.py"
 _CONFIG, _PURE = "story/test_config.py", "story/test_rules.py"
 
 REQUIREMENTS: dict[str, Requirement] = {
@@ -194,6 +195,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         "The cache notices edits by hand",
         f"{_SESSIONS}::test_an_edit_by_hand_that_changes_neither_size_nor_time_is_noticed",
         f"{_RULES}::test_a_hand_edited_session_is_what_the_next_turn_sees",
+        f"{_SESSIONS}::test_a_session_changed_in_any_way_during_a_reply_can_be_read_and_holds_the_reply_once",
     ),
     # --- who writes the reply
     "1.caller_writes": _by(
@@ -217,6 +219,11 @@ REQUIREMENTS: dict[str, Requirement] = {
         f"{_ANSWER}::test_a_second_writer_waits_and_then_learns_who_is_busy",
         f"{_HARD}::test_two_processes_talking_to_one_instance_never_interleave",
         f"{_HARD}::test_twenty_processes_on_twenty_instances_have_no_error",
+        f"{_BREAKS}::test_a_run_cancelled_at_any_moment_leaves_the_instance_free_for_the_next_event_loop",
+    ),
+    "1.readers": _by(
+        "Readers never wait, and never disturb the writer",
+        f"{_BREAKS}::test_readers_and_a_writer_in_one_process_never_disturb_each_other",
     ),
     "1.stop": _by("Stop works from any process", f"{_HARD}::test_a_stop_from_another_process_ends_the_turn"),
     "1.hard": _by(
@@ -324,5 +331,7 @@ REQUIREMENTS: dict[str, Requirement] = {
     "1.studio": _by(
         "The real server loads, streams and cancels, with nothing that blocks",
         "graph/test_studio.py::test_studio_shows_streams_and_cancels_a_turn",
+        f"{_BREAKS}::test_a_run_paused_before_any_step_goes_on_where_it_was",
+        f"{_BREAKS}::test_on_a_servers_thread_each_call_means_only_what_it_says",
     ),
 }

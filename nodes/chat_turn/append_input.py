@@ -31,7 +31,7 @@ async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dic
             _resume(turn, turn.transcript.last, instance_id)
 
     else:
-        reply, number = _checked_text(state.get("reply"), "blank_reply"), state.get("turn")
+        reply, number = _checked_text(state.get("caller_reply"), "blank_reply"), state.get("turn")
 
         def prepare(turn: OpenTurn) -> None:
             waiting = _waiting(turn, number, reply, instance_id)
@@ -44,10 +44,10 @@ async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dic
     turn = await turns.begin(instance_id, action, prepare)
     update: dict[str, Any] = {
         "lease": turn.lease.lease_id,
-        "action": action,
+        "mode": action,
+        "brought": state.get("caller_reply", "") if action == "end" else "",
         "session_id": turn.instance.current_session_id,
         "turn": turn.number,
-        "user_input": turn.user_input,
         "plot_state": turn.instance.plot_state.fields(),
     }
     if settled:

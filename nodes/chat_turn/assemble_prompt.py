@@ -25,7 +25,7 @@ async def assemble_prompt(
     tokens = {**prompt.token_report(config.max_total_tokens), "encoding": counter.encoding}
     say.warn(check_budget(prompt, config))
     update: dict[str, Any] = {"tokens": tokens, "prompt": _as_json(prompt)}
-    if state.get("action") == "begin":
+    if state.get("mode") == "begin":
         say.emit(
             {
                 "type": "awaiting_reply",

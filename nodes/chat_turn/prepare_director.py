@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from nodes.chat_turn.recall_history import library_notice
 from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnState
-from personalab.errors import PersonaLabError
 from personalab.ports import EventLibrary
 from personalab.storage.turns import Scene
 from personalab.story.director import (
@@ -18,7 +18,6 @@ from personalab.story.director import (
     reminder_query,
     reminder_values,
 )
-from personalab.story.events import Notice
 from personalab.story.library import OutlinePoint
 from personalab.story.recall import Hit, Search, shown_text
 
@@ -38,8 +37,8 @@ async def prepare_director(
         try:
             current = _texts(scene, await library.search(_search(scene, point, others=False)))
             reference = _texts(scene, await library.search(_search(scene, point, others=True)))
-        except PersonaLabError as error:
-            say.warn([Notice("recall_unavailable", {"reason": error.message(say.language)})])
+        except Exception as error:  # noqa: BLE001 (a library never fails a turn, whoever wrote it)
+            say.warn([library_notice(error, say)])
         director["reminder"] = reminder_values(point, current, reference, data.templates)
     return {"director": director}
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnState
+from personalab.storage.leases import unbroken
 from personalab.storage.turns import OpenTurn
 from personalab.story.events import DoneEvent, Notice
 
@@ -14,7 +14,7 @@ from personalab.story.events import DoneEvent, Notice
 async def process_progress(state: TurnState, *, turn: OpenTurn, say: Say) -> dict[str, Any]:
     """Update the plot state; interrupted, empty and failed replies count, too."""
     reply = state.get("reply", "")
-    progress = await asyncio.to_thread(turn.record_progress, reply)
+    progress = await unbroken(turn.record_progress, reply)
     say.warn(progress.warnings)
     if turn.restored:
         say.warn([Notice("session_restored", {})])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from nodes.chat_turn.saying import Say
@@ -11,18 +12,31 @@ from personalab.ports import EventLibrary, TokenCounter
 from personalab.storage.turns import Scene
 from personalab.story.events import Notice
 from personalab.story.prompt import window_start
-from personalab.story.recall import Search, choose, plan_lookup, recalled_item, turn_event
+from personalab.story.recall import Search, StoryEvent, choose, plan_lookup, recalled_item, turn_event
+
+_log = logging.getLogger("personalab.turn")
 
 
 async def recall_history(
-    state: TurnState, *, scene: Scene, library: EventLibrary, counter: TokenCounter, say: Say
+    state: TurnState,
+    *,
+    scene: Scene,
+    library: EventLibrary,
+    counter: TokenCounter,
+    say: Say,
+    index: bool = True,
 ) -> dict[str, Any]:
-    """Return what is recalled; a library that cannot be used recalls nothing and is reported."""
+    """Return what is recalled; a library that cannot be used recalls nothing and is reported.
+
+    With ``index``, turns that no longer fit the prompt are made findable first.
+    """
     lookup = plan_lookup(scene.user_input, scene.data.preferences.recall)
     if lookup is None:
         return {"recalled": []}
     try:
-        first = await _index_forgotten(scene, library, counter)
+        first, forgotten = _forgotten(scene, counter)
+        if index and (missing := await library.missing(scene.instance.instance_id, list(forgotten))):
+            await library.write([forgotten[event_id] for event_id in missing])
         search = Search(
             query=lookup.query,
             kinds=lookup.kinds,
@@ -32,17 +46,25 @@ async def recall_history(
             skip_from=first,
         )
         hits = choose(await library.search(search), lookup)
-    except PersonaLabError as error:
-        say.warn([Notice("recall_unavailable", {"reason": error.message(say.language)})])
+    except Exception as error:  # noqa: BLE001 (a library never fails a turn, whoever wrote it)
+        say.warn([library_notice(error, say)])
         return {"recalled": []}
     return {"recalled": [recalled_item(hit, scene.data.templates, say.language) for hit in hits]}
 
 
-async def _index_forgotten(scene: Scene, library: EventLibrary, counter: TokenCounter) -> int:
-    """Make turns findable that no longer fit the prompt; return the number of the first that does."""
+def library_notice(error: Exception, say: Say) -> Notice:
+    """Report a library that could not be used."""
+    if not isinstance(error, PersonaLabError):
+        _log.error("the event library failed in an unexpected way", exc_info=error)
+        return Notice("recall_unavailable", {"reason": type(error).__name__})
+    return Notice("recall_unavailable", {"reason": error.message(say.language)})
+
+
+def _forgotten(scene: Scene, counter: TokenCounter) -> tuple[int, dict[str, StoryEvent]]:
+    """Find the number of the first turn that is in the prompt, and the turns before it."""
     config, turns = scene.data.preferences.config, scene.transcript.turns
     if config.conversation_load_all:
-        return 0
+        return 0, {}
     start = window_start(turns, scene.data.templates, counter.count, config.conversation_max_tokens)
     instance = scene.instance
     place = (
@@ -51,8 +73,5 @@ async def _index_forgotten(scene: Scene, library: EventLibrary, counter: TokenCo
         instance.character_id,
         instance.background_id or "",
     )
-    events = {event.event_id: event for old in turns[:start] if (event := turn_event(old, *place)).text}
-    missing = await library.missing(instance.instance_id, list(events))
-    if missing:
-        await library.write([events[event_id] for event_id in missing])
-    return turns[start].number
+    events = (turn_event(old, *place) for old in turns[:start])
+    return turns[start].number, {event.event_id: event for event in events if event.text}

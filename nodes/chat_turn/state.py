@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from langgraph.channels import EphemeralValue
 from typing_extensions import TypedDict  # pydantic reads schemas from it on Python 3.11
 
 Action = Literal["say", "retry", "begin", "end"]
@@ -19,14 +20,15 @@ class TurnInput(TypedDict, total=False):
 
     ``say`` (the default): the model answers ``user_input``. ``retry``: the model answers the last turn again.
     ``begin``: the prompt for ``user_input`` is handed out and the caller writes the reply. ``end``: the caller
-    brings ``reply`` for ``turn``.
+    brings ``caller_reply`` for ``turn``. What is said in one call is gone in the next, also where a server keeps
+    a thread's state; only the instance stays.
     """
 
     instance_id: str
-    user_input: str
-    action: Action
+    user_input: Annotated[str, EphemeralValue]
+    action: Annotated[Action, EphemeralValue]
     turn: int
-    reply: str
+    caller_reply: Annotated[str, EphemeralValue]
 
 
 def _latest(_: Any, new: Any) -> Any:
@@ -54,6 +56,8 @@ class TurnState(TurnInput, TurnOutput, total=False):  # pyright: ignore[reportIn
     """What the steps hand on."""
 
     lease: str
+    mode: Action
+    brought: str
     closed: bool
     """Whether the reply's line stands closed in the file."""
     recalled: list[dict[str, Any]]

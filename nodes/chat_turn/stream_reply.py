@@ -12,13 +12,13 @@ from nodes.chat_turn.state import TurnState
 from personalab.errors import PersonaLabError, ProviderError, StorageError
 from personalab.ports import Clock, ReplyModel
 from personalab.storage.files import write_error
+from personalab.storage.leases import STOP_POLL_SECONDS, unbroken
 from personalab.storage.reply_line import ReplyLine
 from personalab.storage.turns import OpenTurn, error_note
 from personalab.story.events import Event, Usage
 from personalab.story.lines import AssistantLine
 from personalab.story.prompt import Message
 
-STOP_POLL_SECONDS = 0.2
 SYNC_SECONDS = 0.05
 """In ``fsync`` mode a token waits at most this long for the disk."""
 
@@ -119,7 +119,10 @@ async def stream_reply(
         _note(reply, failure, say)
     line = turn.close_reply(reply.timestamp, interrupted=interrupted, error=failure is not None)
     if turn.sync:
-        await asyncio.to_thread(turn.writer.sync)
+        try:
+            await unbroken(turn.writer.sync)
+        except StorageError as error:
+            failure = failure or error
     update: dict[str, Any] = {
         "reply": line.content,
         "usage": reply.usage,
@@ -140,28 +143,30 @@ def _status(line: AssistantLine) -> str:
 
 async def _write(reply: _Reply, state: TurnState, open_model: OpenModel) -> bool:
     """Write the whole reply; return whether someone asked to stop before it was done."""
-    if state.get("action") == "end":
-        reply.add(state.get("reply", ""))
+    if state.get("mode") == "end":
+        reply.add(state.get("brought", ""))
         await _told(reply)
         return False
+    if reply.turn.stopped or reply.turn.lease.stop_asked():
+        return True
     prompt = state.get("prompt") or {}
     system: list[Message] = [{"role": "system", "content": prompt["system"]}] if prompt.get("system") else []
     consumer = asyncio.create_task(_consume(reply, open_model, [*system, *prompt.get("messages", [])]))
     syncer = asyncio.create_task(reply.keep_synced()) if reply.turn.sync else None
+    running = {consumer} if syncer is None else {consumer, syncer}
     try:
         while not consumer.done():
-            await asyncio.wait({consumer}, timeout=STOP_POLL_SECONDS)
+            await asyncio.wait(running, timeout=STOP_POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            if syncer is not None and syncer.done():
+                syncer.result()
             if not consumer.done() and reply.turn.lease.stop_asked():
                 reply.frozen = True
-                await _end(consumer)
                 return True
         consumer.result()
         return False
     finally:
         reply.frozen = True
-        consumer.cancel()
-        if syncer is not None:
-            await _end(syncer)
+        await _end(running)
         await _told(reply)
 
 
@@ -188,10 +193,12 @@ async def _told(reply: _Reply) -> None:
     reply.tell()
 
 
-async def _end(task: asyncio.Task[None]) -> None:
-    """Cancel a task and wait for its clean-up, but not for ever: the reply is frozen already."""
-    task.cancel()
-    await asyncio.wait({task}, timeout=0.5)
+async def _end(tasks: set[asyncio.Task[None]]) -> None:
+    """Cancel tasks and wait for their clean-up, but not for ever: the reply is frozen already."""
+    for task in tasks:
+        task.cancel()
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    await asyncio.wait(tasks, timeout=0.5)
 
 
 def _note(reply: _Reply, error: PersonaLabError, say: Say) -> None:
@@ -205,4 +212,4 @@ async def _close_cancelled(reply: _Reply) -> None:
     """Close the line as interrupted and run the director, even if we are cancelled again meanwhile."""
     reply.frozen = True
     line = reply.turn.close_reply(reply.timestamp, interrupted=True)
-    await asyncio.shield(asyncio.to_thread(reply.turn.record_progress, line.content))
+    await unbroken(reply.turn.record_progress, line.content)

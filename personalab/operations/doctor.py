@@ -13,6 +13,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from personalab.operations.doctor_sessions import (
     too_large,
 )
 from personalab.services import Services
-from personalab.storage.files import read_bytes, read_json
+from personalab.storage.files import read_bytes, read_json, replace_file, write_json
 from personalab.storage.leases import running
 from personalab.storage.preferences import MAX_TEMPLATE_BYTES
 from personalab.story.ids import is_id
@@ -184,7 +185,7 @@ class _Ward:
             path = self.root / "modules" / f"{name}.json"
             _, finding = self.read(path, read)
             if finding is not None and not (name == "recall" and finding.code == "missing"):
-                self.findings.append(finding)
+                self.findings.append(self._restored(path, finding))
         for language in LANGUAGES:
             self._check_templates(self.root / "prompt_templates" / language)
 
@@ -196,6 +197,8 @@ class _Ward:
                 finding = replace(finding, fixed=_works(self.services.preferences.reset))
         elif finding is None and values[1]:
             finding = Finding("config_value", "config.json", params={"fields": ", ".join(values[1])})
+        elif finding is not None and finding.code == "broken":
+            finding = replace(finding, code="config_broken")
         if finding is not None:
             self.findings.append(finding)
 
@@ -210,7 +213,15 @@ class _Ward:
                 except (PersonaLabError, ValueError) as error:
                     finding = Finding("broken", self.shown(path), params={"reason": _why(error)})
             if finding is not None:
-                self.findings.append(finding)
+                self.findings.append(self._restored(path, finding))
+
+    def _restored(self, path: Path, finding: Finding) -> Finding:
+        """Offer the shipped file in place of one that cannot be used; with ``fix``, put it there."""
+        shipped = self.services.settings.shipped / path.relative_to(self.root)
+        if finding.code not in ("missing", "broken") or shipped == path or not shipped.is_file():
+            return finding
+        finding = replace(finding, fixable=True)
+        return replace(finding, fixed=_works(lambda: _restore(path, shipped))) if self.fix else finding
 
     def check_library(self, kind: str) -> None:
         """Check the characters or the backgrounds."""
@@ -250,8 +261,7 @@ class _Instance:
         try:
             state, finding = self.ward.read(self.folder / "instance_state.json", InstanceState.read)
             self._add(finding)
-            _, finding = self.ward.read(self.folder / "character_state.json", CharacterState.read)
-            self._add(finding)
+            self._check_character(state)
             writing = self._check_lock()
             for folder in (self.folder, self.folder / "sessions"):
                 self.ward.leftovers(folder, self.found, fix=self.fix)
@@ -267,6 +277,20 @@ class _Instance:
     def _add(self, finding: Finding | None) -> None:
         if finding is not None:
             self.found.append(finding)
+
+    def _check_character(self, state: InstanceState | None) -> None:
+        """Check who the character is here; what is missing is made anew from the character's definition."""
+        path = self.folder / "character_state.json"
+        _, finding = self.ward.read(path, CharacterState.read)
+        if finding is not None and finding.code == "missing" and state is not None:
+            with suppress(PersonaLabError):
+                character = self.ward.services.stories.character(state.character_id)
+                fresh = CharacterState(character.base_persona, "", character.language)
+                finding = replace(finding, fixable=True)
+                if self.fix:
+                    done = _works(lambda: write_json(path, fresh.fields(), self.ward.shown(path)))
+                    finding = replace(finding, fixed=done)
+        self._add(finding)
 
     def _check_lock(self) -> bool:
         """Tell whether someone else is writing now; find a request to stop that nobody waits for."""
@@ -284,6 +308,10 @@ class _Instance:
         shown = self.ward.shown(path)
         if not is_id(path.stem):
             self._add(Finding("bad_name", shown, level="note"))
+            return
+        if path.is_symlink():
+            self.ward.seen.add(path)
+            self._add(Finding("not_a_file", shown))
             return
         if (unfit := self.ward.unfit(path)) is not None:
             self._add(unfit)
@@ -353,6 +381,18 @@ def _removed(path: Path) -> bool:
             path.unlink()
 
     return _works(remove)
+
+
+def _restore(path: Path, shipped: Path) -> None:
+    """Put a shipped file in its place; what stands there is set aside under a free name."""
+    aside, number = path.with_name(f"{path.name}.broken"), 1
+    while os.path.lexists(aside):
+        number += 1
+        aside = path.with_name(f"{path.name}.broken{number}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if os.path.lexists(path):
+        os.rename(path, aside)
+    replace_file(path, shipped.read_bytes(), path.name)
 
 
 def _works(repair: Callable[[], object]) -> bool:

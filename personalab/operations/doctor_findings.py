@@ -72,6 +72,7 @@ _FIX = Text("运行 personalab doctor --fix", "run personalab doctor --fix")
 MESSAGES: dict[str, Text] = {
     "missing": Text("缺少这个文件", "the file is missing"),
     "broken": Text("无法读取：{reason}", "cannot be read: {reason}"),
+    "config_broken": Text("无法读取：{reason}", "cannot be read: {reason}"),
     "not_a_file": Text("不是普通文件", "is not a regular file"),
     "not_a_folder": Text("不是可读的文件夹：{reason}", "is not a folder that can be read: {reason}"),
     "config_value": Text(
@@ -96,7 +97,7 @@ MESSAGES: dict[str, Text] = {
     "background_missing": Text(
         "背景 {background_id} 不存在", "the background {background_id} does not exist"
     ),
-    "busy": Text("实例正在被写入，无法修复", "the instance is being written, so it was not repaired"),
+    "busy": Text("故事正在被写入，无法修复", "the story is being written, so it was not repaired"),
     "not_repaired": Text("修复失败：{reason}", "the repair failed: {reason}"),
     "index_other_embedder": Text(
         "事件库由另一个嵌入模型（{embedder}）生成",
@@ -112,6 +113,10 @@ REMEDIES: dict[str, Text] = {
     "broken": _RESTORE,
     "not_a_file": Text("请移走它，换成普通文件", "move it away and put a regular file there"),
     "not_a_folder": Text("请检查它和它的权限", "check it and its permissions"),
+    "config_broken": Text(
+        "请修正它，或用 personalab settings reset 恢复默认设置",
+        "mend it, or restore the defaults with personalab settings reset",
+    ),
     "config_value": Text(
         "用 personalab settings set 重新设置，或 personalab settings reset",
         "set them with personalab settings set, or reset them all",
@@ -126,7 +131,7 @@ REMEDIES: dict[str, Text] = {
     "turn_order": Text("请检查这一行的 turn，并手工改正", "check this line's turn and correct it by hand"),
     "session_missing": Text(
         "请从备份恢复会话文件，或用 personalab new 新建",
-        "restore a session file from a backup, or make a new instance with personalab new",
+        "restore a session file from a backup, or begin a new story with personalab new",
     ),
     "background_missing": Text(
         "用 personalab switch-background 换一个背景，或恢复它",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from personalab.services import Services
+from personalab.storage.leases import unbroken
 from personalab.story.ids import check_id
 from personalab.story.instance import InstanceState
 from personalab.story.lines import AssistantLine, Summary, UserLine, line_fields
@@ -24,7 +25,7 @@ async def new_instance(
 
     def make() -> InstanceState:
         character = services.stories.character(character_id)
-        background = services.stories.background(background_id) if background_id else None
+        background = services.stories.background(background_id) if background_id is not None else None
         return services.stories.create_instance(character, background, instance_id, services.now())
 
     return await asyncio.to_thread(make)
@@ -33,17 +34,17 @@ async def new_instance(
 async def switch_background(services: Services, instance_id: str, background_id: str | None) -> InstanceState:
     """Move a story to another background (or to none); where it stands in its plot is kept."""
     check_id(instance_id, "instance_id")
-    if background_id:
+    if background_id is not None:
         await asyncio.to_thread(services.stories.background, background_id)
     wait = services.settings.busy_seconds
     async with services.leases.holding(instance_id, "switch-background", wait=wait):
 
         def save() -> InstanceState:
-            state = replace(services.stories.instance(instance_id), background_id=background_id or None)
+            state = replace(services.stories.instance(instance_id), background_id=background_id)
             services.stories.save_instance(state)
             return state
 
-        return await asyncio.to_thread(save)
+        return await unbroken(save)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,9 @@ async def read_session(
     check_id(instance_id, "instance_id")
 
     def read() -> Page:
-        chosen = session_id or services.stories.instance(instance_id).current_session_id
+        chosen = session_id
+        if chosen is None:
+            chosen = services.stories.instance(instance_id).current_session_id
         transcript = services.stories.session(instance_id, chosen).view()
         turns = transcript.turns if before is None else [t for t in transcript.turns if t.number < before]
         shown = turns[-count:] if count > 0 else []

@@ -1,9 +1,9 @@
 """Who may write an instance, across processes, and how is a writer asked to stop?
 
 The lock is ``flock`` on ``instances/{id}/.lock``: it ends with its process, however that ends. A turn is many
-graph steps, so its lock is a lease: each step enters and leaves it, and a lease that no step has entered for a
-while (its run was dropped between two steps) is given up. The lock file names its holder, so that a busy error
-can say who it is and ``stop`` can address it.
+graph steps, so its lock is a lease: a failed step gives it up, and a run that ends, in whichever way, gives up
+what it held (``held_by_this_run``). The lock file names its holder, so that a busy error can say who it is and
+``stop`` can address it.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from personalab.errors import Busy, NotFound
 from personalab.storage.files import replace_file, writing
-from personalab.storage.sessions import SessionWriter
+from personalab.story.ids import check_id
 
-IDLE_SECONDS = 2.0
-STOP_POLL_SECONDS = 0.05
+STOP_POLL_SECONDS = 0.2
 _RETRY_SECONDS = 0.02
 _LOCK, _STOP = ".lock", ".stop"
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -39,10 +40,10 @@ class Lease:
     lease_id: str
     folder: Path
     fd: int
-    writer: SessionWriter | None = None
+    on_release: Callable[[], None] | None = None
     released: bool = False
     _steps: int = 0
-    _timer: asyncio.TimerHandle | None = field(default=None, repr=False)
+    _ending: bool = False
 
     def stop_asked(self) -> bool:
         """Tell whether someone asked this very lease to stop."""
@@ -56,61 +57,76 @@ class Lease:
     def step(self) -> Generator[None]:
         """Work under the lease; a failed step gives it up."""
         self._steps += 1
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         try:
             yield
         except BaseException:
-            self._steps -= 1
-            self.release()
+            self._ending = True
             raise
-        self._steps -= 1
-        if self._steps == 0 and not self.released:
-            self._timer = asyncio.get_running_loop().call_later(IDLE_SECONDS, self.release)
+        finally:
+            self._steps -= 1
+            if self._ending:
+                self.release()
 
     def release(self) -> None:
-        """Give the lock back; doing it twice is harmless."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        """Give the lock back, as soon as the last step that works under it has ended."""
+        self._ending = True
         if self.released or self._steps:
             return
         self.released = True
-        if self.writer is not None:
-            self.writer.close()
-            self.writer = None
+        if self.on_release is not None:
+            self.on_release()
         with contextlib.suppress(OSError):
             os.ftruncate(self.fd, 0)
         os.close(self.fd)
 
 
+_run: ContextVar[list[Lease] | None] = ContextVar("leases of this run", default=None)
+
+
+@contextmanager
+def held_by_this_run() -> Generator[list[Lease]]:
+    """Collect the leases taken within the block, also by tasks it starts, and release them at its end."""
+    held: list[Lease] = []
+    token = _run.set(held)
+    try:
+        yield held
+    finally:
+        _run.reset(token)
+        for lease in held:
+            lease.release()
+
+
+async def unbroken(work: Callable[..., T], *arguments: Any) -> T:
+    """Run work in a thread and wait for its end even when cancelled: nobody may get the lock before."""
+    task = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        task.exception()
+        raise cancelled
+    return task.result()
+
+
 class Leases:
-    """The leases of this process and the way to get one."""
+    """The way to get a lease, and to stop whoever has one."""
 
     def __init__(self, instances: Path) -> None:
         self._instances = instances
-        self._held: dict[str, Lease] = {}
-
-    def find(self, lease_id: str) -> Lease | None:
-        """Find a lease that is still held."""
-        lease = self._held.get(lease_id)
-        if lease is not None and lease.released:
-            del self._held[lease_id]
-            return None
-        return lease
 
     async def acquire(self, instance_id: str, task: str, *, wait: float) -> Lease:
         """Wait for the instance's lock, at most so many seconds, then say who holds it."""
-        folder = self._instances / instance_id
+        folder = self._folder(instance_id)
         deadline = time.monotonic() + wait
-        fd = self._open(folder, instance_id)
+        with writing(f"instances/{instance_id}/{_LOCK}"):
+            fd = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             while not _try_lock(fd):
                 if time.monotonic() >= deadline:
-                    raise Busy(
-                        "busy", instance_id=instance_id, holder=_holder(folder), seconds=round(wait, 1)
-                    )
+                    raise _busy(folder, wait)
                 await asyncio.sleep(_RETRY_SECONDS)
             if not _same_file(fd, folder / _LOCK):
                 raise NotFound("no_instance", instance_id=instance_id)
@@ -119,12 +135,12 @@ class Leases:
         except BaseException:
             os.close(fd)
             raise
-        self._sweep()
-        self._held[lease.lease_id] = lease
+        if (run := _run.get()) is not None:
+            run.append(lease)
         return lease
 
     @contextlib.asynccontextmanager
-    async def holding(self, instance_id: str, task: str, *, wait: float):
+    async def holding(self, instance_id: str, task: str, *, wait: float) -> AsyncGenerator[Lease]:
         """Hold an instance for work that is one step."""
         lease = await self.acquire(instance_id, task, wait=wait)
         try:
@@ -134,29 +150,34 @@ class Leases:
 
     async def stop(self, instance_id: str, *, wait: float = 5.0) -> str:
         """Ask whoever writes the instance to stop, wait until it has, and say what it was doing."""
-        folder = self._instances / instance_id
+        folder = self._folder(instance_id)
         holder = running(folder)
         if holder is None:
             raise NotFound("nothing_running", instance_id=instance_id)
         stop = folder / _STOP
         await asyncio.to_thread(replace_file, stop, holder["lease"].encode(), f"{instance_id}/{_STOP}")
         deadline = time.monotonic() + wait
-        while (now := running(folder)) and now["lease"] == holder["lease"]:
-            if time.monotonic() >= deadline:
-                raise Busy("busy", instance_id=instance_id, holder=_holder(folder), seconds=round(wait, 1))
-            await asyncio.sleep(_RETRY_SECONDS)
-        await asyncio.to_thread(stop.unlink, missing_ok=True)
+        try:
+            while (now := running(folder)) and now["lease"] == holder["lease"]:
+                if time.monotonic() >= deadline:
+                    raise _busy(folder, wait)
+                await asyncio.sleep(_RETRY_SECONDS)
+        finally:
+            await unbroken(_withdraw, stop, holder["lease"])
         return str(holder.get("task", ""))
 
-    def _open(self, folder: Path, instance_id: str) -> int:
+    def _folder(self, instance_id: str) -> Path:
+        folder = self._instances / check_id(instance_id, "instance_id")
         if not folder.is_dir():
             raise NotFound("no_instance", instance_id=instance_id)
-        with writing(f"instances/{instance_id}/{_LOCK}"):
-            return os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return folder
 
-    def _sweep(self) -> None:
-        for lease_id in [lease_id for lease_id, lease in self._held.items() if lease.released]:
-            del self._held[lease_id]
+
+def _withdraw(stop: Path, lease_id: str) -> None:
+    """Take a request to stop back, unless another one stands there by now."""
+    with contextlib.suppress(OSError):
+        if stop.read_text(encoding="utf-8").strip() == lease_id:
+            stop.unlink()
 
 
 def _try_lock(fd: int) -> bool:
@@ -202,6 +223,7 @@ def running(folder: Path) -> dict[str, Any] | None:
     return {"lease": "", **cast("dict[str, Any]", found)} if isinstance(found, dict) else {"lease": ""}
 
 
-def _holder(folder: Path) -> str:
+def _busy(folder: Path, wait: float) -> Busy:
     found = running(folder) or {}
-    return f"{found.get('task', '?')}, pid {found.get('pid', '?')}"
+    holder = f"{found.get('task', '?')}, pid {found.get('pid', '?')}"
+    return Busy("busy", instance_id=folder.name, holder=holder, seconds=f"{wait:g}")

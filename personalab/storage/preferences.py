@@ -21,6 +21,8 @@ from personalab.story.instance import object_of
 from personalab.texts import Language
 
 MAX_TEMPLATE_BYTES = 256 * 1024
+_NEEDED = {"turn_note": ("{notes}", "{user_input}"), "turn": ("{turn}",), "summary_line": ("{content}",)}
+"""Places without which a template would swallow what was said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,11 @@ class PreferenceFiles:
     def _template(self, path: Path, shipped: Path, notices: list[Notice]) -> str:
         shown = f"prompt_templates/{path.parent.name}/{path.name}"
         try:
-            return read_bytes(path, shown, MAX_TEMPLATE_BYTES).decode("utf-8-sig").rstrip("\n")
+            text = read_bytes(path, shown, MAX_TEMPLATE_BYTES).decode("utf-8-sig").rstrip("\n")
+            for place in _NEEDED.get(path.stem, ()):
+                if place not in text:
+                    raise ValueError(f"{place} is missing")
+            return text
         except (PersonaLabError, ValueError) as error:
             if path.parent == shipped:
                 raise

@@ -16,7 +16,7 @@ from os import pwrite
 
 from personalab.story.lines import AssistantLine, encode_text
 
-_OPENING = b'{"role":"assistant","content":"'
+REPLY_OPENING = b'{"role":"assistant","content":"'
 
 
 class ReplyLine:
@@ -30,11 +30,11 @@ class ReplyLine:
     def __init__(self, fd: int, start: int, turn: int, timestamp: str) -> None:
         self._fd = fd
         self._start = start
-        self._content = start + len(_OPENING)
+        self._content = start + len(REPLY_OPENING)
         self._at = self._content
         self._tail = b'","turn":%d,"timestamp":"%s"}' % (turn, encode_text(timestamp))
         self.characters = 0
-        self._put(start, _OPENING + self._tail)
+        self._put(start, REPLY_OPENING + self._tail)
 
     def write(self, text: str) -> int:
         """Add a token and return how many characters stood before it; it is in the file when this returns."""
@@ -64,10 +64,10 @@ class ReplyLine:
         self.characters = 0
         self.write(text)
 
-    def undo(self) -> int:
-        """Take the line out again; return where the file ends now."""
-        os.ftruncate(self._fd, self._start)
-        return self._start
+    @property
+    def end(self) -> int:
+        """Where the file ends while the line is open."""
+        return self._at + len(self._tail)
 
     def _put(self, at: int, blob: bytes) -> None:
         """Write all of a blob; when the disk is full, put the old tail back so that the line stays whole."""
@@ -99,9 +99,9 @@ def recover(raw: bytes, turn: int) -> AssistantLine | None:
     the end of the old tail. ``turn`` is used where the tail is gone.
     """
     raw = raw.rstrip(b"\x00")
-    if not raw.startswith(_OPENING):
+    if not raw.startswith(REPLY_OPENING):
         return None
-    body, turn, timestamp = _cut_tail(raw[len(_OPENING) :], turn)
+    body, turn, timestamp = _cut_tail(raw[len(REPLY_OPENING) :], turn)
     inside = _STRING_BODY.match(body)
     text = json.loads(b'"' + _whole_utf8(inside[0] if inside else b"") + b'"')
     return AssistantLine(text, turn, timestamp, interrupted=True, closed=False)

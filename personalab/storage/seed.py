@@ -17,7 +17,7 @@ def seed(root: Path, shipped: Path) -> bool:
     if root.is_dir() and any(root.iterdir()):
         return False
     fresh = root.with_name(f".{root.name}.{secrets.token_hex(4)}.new")
-    with writing(root.name):
+    with writing(f"PERSONALAB_DATA ({root})"):
         root.parent.mkdir(parents=True, exist_ok=True)
         try:
             for name in SHIPPED:

@@ -1,14 +1,16 @@
 """How is a session file read once, kept in memory, and written by one writer?
 
-The cache knows a file by its identity, size and time. What this process wrote itself is known already; what
+The cache knows a file by its identity, size and times. What this process wrote itself is known already; what
 another process appended is parsed alone, after the part that was known is found unchanged; anything else (an
-edit by hand) is read anew.
+edit by hand) is read anew. A session that was handed out never changes: news make a new one, so that readers
+in other threads and the writer cannot disturb each other.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import threading
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,8 +18,8 @@ from typing import Protocol
 
 from personalab.errors import StorageError
 from personalab.storage.files import replace_file, writing
-from personalab.storage.reply_line import ReplyLine, recover
-from personalab.story.lines import AssistantLine, Line, UserLine, dump_line, parse_line
+from personalab.storage.reply_line import REPLY_OPENING, ReplyLine, recover
+from personalab.story.lines import AssistantLine, Line, dump_line, parse_line
 from personalab.story.transcript import Transcript
 
 MAX_SESSION_BYTES = 1024 * 1024 * 1024
@@ -36,6 +38,9 @@ def _new_hash() -> _Hash:
     return hashlib.blake2b(digest_size=16)
 
 
+Stamp = tuple[int, int, int, int, int]
+
+
 @dataclass(slots=True)
 class Session:
     """A session as it stands in its file; ``torn`` is what follows the last line end."""
@@ -46,9 +51,13 @@ class Session:
     """Bytes of whole lines."""
     torn: bytes = b""
     lines: int = 0
-    stamp: tuple[int, int, int, int] = (0, 0, 0, 0)
+    stamp: Stamp = (0, 0, 0, 0, 0)
     seen_ns: int = 0
     hash: _Hash = field(default_factory=_new_hash)
+
+    def copy(self) -> Session:
+        """Give a session that can grow while this one stays as it is."""
+        return replace(self, transcript=self.transcript.copy(), hash=self.hash.copy())
 
     def open_reply(self) -> AssistantLine | None:
         """Read the reply that is being written, or was when its writer died."""
@@ -63,12 +72,7 @@ class Session:
         reply = self.open_reply()
         if reply is None:
             return self.transcript
-        seen = Transcript(
-            self.transcript.metadata, list(self.transcript.turns), list(self.transcript.trailing)
-        )
-        if seen.turns and seen.turns[-1].number == reply.turn:
-            last = seen.turns[-1]
-            seen.turns[-1] = replace(last, replies=list(last.replies), memo={})
+        seen = self.transcript.copy()
         seen.add(reply)
         return seen
 
@@ -79,6 +83,7 @@ class SessionCache:
     def __init__(self, keep: int = 256) -> None:
         self._sessions: dict[Path, Session] = {}
         self._keep = keep
+        self._keeping = threading.Lock()
 
     def is_warm(self, path: Path) -> bool:
         """Tell whether loading will be quick: little is new in the file."""
@@ -91,7 +96,6 @@ class SessionCache:
 
     def load(self, path: Path, shown: str) -> Session:
         """Bring a session up to date with its file."""
-        known = self._sessions.pop(path, None)
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError as error:
@@ -99,40 +103,53 @@ class SessionCache:
         except OSError as error:
             raise StorageError("file_broken", file=shown, reason=error.strerror or str(error)) from error
         try:
-            session = _refresh(known, path, fd, shown)
+            session = _refresh(self._sessions.get(path), path, fd, shown)
         except OSError as error:
             raise StorageError("file_broken", file=shown, reason=error.strerror or str(error)) from error
         finally:
             os.close(fd)
-        self._sessions[path] = session
-        while len(self._sessions) > self._keep:
-            self._sessions.pop(next(iter(self._sessions)))
+        self.keep(session)
         return session
+
+    def keep(self, session: Session) -> None:
+        """Remember a session; those not asked for the longest are forgotten first."""
+        with self._keeping:
+            self._sessions.pop(session.path, None)
+            self._sessions[session.path] = session
+            while len(self._sessions) > self._keep:
+                self._sessions.pop(next(iter(self._sessions)))
 
     def forget(self, path: Path) -> None:
         """Read the file anew next time."""
         self._sessions.pop(path, None)
 
 
-def _stamp(fd: int) -> tuple[int, int, int, int]:
+def _stamp(fd: int) -> Stamp:
     found = os.fstat(fd)
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _refresh(known: Session | None, path: Path, fd: int, shown: str) -> Session:
-    stamp = _stamp(fd)
-    if stamp[2] > MAX_SESSION_BYTES:
-        raise StorageError(
-            "file_broken", file=shown, reason=f"{stamp[2]} bytes, more than {MAX_SESSION_BYTES}"
-        )
-    now = time.time_ns()
-    if known is not None and known.stamp == stamp and known.seen_ns - stamp[3] > _RACY_NS:
+    """Read what is new; a line that cannot be read is looked at again, for its writer may just be at it."""
+    for tries_left in (2, 1, 0):
+        try:
+            return _read_new(known, path, fd, shown)
+        except StorageError as error:
+            if error.code != "line_broken" or not tries_left:
+                raise
+    raise RuntimeError("unreachable")
+
+
+def _read_new(known: Session | None, path: Path, fd: int, shown: str) -> Session:
+    stamp, now = _stamp(fd), time.time_ns()
+    size = stamp[2]
+    if size > MAX_SESSION_BYTES:
+        raise StorageError("file_broken", file=shown, reason=f"{size} bytes, more than {MAX_SESSION_BYTES}")
+    if known is not None and known.stamp == stamp and known.seen_ns - stamp[4] > _RACY_NS:
         return known
-    with open(fd, "rb", closefd=False) as file:
-        raw = file.read()
-    session = known
-    if session is None or len(raw) < session.size or not _same_start(session, raw):
-        session = Session(path)
+    raw = os.pread(fd, size, 0)
+    same = known is not None and len(raw) >= known.size and _same_start(known, raw)
+    session = known.copy() if known is not None and same else Session(path)
     _take(session, raw, shown)
     session.stamp = stamp
     session.seen_ns = now
@@ -174,11 +191,12 @@ class SessionWriter:
     """The one writer of a session; whoever makes it holds the instance's lock."""
 
     def __init__(self, session: Session, shown: str) -> None:
-        self._session = session
+        self._session = session.copy()
         self._shown = shown
         self._reply: ReplyLine | None = None
         self._reply_start = 0
-        self.repaired = False
+        self.mended: list[str] = []
+        """What had to be done on opening: ``repaired`` (an open reply was closed), ``set_aside``."""
         with writing(shown):
             self._fd = os.open(session.path, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -192,12 +210,15 @@ class SessionWriter:
         """What the session holds, the newest line included."""
         return self._session.transcript
 
-    def close(self) -> None:
-        """Let go of the file."""
+    def close(self) -> Session:
+        """Let go of the file; return what it holds now."""
         os.close(self._fd)
+        return self._session
 
     def append(self, line: Line) -> None:
         """Add a whole line in one write; on failure the file is as it was."""
+        if os.fstat(self._fd).st_size != self._session.size:
+            raise StorageError("session_changed", file=self._shown)
         data = dump_line(line)
         self._overwrite(data, b"")
         self._taken(data, [line])
@@ -224,16 +245,50 @@ class SessionWriter:
         return self._reply
 
     def end_reply(self, line: AssistantLine) -> bool:
-        """Close the reply's line; return whether the file had been taken away and was put back."""
+        """Close the reply's line; return whether the file had been changed meanwhile and was put right."""
         if self._reply is None:
             raise RuntimeError("no reply has been begun")
-        with writing(self._shown):
-            end = self._reply.close(interrupted=line.interrupted, empty=line.empty, error=line.error)
-            data = os.pread(self._fd, end - self._reply_start, self._reply_start)
+        disturbed = not self._is_ours(self._reply)
+        if disturbed:
+            self._bring_back(line)
+            self._session.transcript.add(line)
+        else:
+            with writing(self._shown):
+                end = self._reply.close(interrupted=line.interrupted, empty=line.empty, error=line.error)
+                data = os.pread(self._fd, end - self._reply_start, self._reply_start)
+            self._taken(data, [line])
         self._reply = None
-        restored = self._put_back(data)
-        self._taken(data, [line])
-        return restored
+        return disturbed
+
+    def _is_ours(self, reply: ReplyLine) -> bool:
+        """Tell whether the file is still the one we opened, with our line where we began it."""
+        mine = os.fstat(self._fd)
+        try:
+            there = self._session.path.stat()
+        except OSError:
+            return False
+        before = max(self._reply_start - 1, 0)
+        seam = os.pread(self._fd, self._reply_start - before + len(REPLY_OPENING), before)
+        return (
+            (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
+            and mine.st_size == reply.end
+            and seam == b"\n"[: self._reply_start] + REPLY_OPENING
+        )
+
+    def _bring_back(self, line: AssistantLine) -> None:
+        """Write the reply into a file that was deleted, replaced or edited while it was being written.
+
+        Whole lines stay; what our tokens or the edit tore is kept aside; a half of this reply gives way to it.
+        """
+        path = self._session.path
+        try:
+            raw = path.read_bytes() if path.exists() else os.pread(self._fd, self._reply_start, 0)
+            kept, torn = _whole_lines(raw, line)
+            if torn:
+                self._set_aside(b"\n".join(torn))
+            replace_file(path, b"".join([*kept, dump_line(line)]), self._shown)
+        except (OSError, StorageError) as error:
+            raise StorageError("session_gone", file=self._shown, reason=str(error)) from error
 
     def sync(self) -> None:
         """Make what is written survive a power loss."""
@@ -246,44 +301,32 @@ class SessionWriter:
         session.hash.update(data)
         session.size += len(data)
         session.lines += len(lines)
+        session.torn = b""
         session.stamp = _stamp(self._fd)
         session.seen_ns = time.time_ns()
-
-    def _put_back(self, data: bytes) -> bool:
-        """Bring the reply back where its file was deleted or replaced while it was written."""
-        path = self._session.path
-        try:
-            found = path.stat()
-        except FileNotFoundError:
-            whole = os.pread(self._fd, os.fstat(self._fd).st_size, 0)
-            try:
-                replace_file(path, whole, self._shown)
-            except StorageError as error:
-                raise StorageError("session_gone", file=self._shown, reason=str(error)) from error
-            return True
-        mine = os.fstat(self._fd)
-        if (found.st_dev, found.st_ino) == (mine.st_dev, mine.st_ino):
-            return False
-        with writing(self._shown), path.open("ab", buffering=0) as file:
-            file.write(data)
-        return True
 
     def _mend(self) -> None:
         """Finish a last line that was never closed."""
         session = self._session
         torn, last = session.torn, session.transcript.last
+        if not torn and not session.lines:
+            raise StorageError("file_broken", file=self._shown, reason="it is empty")
         if not torn:
             return
         line = _read_torn(torn, last.number if last else 1)
         if line is None:
+            if not session.lines:
+                raise StorageError("file_broken", file=self._shown, reason="no line of it can be read")
             self._set_aside(torn)
             self._overwrite(b"", torn)
+            session.torn = b""
+            self.mended.append("set_aside")
         else:
             data = dump_line(self._finished(line))
             self._overwrite(data, torn)
             self._taken(data, [self._finished(line)])
-        session.torn = b""
-        self.repaired = not isinstance(line, UserLine)
+            if isinstance(line, AssistantLine):
+                self.mended.append("repaired")
 
     def _finished(self, line: Line) -> Line:
         if isinstance(line, AssistantLine):
@@ -295,7 +338,35 @@ class SessionWriter:
         return last.user.timestamp if last and last.user else ""
 
     def _set_aside(self, torn: bytes) -> None:
-        """Keep bytes that are no line in a file beside, so that nothing is thrown away."""
+        """Keep bytes that are no line in a file beside, all of them or none."""
         aside = self._session.path.with_suffix(".torn")
         with writing(self._shown), aside.open("ab", buffering=0) as file:
-            file.write(torn + b"\n")
+            start, view = file.tell(), memoryview(torn + b"\n")
+            try:
+                while view:
+                    view = view[file.write(view) :]
+            except OSError:
+                file.truncate(start)
+                raise
+
+
+def _whole_lines(raw: bytes, reply: AssistantLine) -> tuple[list[bytes], list[bytes]]:
+    """Sort a disturbed file into lines that can be read and what is torn, without the reply's own half."""
+    kept: list[bytes] = []
+    torn: list[bytes] = []
+    for piece in raw.replace(b"\x00", b"").split(b"\n"):
+        if not piece.strip():
+            continue
+        try:
+            found = parse_line(piece.removeprefix(_BOM))
+        except ValueError:
+            torn.append(piece)
+            continue
+        if (
+            isinstance(found, AssistantLine)
+            and found.turn == reply.turn
+            and reply.content.startswith(found.content)
+        ):
+            continue
+        kept.append(piece + b"\n")
+    return kept, torn

@@ -7,6 +7,7 @@ was paused long enough to lose its lease (a breakpoint in a debugger) opens the 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -82,7 +83,11 @@ class OpenTurn(Scene):
     writer: SessionWriter
     reply: ReplyLine | None = None
     restored: bool = False
-    """Whether the session file had to be brought back when the reply was closed."""
+    """Whether the session file had to be put right when the reply was closed."""
+    stopped: bool = False
+    """Whether someone asked to stop before the reply began."""
+    unread: str | None = None
+    """A closed reply whose markers were not followed yet."""
     text: list[str] = field(default_factory=list[str])
 
     @property
@@ -117,12 +122,14 @@ class OpenTurn(Scene):
         )
         self.restored = self.writer.end_reply(line)
         self.reply = None
+        self.unread = content
         return line
 
     # --- the plot
 
     def record_progress(self, content: str) -> Progress:
         """Follow the reply's markers and save where the story stands; the director may be off."""
+        self.unread = None
         if not self.data.preferences.director.enabled:
             return Progress(self.instance.plot_state)
         fresh = self.stories.instance(self.instance.instance_id)
@@ -130,6 +137,13 @@ class OpenTurn(Scene):
         self.instance = fresh.with_plot(progress.plot_state)
         self.stories.save_instance(self.instance, sync=self.sync)
         return progress
+
+    def let_go(self) -> None:
+        """Close the file; a reply that was cut off from its last step is followed all the same."""
+        if self.unread is not None and self.loaded is not None:
+            with contextlib.suppress(PersonaLabError):
+                self.record_progress(self.unread)
+        self.stories.cache.keep(self.writer.close())
 
 
 class OpenTurns:
@@ -143,6 +157,7 @@ class OpenTurns:
         self._leases = leases
         self._wait = wait
         self._open: dict[str, OpenTurn] = {}
+        self._reopening: dict[str, asyncio.Task[OpenTurn]] = {}
 
     async def begin(self, instance_id: str, task: str, prepare: Callable[[OpenTurn], None]) -> OpenTurn:
         """Take the instance's lock, check what the turn needs, then let ``prepare`` write; all or nothing.
@@ -157,10 +172,11 @@ class OpenTurns:
             session = (instance_id, instance.current_session_id)
             if not self._stories.is_warm(*session):
                 await asyncio.to_thread(self._stories.session, *session)
-            lease.writer = writer = self._stories.writer(*session)
+            writer = self._stories.writer(*session)
             turn = OpenTurn(
                 instance, character, writer.transcript, stories=self._stories, lease=lease, writer=writer
             )
+            lease.on_release = turn.let_go
             prepare(turn)
         self._open = {key: found for key, found in self._open.items() if not found.lease.released}
         self._open[lease.lease_id] = turn
@@ -174,25 +190,31 @@ class OpenTurns:
         return instance
 
     @asynccontextmanager
-    async def step(self, lease_id: str, instance_id: str, number: int) -> AsyncGenerator[OpenTurn]:
+    async def step(
+        self, lease_id: str, instance_id: str, number: int, *, closed: bool
+    ) -> AsyncGenerator[OpenTurn]:
         """Work on a turn; one whose lease was given up meanwhile is opened again if nothing came after it."""
-        found = self._leases.find(lease_id)
-        if found is None:
-
-            def check(turn: OpenTurn) -> None:
-                last = turn.transcript.last
-                if last is None or last.number != number or last.settled:
-                    raise UserError("turn_overtaken", turn=number)
-                turn.number = number
-
-            turn = await self.begin(instance_id, f"turn {number}", check)
-            self._open[lease_id] = turn
-        else:
-            turn = self._open[lease_id]
+        turn = self._open.get(lease_id)
+        if turn is None or turn.lease.released:
+            opening = self._reopening.get(lease_id)
+            if opening is None:
+                opening = asyncio.ensure_future(self._reopen(instance_id, number, closed=closed))
+                self._reopening[lease_id] = opening
+                opening.add_done_callback(lambda _: self._reopening.pop(lease_id, None))
+            turn = self._open[lease_id] = await opening
         with turn.lease.step():
-            if turn.loaded is None and found is None:
-                self.load(turn, repaired=turn.writer.repaired)
             yield turn
+
+    async def _reopen(self, instance_id: str, number: int, *, closed: bool) -> OpenTurn:
+        def check(turn: OpenTurn) -> None:
+            last = turn.transcript.last
+            if last is None or last.number != number or (last.settled and not closed):
+                raise UserError("turn_overtaken", turn=number)
+            turn.number = number
+
+        turn = await self.begin(instance_id, f"turn {number}", check)
+        self.load(turn)
+        return turn
 
     def preview(self, instance_id: str, user_input: str, timestamp: str) -> Scene:
         """Set the scene of the turn that would come next, without a lock and without writing."""
@@ -206,15 +228,15 @@ class OpenTurns:
         self.load(scene)
         return scene
 
-    def load(self, turn: Scene, *, repaired: bool = False) -> Loaded:
+    def load(self, turn: Scene) -> Loaded:
         """Read what a turn can do without: settings, background, templates; each has a careful default."""
         preferences = self._preferences.read()
         notices = list(preferences.notices)
         background = self._background(turn.instance.background_id, notices)
         language = turn.character.language or preferences.config.language
         templates, odd = self._preferences.templates(language)
-        if repaired:
-            notices.append(Notice("session_repaired", {}))
+        if isinstance(turn, OpenTurn):
+            notices += [Notice(f"session_{done}", {}) for done in turn.writer.mended]
         turn.loaded = Loaded(preferences, background, templates, language, (*notices, *odd))
         return turn.loaded
 

@@ -101,19 +101,19 @@ def assemble(material: Material, templates: Templates, count: Count, config: Con
     start = 0
     if not config.conversation_load_all:
         start = window_start(material.turns, templates, count, config.conversation_max_tokens)
-    turns = material.turns[start:]
+    turns = [*material.turns[start:-1], *(turn.unanswered() for turn in material.turns[-1:])]
     head = [
-        render.section("base_persona", "head", base_persona=material.base_persona),
-        render.section("evolved_persona", "head", evolved_persona=material.evolved_persona),
-        render.section("background", "head", world_setting=material.world_setting),
+        render.section("base_persona", "head", {"base_persona": material.base_persona}),
+        render.section("evolved_persona", "head", {"evolved_persona": material.evolved_persona}),
+        render.section("background", "head", {"world_setting": material.world_setting}),
     ]
     if material.outline:
-        head.append(render.section("story_outline", "head", outline=_outline_json(material.outline)))
+        head.append(render.section("story_outline", "head", {"outline": _outline_json(material.outline)}))
         head.append(render.section("progress_instruction", "head"))
     notes = [
-        render.section("director_reminder", "middle", **(material.reminder or {})),
+        render.section("director_reminder", "middle", material.reminder or {}),
         render.section(
-            "recalled_events", "middle", events="\n".join(f"- {text}" for text in material.recalled)
+            "recalled_events", "middle", {"events": "\n".join(f"- {text}" for text in material.recalled)}
         ),
     ]
     conversation = render.conversation(turns)
@@ -133,12 +133,14 @@ class _Renderer:
     templates: Templates
     count: Count
 
-    def section(self, name: str, zone: Zone, **params: str) -> Section | None:
-        """Fill a section's template; one that needs values and got only empty ones is left out."""
-        template = self.templates[name]
-        if "{" in template and not any(value.strip() for value in params.values()):
+    def section(self, name: str, zone: Zone, params: Mapping[str, str] | None = None) -> Section | None:
+        """Fill a section's template; one that is given only empty values is left out."""
+        if params is not None and not any(value.strip() for value in params.values()):
             return None
-        text = fill(template, **params).strip("\n") + "\n\n"
+        body = fill(self.templates[name], **(params or {})).strip("\n")
+        if not body.strip():
+            return None
+        text = body + "\n\n"
         return Section(name, zone, (text,), self.count(text))
 
     def conversation(self, turns: Sequence[Turn]) -> Section | None:

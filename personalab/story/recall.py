@@ -160,8 +160,9 @@ def recalled_item(hit: Hit, templates: Mapping[str, str], language: Language) ->
 def reason(hit: Hit, language: Language) -> str:
     """Say in words why an event was found."""
     parts: list[str] = []
+    comma = "、" if language == "zh" else ", "
     if hit.matched:
-        parts.append(say("recall.words", language, words="、".join(hit.matched[:5]), rank=hit.lexical_rank))
+        parts.append(say("recall.words", language, words=comma.join(hit.matched[:5]), rank=hit.lexical_rank))
     if hit.dense_rank is not None:
         similarity = f"{hit.similarity:.2f}" if hit.similarity is not None else "?"
         parts.append(say("recall.meaning", language, similarity=similarity, rank=hit.dense_rank))

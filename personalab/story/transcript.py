@@ -6,7 +6,7 @@ A transcript grows line by line, so that a long session is parsed, rendered and 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from personalab.story.lines import NO_REPLY, AssistantLine, Line, Metadata, Summary, UserLine
 from personalab.texts import LANGUAGES, TEXTS
@@ -59,6 +59,10 @@ class Turn:
                 return text
         return None
 
+    def unanswered(self) -> Turn:
+        """Give the turn as it stood before anyone tried to answer it."""
+        return replace(self, replies=[], memo={}) if self.replies else self
+
     @property
     def settled(self) -> bool:
         """Whether the turn has a whole reply, so that it cannot be tried again."""
@@ -99,6 +103,14 @@ class Transcript:
         """Take in several lines."""
         for line in lines:
             self.add(line)
+
+    def copy(self) -> Transcript:
+        """Give a transcript that can grow while this one stays; settled turns are shared."""
+        turns = list(self.turns)
+        if turns:
+            last = turns[-1]
+            turns[-1] = replace(last, replies=list(last.replies), memo=dict(last.memo))
+        return Transcript(self.metadata, turns, list(self.trailing))
 
     def _open(self, number: int) -> Turn:
         if self.turns and self.turns[-1].number == number:

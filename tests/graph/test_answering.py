@@ -18,6 +18,7 @@ from personalab.errors import NotFound
 from personalab.operations.instances import switch_background
 from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services, open_services
+from personalab.storage.leases import held_by_this_run
 from tests.graph.turns import lines, only, play, plot, say, snapshot
 
 pytestmark = pytest.mark.anyio
@@ -63,6 +64,15 @@ async def test_a_turn_with_a_whole_reply_is_not_retried(
         assert snapshot(root) == before
 
 
+async def test_a_retry_does_not_show_the_model_its_own_half_reply(
+    services: Services, instance: str, answer_with: Answer
+) -> None:
+    model = answer_with(ScriptedReply(("half a ",), error="provider.connection"), "whole")
+    await say(services, "a")
+    await play(services, {"instance_id": instance, "action": "retry"})
+    assert [message["role"] for message in model.calls[1]] == ["system", "user"]
+
+
 # --- the caller writes
 
 
@@ -78,7 +88,7 @@ async def test_the_caller_gets_the_prompt_and_brings_the_reply_in_another_proces
     elsewhere.__dict__["library"] = services.library
     events, ended = await play(
         elsewhere,
-        {"instance_id": instance, "action": "end", "turn": 1, "reply": "嗯。[PROGRESS:1:in_progress]"},
+        {"instance_id": instance, "action": "end", "turn": 1, "caller_reply": "嗯。[PROGRESS:1:in_progress]"},
     )
     assert (ended["status"], ended["plot_state"]["current_status"]) == ("done", "in_progress")
     assert [event["type"] for event in events] == ["token", "done"]
@@ -89,17 +99,23 @@ async def test_the_same_reply_twice_is_harmless_and_another_one_an_error(
     services: Services, root: Path, instance: str
 ) -> None:
     await play(services, {"instance_id": instance, "user_input": "你好", "action": "begin"})
-    await play(services, {"instance_id": instance, "action": "end", "turn": 1, "reply": "嗯。"})
+    await play(services, {"instance_id": instance, "action": "end", "turn": 1, "caller_reply": "嗯。"})
     before = snapshot(root)
     events, again = await play(
-        services, {"instance_id": instance, "action": "end", "turn": 1, "reply": "嗯。"}
+        services, {"instance_id": instance, "action": "end", "turn": 1, "caller_reply": "嗯。"}
     )
     assert (again["status"], again["reply"], events[-1]["type"]) == ("done", "嗯。", "done")
-    _, other = await play(services, {"instance_id": instance, "action": "end", "turn": 1, "reply": "不。"})
+    _, other = await play(
+        services, {"instance_id": instance, "action": "end", "turn": 1, "caller_reply": "不。"}
+    )
     assert other["error"]["code"] == "already_answered"
-    _, ahead = await play(services, {"instance_id": instance, "action": "end", "turn": 9, "reply": "嗯。"})
+    _, ahead = await play(
+        services, {"instance_id": instance, "action": "end", "turn": 9, "caller_reply": "嗯。"}
+    )
     assert ahead["error"]["code"] == "nothing_pending"
-    _, blank = await play(services, {"instance_id": instance, "action": "end", "turn": 1, "reply": " "})
+    _, blank = await play(
+        services, {"instance_id": instance, "action": "end", "turn": 1, "caller_reply": " "}
+    )
     assert blank["error"]["code"] == "blank_reply"
     assert snapshot(root) == before
 
@@ -293,12 +309,13 @@ async def test_usage_is_returned(services: Services, instance: str, answer_with:
     assert (result["usage"], events[-1]["usage"]) == (usage, usage)
 
 
-async def test_a_run_dropped_between_two_steps_gives_its_lock_back(services: Services, instance: str) -> None:
-    turn = await services.turns.begin(instance, "test", lambda opened: opened.say("x", "t"))
-    with anyio.fail_after(10):
-        while not turn.lease.released:
-            await asyncio.sleep(0.05)
-    async with services.turns.step(turn.lease.lease_id, instance, 1) as again:
+async def test_a_turn_whose_run_ended_is_opened_again_where_it_stands(
+    services: Services, instance: str
+) -> None:
+    with held_by_this_run():
+        turn = await services.turns.begin(instance, "test", lambda opened: opened.say("x", "t"))
+    assert turn.lease.released
+    async with services.turns.step(turn.lease.lease_id, instance, 1, closed=False) as again:
         assert again.number == 1
         assert again.data.background.background_id == "bg_wasteland"
     again.lease.release()

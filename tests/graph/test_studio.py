@@ -106,7 +106,9 @@ async def _drive(client: LangGraphClient, root: Path) -> None:
         "process_progress",
     ]
     schemas = cast("dict[str, Any]", await client.assistants.get_schemas(assistants[0]["assistant_id"]))
-    assert {"instance_id", "user_input", "action", "reply"} <= set(schemas["input_schema"]["properties"])
+    assert {"instance_id", "user_input", "action", "caller_reply"} <= set(
+        schemas["input_schema"]["properties"]
+    )
     assert "status" in schemas["output_schema"]["properties"]
     assert "model" in schemas["context_schema"]["properties"]
 

@@ -11,8 +11,11 @@ import pytest
 
 from personalab.operations.instances import read_session, switch_background
 from personalab.providers.scripted import ScriptedModel, ScriptedReply
+from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services
 from personalab.story.lines import UserLine
+from personalab.story.recall import Hit, Search, turn_event
+from personalab.story.transcript import Turn
 from tests.graph.turns import lines, only, play, plot, say, snapshot
 
 pytestmark = pytest.mark.anyio
@@ -47,7 +50,8 @@ async def test_an_id_that_is_no_id_is_refused_before_a_path_is_built(
     before = snapshot(root)
     for action in ("say", "retry", "begin", "end"):
         events, result = await play(
-            services, {"instance_id": bad, "user_input": "hi", "action": action, "turn": 1, "reply": "x"}
+            services,
+            {"instance_id": bad, "user_input": "hi", "action": action, "turn": 1, "caller_reply": "x"},
         )
         assert (result["status"], result["error"]["code"], len(events)) == ("error", "bad_id", 1)
     assert snapshot(root) == before
@@ -87,9 +91,6 @@ async def test_a_turn_that_cannot_run_leaves_nothing_and_names_the_file(
         path.write_bytes(b"")
     before = snapshot(root)
     events, result = await say(services, "你好")
-    if (name, harm) == ("sessions/sess_001.jsonl", "empty"):
-        assert result["status"] == "done", "an empty session is a session nobody has spoken in"
-        return
     assert result["status"] == "error"
     assert name in result["error"]["message"]
     assert [event["type"] for event in events] == ["error"]
@@ -343,6 +344,43 @@ async def test_the_head_is_the_same_to_the_byte_while_nothing_in_it_changed(
         await say(services, text)
     heads = [call[0]["content"] for call in model.calls]
     assert heads[0] == heads[1] != heads[2]
+
+
+async def test_a_library_that_fails_in_its_own_way_does_not_fail_the_turn(
+    services: Services, instance: str, answer_with: Answer
+) -> None:
+    class Broken(InMemoryLibrary):
+        async def search(self, search: Search) -> list[Hit]:
+            raise RuntimeError("not one of ours")
+
+    services.__dict__["library"] = Broken()
+    answer_with("好。")
+    events, result = await say(services, "你还记得吗？")
+    assert (result["status"], only(events, "warning")[0]["category"]) == ("done", "recall_unavailable")
+
+
+@pytest.mark.parametrize("text", ["", "{notes}", "no place at all"])
+async def test_an_edited_template_cannot_lose_the_users_words(
+    services: Services, root: Path, instance: str, library: InMemoryLibrary, answer_with: Answer, text: str
+) -> None:
+    (root / "prompt_templates" / "zh" / "turn_note.txt").write_text(text, encoding="utf-8")
+    await library.write(
+        [turn_event(Turn(1, UserLine("我们的约定", 1, "")), instance, "sess_000", "char_alserqi", "")]
+    )
+    model = answer_with("好。")
+    events, _ = await say(services, "你还记得我们的约定吗？")
+    assert "你还记得我们的约定吗？" in model.calls[0][-1]["content"]
+    assert [event["category"] for event in only(events, "warning")] == ["template_unreadable"]
+
+
+async def test_a_template_without_places_is_not_sent_when_its_section_is_empty(
+    services: Services, root: Path, instance: str, answer_with: Answer
+) -> None:
+    (root / "prompt_templates" / "zh" / "director_reminder.txt").write_text("always this", encoding="utf-8")
+    (root / "prompt_templates" / "zh" / "progress_instruction.txt").write_text("", encoding="utf-8")
+    model = answer_with("好。")
+    await say(services, "走")
+    assert "always this" not in str(model.calls[0])
 
 
 async def test_the_transcript_reads_a_turn_that_is_being_written(services: Services, instance: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +55,16 @@ def test_a_line_survives_being_written_and_read_with_its_unknown_fields(
 
 def test_only_what_another_process_appended_is_parsed_again(tmp_path: Path) -> None:
     path, cache = _session(tmp_path, UserLine("a", 1, "")), SessionCache()
-    first = cache.load(path, "s").transcript
+    first = cache.load(path, "s").transcript.turns[0]
     with path.open("ab") as file:
-        file.write(dump_line(AssistantLine("b", 1, "")))
-    assert cache.load(path, "s").transcript is first
-    assert _turns(cache, path) == [(1, "a", ["b"])]
+        file.write(dump_line(AssistantLine("b", 1, "")) + dump_line(UserLine("c", 2, "")))
+    cache.load(path, "s")
+    with path.open("ab") as file:
+        file.write(dump_line(AssistantLine("d", 2, "")))
+    again = cache.load(path, "s").transcript
+    assert again.turns[0].user is first.user
+    assert first.replies == [], "what was handed out before stays as it was"
+    assert _turns(cache, path) == [(1, "a", ["b"]), (2, "c", ["d"])]
 
 
 def test_an_edit_by_hand_that_changes_neither_size_nor_time_is_noticed(tmp_path: Path) -> None:
@@ -114,7 +121,7 @@ def test_opening_closes_a_reply_whose_writer_died_as_interrupted(tmp_path: Path)
     assert (seen.content, seen.closed) == ("half a rep", False)
     writer = SessionWriter(cache.load(path, "s"), "s")
     writer.close()
-    assert writer.repaired
+    assert writer.mended == ["repaired"]
     last = parse_line(path.read_bytes().splitlines()[-1])
     assert last == AssistantLine("half a rep", 1, "2025-10-16T10:30:15Z", interrupted=True)
     assert path.read_bytes().endswith(b"\n")
@@ -164,6 +171,76 @@ def test_a_session_replaced_by_an_editor_while_a_reply_is_written_gets_the_reply
     writer.end_reply(AssistantLine("hello", 1, "t"))
     writer.close()
     assert _turns(SessionCache(), path) == [(1, "edited", ["hello"])]
+
+
+def test_an_edit_by_hand_with_its_time_set_back_is_noticed_later_too(tmp_path: Path) -> None:
+    path, cache = _session(tmp_path, UserLine("aaa", 1, "")), SessionCache()
+    os.utime(path, ns=(10**18, 10**18))
+    time.sleep(0.06)
+    assert _turns(cache, path)[0][1] == "aaa"
+    assert cache.load(path, "s") is cache.load(path, "s")
+    path.write_bytes(path.read_bytes().replace(b"aaa", b"bbb"))
+    os.utime(path, ns=(10**18, 10**18))
+    assert _turns(cache, path)[0][1] == "bbb"
+
+
+def _truncate(path: Path) -> None:
+    os.truncate(path, 10)
+
+
+def _save_longer(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.write(dump_line(HEAD) + dump_line(UserLine("a much longer text than before " * 9, 1, "")))
+
+
+def _save_elsewhere(path: Path) -> None:
+    half = path.read_bytes()
+    path.unlink()
+    path.write_bytes(half)
+
+
+def _save_without_line_end(path: Path) -> None:
+    path.unlink()
+    path.write_bytes((dump_line(HEAD) + dump_line(UserLine("a", 1, ""))).rstrip())
+
+
+@pytest.mark.parametrize("edit", [_truncate, _save_longer, _save_elsewhere, _save_without_line_end])
+def test_a_session_changed_in_any_way_during_a_reply_can_be_read_and_holds_the_reply_once(
+    tmp_path: Path, edit: Callable[[Path], None]
+) -> None:
+    path = _session(tmp_path, UserLine("a", 1, ""))
+    writer = SessionWriter(SessionCache().load(path, "s"), "s")
+    reply = writer.begin_reply(1, "t")
+    reply.write("one ")
+    edit(path)
+    reply.write("two")
+    assert writer.end_reply(AssistantLine("one two", 1, "t"))
+    writer.close()
+    fresh = SessionCache().load(path, "s")
+    assert not fresh.torn
+    assert [line.content for turn in fresh.transcript.turns for line in turn.replies] == ["one two"]
+    SessionWriter(fresh, "s").append(UserLine("next", 2, ""))
+
+
+def test_a_session_that_changed_since_it_was_read_is_not_written(tmp_path: Path) -> None:
+    path = _session(tmp_path)
+    writer = SessionWriter(SessionCache().load(path, "s"), "s")
+    with path.open("ab") as file:
+        file.write(dump_line(UserLine("someone else", 1, "")))
+    with pytest.raises(StorageError) as caught:
+        writer.append(UserLine("me", 1, ""))
+    writer.close()
+    assert caught.value.code == "session_changed"
+    assert _turns(SessionCache(), path) == [(1, "someone else", [])]
+
+
+def test_a_file_without_one_readable_line_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(b'{"role":"user"\r{"role":"user"\r')
+    with pytest.raises(StorageError):
+        SessionWriter(SessionCache().load(path, "s"), "s")
+    assert path.read_bytes() == b'{"role":"user"\r{"role":"user"\r'
+    assert not path.with_suffix(".torn").exists()
 
 
 def test_a_byte_order_mark_and_windows_line_ends_are_read(tmp_path: Path) -> None:

@@ -1,0 +1,239 @@
+"""Turns that are disturbed: read while they run, cancelled anywhere, paused, stopped early, on a server's thread."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from graph.chat_turn import build_chat_turn
+from graph.preview import preview_prompt
+from personalab.operations.instances import read_session, switch_background
+from personalab.providers.scripted import ScriptedModel, ScriptedReply
+from personalab.retrieval.in_memory import InMemoryLibrary
+from personalab.services import Services
+from personalab.story.recall import Hit, Search
+from tests.graph.turns import lines, plot, say
+
+pytestmark = pytest.mark.anyio
+Answer = Callable[..., ScriptedModel]
+NODES = [
+    "load_state",
+    "recall_history",
+    "prepare_director",
+    "assemble_prompt",
+    "stream_reply",
+    "process_progress",
+]
+
+
+async def test_readers_and_a_writer_in_one_process_never_disturb_each_other(
+    services: Services, instance: str
+) -> None:
+    services.models["rehearsal"] = ScriptedModel(["好的，我们走。"], loop=True)
+    done = False
+
+    async def poll() -> int:
+        seen = 0
+        while not done:
+            await read_session(services, instance)
+            await preview_prompt(services, instance, "x")
+            seen += 1
+        return seen
+
+    readers = [asyncio.create_task(poll()) for _ in range(4)]
+    for _ in range(120):
+        _, result = await say(services, "继续")
+        assert result["status"] == "done", result["error"]
+    done = True
+    assert min(await asyncio.gather(*readers)) > 0
+    raw = services.stories.session_path(instance, "sess_001").read_bytes()
+    assert b"\x00" not in raw
+    assert len(raw.splitlines()) == 241
+
+
+def test_a_run_cancelled_at_any_moment_leaves_the_instance_free_for_the_next_event_loop(
+    services: Services, instance: str
+) -> None:
+    services.__dict__["library"] = InMemoryLibrary()
+    services.models["rehearsal"] = ScriptedModel(
+        [ScriptedReply(("[PROGRESS:2:in_progress]", "b", "c"))], loop=True
+    )
+    descriptors = len(os.listdir("/proc/self/fd"))
+
+    async def cancel_at(tick: int) -> bool:
+        task = asyncio.create_task(say(services, "x"))
+        for _ in range(tick):
+            await asyncio.sleep(0)
+        ended = task.done()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return ended
+
+    tick = 0
+    while not asyncio.run(cancel_at(tick)):
+        _, result = asyncio.run(say(services, "next"))
+        assert result["status"] == "done", (tick, result["error"])
+        tick += 3
+    assert tick > 30
+    assert len(os.listdir("/proc/self/fd")) <= descriptors + 2
+    found = services.stories.session(instance, "sess_001").transcript.turns
+    assert [turn.number for turn in found] == list(range(1, len(found) + 1))
+
+
+@pytest.mark.parametrize("node", NODES)
+async def test_a_run_paused_before_any_step_goes_on_where_it_was(
+    services: Services, instance: str, answer_with: Answer, node: str
+) -> None:
+    answer_with("好。[PROGRESS:2:in_progress]")
+    graph = build_chat_turn(services).compile(checkpointer=InMemorySaver(), interrupt_before=[node])
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    await graph.ainvoke({"instance_id": instance, "user_input": "走"}, thread)
+    await switch_background(services, instance, "bg_wasteland")
+    result: dict[str, Any] = {}
+    for _ in range(3):
+        result = await graph.ainvoke(None, thread)
+    assert result["status"] == "done", result.get("error")
+    assert [line.get("role") for line in lines(services)] == [None, "user", "assistant"]
+    assert plot(services)["current_plot_index"] == 2
+
+
+async def test_a_turn_that_was_overtaken_during_a_pause_says_so(
+    services: Services, instance: str, answer_with: Answer
+) -> None:
+    answer_with("一", "二")
+    graph = build_chat_turn(services).compile(checkpointer=InMemorySaver(), interrupt_before=["stream_reply"])
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    await graph.ainvoke({"instance_id": instance, "user_input": "走"}, thread)
+    await say(services, "someone else")
+    result = await graph.ainvoke(None, thread)
+    assert result["error"]["code"] == "turn_overtaken"
+    assert len(lines(services)) == 4
+
+
+async def test_on_a_servers_thread_each_call_means_only_what_it_says(
+    services: Services, instance: str, answer_with: Answer
+) -> None:
+    answer_with("一", "二", ScriptedReply(error="provider.stall"), "三", "四")
+    graph = build_chat_turn(services).compile(checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "1"}}
+
+    async def call(**turn: object) -> dict[str, Any]:
+        return await graph.ainvoke({"instance_id": instance, **turn}, thread)
+
+    assert (await call(user_input="A", action="begin"))["status"] == "awaiting_reply"
+    assert (await call(action="end", turn=1, caller_reply="brought"))["reply"] == "brought"
+    assert (await call(user_input="B"))["reply"] == "一"
+    assert (await call(action="end", turn=2))["error"]["code"] == "blank_reply"
+    assert (await call(action="say"))["error"]["code"] == "blank_input"
+    assert (await call(user_input="C"))["error"] is None
+    assert (await call(user_input="D"))["status"] == "error"
+    assert (await call(action="retry"))["reply"] == "三"
+    assert (await call(user_input="E"))["reply"] == "四"
+    said = [line["content"] for line in lines(services) if line.get("role") == "user"]
+    assert said == ["A", "B", "C", "D", "E"]
+
+
+async def test_a_marker_is_followed_even_when_the_caller_leaves_right_after_the_last_token(
+    services: Services, instance: str
+) -> None:
+    services.models["rehearsal"] = ScriptedModel(
+        [ScriptedReply(("a", "[PROGRESS:3:in_progress]"))], loop=True
+    )
+    whole = 0
+    for tick in range(60):
+        state = services.stories.instance(instance)
+        services.stories.save_instance(type(state).read({**state.fields(), "plot_state": {}}))
+        task = asyncio.create_task(say(services, "x"))
+        path = services.stories.session_path(instance, "sess_001")
+        before = path.stat().st_size
+        with anyio.fail_after(10):
+            while b"in_progress]" not in path.read_bytes()[before:] and not task.done():
+                await asyncio.sleep(0)
+        for _ in range(tick):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        last = lines(services)[-1]
+        if last.get("role") == "assistant" and "[PROGRESS:3" in last["content"]:
+            whole += 1
+            assert plot(services)["current_plot_index"] == 3, tick
+    assert whole > 10
+
+
+class SlowLibrary(InMemoryLibrary):
+    """A library that takes its time."""
+
+    async def search(self, search: Search) -> list[Hit]:
+        await asyncio.sleep(30)
+        return []
+
+
+async def test_a_stop_during_a_slow_recall_ends_the_turn_without_asking_the_model(
+    services: Services, instance: str, answer_with: Answer
+) -> None:
+    services.__dict__["library"] = SlowLibrary()
+    model = answer_with("never said")
+    running = asyncio.create_task(say(services, "你还记得吗？"))
+    with anyio.fail_after(10):
+        while not services.stories.session(instance, "sess_001").transcript.turns:
+            await asyncio.sleep(0.01)
+        await services.leases.stop(instance)
+    _, result = await running
+    assert (result["status"], model.calls) == ("interrupted", [])
+    assert lines(services)[-1]["interrupted"] is True
+
+
+async def test_looking_at_the_next_prompt_writes_nothing(
+    services: Services, instance: str, answer_with: Answer, library: InMemoryLibrary, root: Path
+) -> None:
+    services.preferences.change({"conversation_load_all": False, "conversation_max_tokens": 1_000})
+    answer_with(*["答" * 400 for _ in range(6)])
+    for number in range(6):
+        await say(services, f"{number}" + "问" * 400)
+    library.events.clear()
+    await preview_prompt(services, instance, "你还记得吗？")
+    assert not library.events
+
+
+def test_what_is_torn_is_set_aside_whole_or_the_turn_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)], capture_output=True
+    ).returncode:
+        pytest.skip("mounting a small file system needs root")
+    try:
+        from personalab.errors import StorageError
+        from personalab.storage.sessions import SessionCache, SessionWriter
+        from personalab.story.lines import Metadata, dump_line
+
+        path = folder / "sess_001.jsonl"
+        torn = b'{"role":"user","content":"' + b"W" * 12_000
+        path.write_bytes(dump_line(Metadata("i", "sess_001", "t")) + torn)
+        free = os.statvfs(folder)
+        (folder / "filler").write_bytes(b"x" * (free.f_bavail * free.f_frsize - 8192))
+        before = path.read_bytes()
+        with pytest.raises(StorageError) as caught:
+            SessionWriter(SessionCache().load(path, "s"), "s")
+        assert caught.value.code == "disk_full"
+        assert path.read_bytes() == before
+        (folder / "filler").unlink()
+        SessionWriter(SessionCache().load(path, "s"), "s").close()
+        assert torn in path.with_suffix(".torn").read_bytes()
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+async def test_results_stay_plain_json(services: Services, instance: str, answer_with: Answer) -> None:
+    answer_with("好。")
+    _, result = await say(services, "hi")
+    assert json.loads(json.dumps(result)) == result
