@@ -94,8 +94,8 @@ TEXTS: dict[str, Text] = {
     ),
     # --- who else is writing
     "busy": Text(
-        "实例 {instance_id} 正忙（{holder}），等了 {seconds} 秒；请稍后再试，或用 personalab stop {instance_id} 停止它",
-        "Instance {instance_id} is busy ({holder}); waited {seconds} s. Try again later, or end it with personalab stop {instance_id}",
+        "故事 {instance_id} 正忙（进程 {pid} 正在写入），等了 {seconds} 秒；请稍后再试，或用 personalab stop {instance_id} 停止它",
+        "The story {instance_id} is busy (process {pid} is writing it); waited {seconds} s. Try again later, or end it with personalab stop {instance_id}",
     ),
     "turn_overtaken": Text(
         "第 {turn} 轮开始后会话又有了新内容，这一轮不能再继续；请重新输入",

@@ -224,6 +224,5 @@ def running(folder: Path) -> dict[str, Any] | None:
 
 
 def _busy(folder: Path, wait: float) -> Busy:
-    found = running(folder) or {}
-    holder = f"{found.get('task', '?')}, pid {found.get('pid', '?')}"
-    return Busy("busy", instance_id=folder.name, holder=holder, seconds=f"{wait:g}")
+    pid = (running(folder) or {}).get("pid", "?")
+    return Busy("busy", instance_id=folder.name, pid=pid, seconds=f"{wait:g}")
