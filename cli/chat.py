@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from cli.choosing import choose_instance
 from cli.output import BOLD, CYAN, DIM, GREEN, YELLOW, is_terminal, note, paint, write
-from cli.running import DONE, INTERRUPTED, wait_for
+from cli.running import DONE, INTERRUPTED, language_of, wait_for
 from cli.stories import names, told
 from cli.texts import tell
 from personalab.errors import PersonaLabError
 from personalab.settings import spoken_language
 from personalab.story.director import current_point, mark_outline
 from personalab.story.ids import check_id
+from personalab.story.instance import InstanceState
 from personalab.story.library import NO_BACKGROUND, Background
 from personalab.texts import Language
 
@@ -30,11 +31,10 @@ def run_chat(services: Services, instance_id: str | None, model: str | None) -> 
     """Choose a story if none is named, then talk until the person leaves."""
     from cli.screen import can_draw
 
-    language = services.preferences.language()
     asking = is_terminal(sys.stdin) and is_terminal(sys.stdout)
     if instance_id is None:
         try:
-            instance_id = choose_instance(services, language, asking=asking)
+            instance_id = choose_instance(services, asking=asking)
         except KeyboardInterrupt:
             return INTERRUPTED
     check_id(instance_id, "instance_id")
@@ -63,7 +63,7 @@ class Story:
     @property
     def language(self) -> Language:
         """The reader's language, which may change while the chat runs."""
-        return self.services.preferences.language()
+        return language_of(self.services)
 
     def say(self, code: str, /, **params: object) -> str:
         """Word one of the terminal's sentences for this reader."""
@@ -78,6 +78,8 @@ class Story:
         place = paint(f"{self.instance_id} / {state.current_session_id}", DIM)
         rows = [f"{paint(shown['character'], BOLD)} · {shown['background']}  {place}"]
         background = self._background(state.background_id)
+        if background.world_setting.strip() and self._unbegun(state):
+            rows += [background.world_setting.strip(), ""]
         point = current_point(background, state.plot_state)
         if point is not None:
             rows.append(paint(self._point(background, point.index), CYAN))
@@ -92,6 +94,14 @@ class Story:
         if self.language == "zh" and spoken_language() == "en":
             rows.append(paint(self.say("prefer_english"), DIM))
         return rows
+
+    def _unbegun(self, state: InstanceState) -> bool:
+        """Tell whether nothing has been said in this story yet."""
+        try:
+            view = self.services.stories.session(self.instance_id, state.current_session_id).view()
+        except PersonaLabError:
+            return False
+        return view.last is None and not (view.metadata and view.metadata.continued_from)
 
     def _background(self, background_id: str | None) -> Background:
         try:
@@ -152,6 +162,8 @@ class Story:
                     return await asyncio.to_thread(self.outline)
                 case "/prompt":
                     return await self._prompt(rest.strip())
+                case "/stop":
+                    return [self.say("nothing_to_stop")]
                 case "/settings":
                     return await asyncio.to_thread(self._settings, rest.split())
                 case _:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cli.output import BOLD, CYAN, DIM, note, paint, short, write
-from cli.running import Refusal, wait_for
+from cli.output import BOLD, CYAN, DIM, can_show_chinese, note, paint, short, write
+from cli.running import Refusal, language_of, wait_for
 from cli.texts import tell
+from personalab.settings import spoken_language
 from personalab.story.instance import InstanceState
 from personalab.story.library import Background, Character
 from personalab.texts import Language
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
     from personalab.services import Services
 
 
-def choose_instance(services: Services, language: Language, *, asking: bool) -> str:
+def choose_instance(services: Services, *, asking: bool) -> str:
     """Find the story to go on with; where nobody can be asked, the only one there is, or a new one."""
+    language = language_of(services)
     stories = [
         entry.record for entry in services.stories.all_instances() if isinstance(entry.record, InstanceState)
     ]
@@ -24,13 +26,32 @@ def choose_instance(services: Services, language: Language, *, asking: bool) -> 
     if not asking:
         return _unasked(services, stories, language)
     if not stories:
+        if can_show_chinese():
+            language = _ask_language(services, language)
         write(paint(tell("welcome", language), BOLD))
         return _begin(services, *ask_for_story(services, language))
     rows = [_row(services, state, language) for state in stories]
-    chosen = ask(tell("pick_instance", language), [*rows, tell("new_story", language)], language)
+    rows.append(tell("new_story", language))
+    if can_show_chinese():
+        rows.append(tell("other_language", language))
+    chosen = ask(tell("pick_instance", language), rows, language)
     if chosen < len(stories):
         return stories[chosen].instance_id
-    return _begin(services, *ask_for_story(services, language))
+    if chosen == len(stories):
+        return _begin(services, *ask_for_story(services, language))
+    services.preferences.change({"preferences.language": "en" if language == "zh" else "zh"})
+    return choose_instance(services, asking=asking)
+
+
+def _ask_language(services: Services, language: Language) -> Language:
+    """Ask a newcomer for a language and save it; the terminal's own is proposed."""
+    first = spoken_language() if language == "zh" else language
+    offered: list[Language] = ["zh", "en"] if first == "zh" else ["en", "zh"]
+    rows = [tell("language_name", each) for each in offered]
+    chosen = offered[ask(tell("pick_language", first), rows, first)]
+    if chosen != language:
+        services.preferences.change({"preferences.language": chosen})
+    return chosen
 
 
 def _unasked(services: Services, stories: list[InstanceState], language: Language) -> str:

@@ -1,7 +1,8 @@
 """How do a person and a character talk at a terminal, each while the other is busy?
 
 The prompt is always there. A reply runs in a task of its own; what is typed meanwhile waits its turn, except
-``/stop``, ``/quit`` and Ctrl-C, which end the reply. Ctrl-C never ends the program.
+``/stop``, ``/quit`` and Ctrl-C, which end the reply. Ctrl-C never ends the program, and takes nothing away that
+was typed while a reply was running.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Conversation:
     def __init__(self, story: Story) -> None:
         self.story = story
         history = open_history(story.instance_id, story.services.settings.data_root)
-        self.session = open_session(history, self._message)
+        self.session = open_session(history, self._message, self.interrupt)
         self.screen = Screen(self.session)
         self.waiting: deque[str] = deque()
         self.reply: asyncio.Task[None] | None = None
@@ -68,13 +69,10 @@ class Conversation:
 
     async def _read(self) -> str | None:
         """Read a line; ``None`` when the person leaves."""
-        while True:
-            try:
-                return await self.session.prompt_async(handle_sigint=False)
-            except KeyboardInterrupt:
-                self.interrupt()
-            except EOFError:
-                return None
+        try:
+            return await self.session.prompt_async(handle_sigint=False)
+        except EOFError:
+            return None
 
     async def _heed(self, line: str) -> bool:
         """Do what a line says; return whether the conversation goes on."""
@@ -103,11 +101,11 @@ class Conversation:
         self.screen.show("\n".join(await self.story.command(words)))
 
     def interrupt(self) -> None:
-        """Take Ctrl-C: it ends the reply; where there is none, it says how to leave."""
+        """Take Ctrl-C: it ends the reply; where there is none, it empties the line and says how to leave."""
         if self.reply is not None:
-            self.waiting.clear()
             self.reply.cancel()
         else:
+            self.session.default_buffer.reset()
             self.screen.show(paint(self.story.say("ctrl_c"), DIM))
 
     @contextmanager

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from cli.output import BOLD, CYAN, DIM, RED, YELLOW, bar, note, paint, warn, write, write_json
-from cli.running import Refusal
+from cli.running import Refusal, language_of
 from cli.texts import tell
 from personalab.config import Config
 from personalab.story.prompt import HEAD_WARNING_TOKENS
@@ -31,7 +31,7 @@ async def show_recalled(
     if as_json:
         write_json(found)
         return
-    language = await asyncio.to_thread(services.preferences.language)
+    language = await asyncio.to_thread(language_of, services)
     if not found:
         note(tell("nothing_found", language))
     for number, item in enumerate(found, start=1):
@@ -65,7 +65,7 @@ async def show_prompt(
 
     found = await preview_prompt(services, instance_id, text)
     preferences = await asyncio.to_thread(services.preferences.read)
-    language = preferences.config.language
+    language = await asyncio.to_thread(language_of, services)
     if as_json:
         write_json(_as_json(found))
     elif section is not None:

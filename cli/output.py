@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import os
+import re
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,7 +17,16 @@ DIM, BOLD, CYAN, GREEN, YELLOW, RED = "2", "1", "36", "32", "33", "31"
 
 
 def prepare_streams() -> None:
-    """Let no character that a terminal lacks, and no lone surrogate, end the program."""
+    """Let no character that a terminal lacks, no lone surrogate and no stream that was closed end the program."""
+    for number in (0, 1, 2):  # else a story's file would get the number, and what libraries print
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison] (it is, after 2>&-)
+        sys.stderr = io.StringIO()
+    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] (it is, after <&-)
+        sys.stdin = io.StringIO()
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -29,6 +41,15 @@ def is_terminal(stream: TextIO) -> bool:
         return False
 
 
+def can_show_chinese() -> bool:
+    """Tell whether what we print can be Chinese at all."""
+    try:
+        "中文".encode((sys.stdout or sys.stderr).encoding or "ascii")
+    except (UnicodeEncodeError, LookupError, AttributeError):
+        return False
+    return True
+
+
 def write(text: str, end: str = "\n") -> None:
     """Print data for the reader, at once."""
     sys.stdout.write(for_reader(text, sys.stdout) + end)
@@ -37,7 +58,7 @@ def write(text: str, end: str = "\n") -> None:
 
 def note(text: str) -> None:
     """Print a line beside the data, on stderr."""
-    with suppress(BrokenPipeError):
+    with suppress(OSError, ValueError):
         sys.stderr.write(for_reader(text, sys.stderr) + "\n")
         sys.stderr.flush()
 
@@ -89,21 +110,24 @@ _OURS = tuple(f"\x1b[{code}m" for code in ("0", DIM, BOLD, CYAN, GREEN, YELLOW, 
 
 
 def visible(text: str) -> str:
-    """Show control characters as a mark, except line ends, tabs and our own colours."""
+    """Show control and direction characters as a mark, except line ends, tabs and our own colours."""
     if text.isprintable():
         return text
     for number, code in enumerate(_OURS):
         text = text.replace(code, chr(0xF0000 + number))
-    text = "".join(_mark(character) for character in text)
+    text = _UNSEEN.sub("\ufffd", text)
     for number, code in enumerate(_OURS):
         text = text.replace(chr(0xF0000 + number), code)
     return text
 
 
-def _mark(character: str) -> str:
-    code = ord(character)
-    control = code < 32 or 127 <= code < 160 or 0xD800 <= code < 0xE000
-    return "\ufffd" if control and character not in "\n\t" else character
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff"  # control characters and half pairs
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # turn the direction of writing
+    "\u2028\u2029"  # end a line where none is counted
+    "\u200b\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"  # stand there unseen
+)
+"""What changes how other characters look, except the joiners that scripts and emoji need."""
 
 
 def one_line(text: str) -> str:

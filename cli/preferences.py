@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cli.output import CYAN, DIM, paint, warn, write, write_json
+from cli.running import language_of
 from cli.texts import tell
 from personalab.config import FIELDS, parse_value
+from personalab.errors import PersonaLabError
 from personalab.texts import Language
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ def show_settings(services: Services, *, as_json: bool) -> None:
     if as_json:
         write_json(values)
         return
-    language = services.preferences.language()
+    language = language_of(services)
     write("\n".join(setting_rows(services, values, language)))
     for notice in services.preferences.read().notices:
         warn(notice.event(None, language), language)
@@ -52,13 +54,18 @@ def change_setting(services: Services, name: str, value: str, *, as_json: bool) 
     if as_json:
         write_json(values)
     else:
-        write(tell("saved", services.preferences.language()))
+        write(tell("saved", language_of(services)))
 
 
 def reset_settings(services: Services, *, as_json: bool) -> None:
-    """Restore the defaults."""
+    """Restore the defaults; the language stays unless the file could not be read."""
+    try:
+        services.preferences.values()
+        code = "reset"
+    except PersonaLabError:
+        code = "reset_anew"
     values = services.preferences.reset()
     if as_json:
         write_json(values)
     else:
-        write(tell("reset", services.preferences.language()))
+        write(tell(code, language_of(services)))

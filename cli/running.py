@@ -1,18 +1,23 @@
 """How does a command run, and what does its ending mean to the shell?
 
-0 done, 2 bad usage or input, 1 anything else, 130 interrupted by Ctrl-C.
+0 done, 2 bad usage or input, 1 anything else, 130 interrupted by Ctrl-C, 143 and 129 ended by SIGTERM and SIGHUP.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cli.output import is_terminal, note
+from cli.output import can_show_chinese, is_terminal, note, one_line
 
 if TYPE_CHECKING:
+    import asyncio
+
     from personalab.services import Services
     from personalab.texts import Language
 
@@ -20,6 +25,8 @@ T = TypeVar("T")
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 _opened: list[Services] = []
+_NO_OUTPUT = (errno.ENOSPC, errno.EBADF, errno.EIO, errno.EDQUOT, errno.EFBIG)
+"""How writing to stdout fails; a failing data file is a ``StorageError`` by the time it gets here."""
 
 
 class Refusal(Exception):  # noqa: N818 (what the entrance says, not what failed)
@@ -29,6 +36,14 @@ class Refusal(Exception):  # noqa: N818 (what the entrance says, not what failed
         super().__init__(code)
         self.code = code
         self.params = params
+
+
+class Ended(BaseException):
+    """A signal asked the program to end; what was running has been cleaned up."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.exit_code = 128 + number
 
 
 def services() -> Services:
@@ -41,28 +56,82 @@ def services() -> Services:
 
 
 def language() -> Language:
-    """Find the reader's language: the data root's, or the terminal's while no root is open."""
+    """Find the reader's language: the data root's, or the terminal's while there is no root."""
     if _opened:
-        return _opened[0].preferences.language()
+        return language_of(_opened[0])
     from personalab.settings import spoken_language
 
-    return spoken_language()
+    return (_saved_language() or spoken_language()) if can_show_chinese() else "en"
+
+
+def language_of(services: Services) -> Language:
+    """Tell the language to speak: the saved one, but English where Chinese cannot be shown."""
+    return services.preferences.language() if can_show_chinese() else "en"
+
+
+def _saved_language() -> Language | None:
+    from personalab.errors import PersonaLabError
+    from personalab.settings import read_settings
+    from personalab.storage.preferences import PreferenceFiles
+
+    with suppress(PersonaLabError, OSError):
+        settings = read_settings()
+        if (settings.data_root / "config.json").exists():
+            return PreferenceFiles(settings.data_root, settings.shipped).language()
+    return None
 
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
-    """Run asynchronous work to its end; Ctrl-C cancels it and waits for its clean-up."""
+    """Run asynchronous work to its end; Ctrl-C, SIGTERM and SIGHUP cancel it and wait for its clean-up."""
     import asyncio
 
-    return asyncio.run(work)
+    async def watched() -> T:
+        with _ending_by_signal(asyncio.get_running_loop(), asyncio.current_task()):
+            return await work
+
+    return asyncio.run(watched())
+
+
+@contextmanager
+def _ending_by_signal(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any] | None) -> Generator[None]:
+    """Cancel a task when the program is asked to end, and say by which signal; an ignored one stays ignored."""
+    came: list[int] = []
+
+    def end(number: int) -> None:
+        came.append(number)
+        if task is not None:
+            task.cancel()
+
+    numbers = [
+        number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN
+    ]
+    for number in numbers:
+        loop.add_signal_handler(number, end, number)
+    try:
+        yield
+    except BaseException as error:
+        if came:
+            raise Ended(came[0]) from error
+        raise
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+    if came:
+        raise Ended(came[0])
 
 
 def guarded(run: Callable[[], int | None], *, debug: Callable[[], bool]) -> int:
     """Run the program; whatever happens ends in an exit code and at most one sentence."""
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison] (it is, after >&-)
+        return _no_output(os.strerror(errno.EBADF))
     try:
         code = run() or DONE
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = INTERRUPTED
+    except Ended as end:
+        _hush()
+        return end.exit_code
     except BrokenPipeError:
         _hush()
         return FAILED
@@ -73,6 +142,15 @@ def guarded(run: Callable[[], int | None], *, debug: Callable[[], bool]) -> int:
 
         note("\n" + tell("interrupted", _any_language()))
     return code
+
+
+def _no_output(reason: str) -> int:
+    """Say that nothing can be printed."""
+    from cli.texts import tell
+
+    note(tell("no_output", _any_language(), reason=reason))
+    _hush()
+    return FAILED
 
 
 def _failed(error: Exception, debug: bool) -> int:
@@ -86,9 +164,11 @@ def _failed(error: Exception, debug: bool) -> int:
         logging.getLogger("personalab.cli").debug("failed", exc_info=error)
     match error:
         case PersonaLabError():
-            note(error.message(_any_language()))
+            note(one_line(error.message(_any_language())))
         case Refusal():
-            note(tell(error.code, _any_language(), **error.params))
+            note(one_line(tell(error.code, _any_language(), **error.params)))
+        case OSError(errno=number, filename=None) if number in _NO_OUTPUT:
+            return _no_output(error.strerror or str(error))
         case ImportError(name=str(name)):
             note(tell("not_ready", _any_language(), name=name))
         case _:
@@ -106,7 +186,8 @@ def _any_language() -> Language:
 def _hush() -> None:
     """Let the interpreter's last flush go nowhere: whoever read our output has left."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,9 +84,10 @@ class Screen:
         self._session.app.invalidate()
 
 
-def open_session(history: History, message: Any) -> PromptSession[str]:
-    """Make the line a person types on: history, pasted lines, Alt-Enter for a new line."""
+def open_session(history: History, message: Any, interrupt: Callable[[], None]) -> PromptSession[str]:
+    """Make the line a person types on: history, pasted lines, Alt-Enter for a new line, Ctrl-C to interrupt."""
     from prompt_toolkit import PromptSession
+    from prompt_toolkit.filters import is_searching
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
     keys = KeyBindings()
@@ -94,6 +95,10 @@ def open_session(history: History, message: Any) -> PromptSession[str]:
     @keys.add("escape", "enter")
     def _(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction] (bound by its decorator)
         event.current_buffer.insert_text("\n")
+
+    @keys.add("c-c", filter=~is_searching)
+    def _(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction] (bound by its decorator)
+        interrupt()
 
     session: PromptSession[str] = PromptSession(
         message, history=history, key_bindings=keys, erase_when_done=True, enable_history_search=False

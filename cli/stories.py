@@ -6,8 +6,8 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING, Any
 
-from cli.output import BOLD, CYAN, DIM, RED, is_terminal, note, paint, short, write, write_json
-from cli.running import Refusal, wait_for
+from cli.output import BOLD, CYAN, DIM, RED, is_terminal, note, one_line, paint, short, write, write_json
+from cli.running import Refusal, language_of, wait_for
 from cli.texts import tell
 from personalab.story.instance import InstanceState
 from personalab.story.library import Background, Character
@@ -33,7 +33,7 @@ def make_new(
     from cli.choosing import ask_for_story
     from personalab.operations.instances import new_instance
 
-    language = services.preferences.language()
+    language = language_of(services)
     if character is None:
         if as_json or not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
             known = ", ".join(entry.entry_id for entry in services.stories.characters())
@@ -77,7 +77,7 @@ async def move(
     if as_json:
         write_json(state.fields())
         return
-    language = services.preferences.language()
+    language = language_of(services)
     shown = names(services, state, language)["background"]
     write(tell("switched", language, instance_id=instance_id, background=shown))
 
@@ -87,7 +87,7 @@ async def move(
 
 def show_library(services: Services, *, as_json: bool) -> None:
     """List the characters, the backgrounds and the stories."""
-    language = services.preferences.language()
+    language = language_of(services)
     listed = {
         "characters": services.stories.characters(),
         "backgrounds": services.stories.backgrounds(),
@@ -121,8 +121,7 @@ def _described(entry: Listed, language: Language) -> str:
             tail = paint(f"{state.current_session_id}  {state.created_at}", DIM)
             return f"{state.character_id} · {where}  {tail}"
         case _:
-            reason = entry.error.message(language) if entry.error else ""
-            return paint(tell("unreadable", language, reason=reason), RED)
+            return paint(one_line(entry.error.message(language)) if entry.error else "", RED)
 
 
 # --- reading
@@ -146,7 +145,7 @@ async def show_session(
     if as_json:
         write_json(asdict(page))
         return
-    language = await asyncio.to_thread(services.preferences.language)
+    language = await asyncio.to_thread(language_of, services)
     state = await asyncio.to_thread(services.stories.instance, instance_id)
     heading = f"{instance_id} / {page.session_id}"
     if page.continued_from:

@@ -16,6 +16,12 @@ def tell(code: str, language: Language, /, **params: object) -> str:
 TEXTS: dict[str, Text] = {
     # --- what went wrong at the entrance itself
     "usage": Text("{reason}（用法：{command} --help）", "{reason} (see {command} --help)"),
+    "usage_other": Text("命令行不正确", "The command line cannot be read"),
+    "dashes": Text(
+        "；要说的话以 - 开头时，在它前面加 --：{command} 故事ID -- 文字",
+        "; if your words begin with -, put -- before them: {command} INSTANCE -- TEXT",
+    ),
+    "no_output": Text("无法输出到标准输出：{reason}", "Cannot write to standard output: {reason}"),
     "unexpected": Text(
         "程序出错（{kind}）；加上 --debug 或设置 PERSONALAB_DEBUG=1 可以看到细节",
         "The program failed ({kind}); run it with --debug or PERSONALAB_DEBUG=1 to see why",
@@ -28,7 +34,7 @@ TEXTS: dict[str, Text] = {
         "请用 --character 指定角色；有：{known}", "Name a character with --character; there are: {known}"
     ),
     "need_instance": Text(
-        "有 {count} 个故事，请指定一个：personalab chat 实例；有：{known}",
+        "有 {count} 个故事，请指定一个：personalab chat 故事ID；有：{known}",
         "There are {count} stories; name one: personalab chat INSTANCE; there are: {known}",
     ),
     "no_characters": Text(
@@ -47,6 +53,12 @@ TEXTS: dict[str, Text] = {
     "interrupted": Text("（已中断）", "(interrupted)"),
     "empty": Text("（没有回复，可以重试）", "(no reply; you can retry)"),
     "stopped": Text("已停止 {instance_id}（{task}）", "Stopped {instance_id} ({task})"),
+    "task_say": Text("回复", "a reply"),
+    "task_retry": Text("回复", "a reply"),
+    "task_begin": Text("回复", "a reply"),
+    "task_end": Text("回复", "a reply"),
+    "task_switch-background": Text("更换背景", "a change of background"),
+    "task_doctor": Text("检查和修复", "a repair"),
     # --- the library
     "characters": Text("角色", "Characters"),
     "backgrounds": Text("背景", "Backgrounds"),
@@ -57,7 +69,6 @@ TEXTS: dict[str, Text] = {
     ),
     "nothing": Text("（无）", "(none)"),
     "points": Text("{count} 个大纲点", "{count} outline points"),
-    "unreadable": Text("无法读取：{reason}", "cannot be read: {reason}"),
     "no_background": Text("无背景", "no background"),
     "made": Text(
         "已开始故事 {instance_id}：{character}，{background}。接着聊：personalab chat {instance_id}",
@@ -102,7 +113,11 @@ TEXTS: dict[str, Text] = {
     "default_is": Text("默认 {value}", "default {value}"),
     "range_is": Text("可用 {range}", "{range}"),
     "saved": Text("已保存，从下一轮起生效", "Saved; it holds from the next turn on"),
-    "reset": Text("已恢复默认设置", "The defaults are restored"),
+    "reset": Text("已恢复默认设置（语言保留不变）", "The defaults are restored; the language is kept"),
+    "reset_anew": Text(
+        "设置文件无法读取，已用默认设置重建（包括语言）",
+        "The settings could not be read; they are made anew with the defaults, the language too",
+    ),
     "on": Text("开", "on"),
     "off": Text("关", "off"),
     "director": Text("导演", "director"),
@@ -120,7 +135,7 @@ TEXTS: dict[str, Text] = {
     "all_well": Text("检查了 {files} 个文件，一切正常", "{files} files checked, all is well"),
     "checked": Text(
         "检查了 {files} 个文件：{problems} 个问题，已修复 {fixed} 个，{left} 个还在",
-        "{files} files checked: {problems} problems, {fixed} fixed, {left} left",
+        "{files} files checked; problems: {problems}, fixed: {fixed}, left: {left}",
     ),
     "can_fix": Text(
         "运行 personalab doctor --fix 可修复其中 {count} 个", "personalab doctor --fix mends {count} of them"
@@ -129,6 +144,9 @@ TEXTS: dict[str, Text] = {
     "mark_problem": Text("问题", "problem"),
     "mark_note": Text("提示", "note"),
     # --- choosing a story
+    "pick_language": Text("语言 / Language", "Language / 语言"),
+    "language_name": Text("中文", "English"),
+    "other_language": Text("English (switch the language)", "中文（切换语言）"),
     "welcome": Text("欢迎来到 PersonaLab。", "Welcome to PersonaLab."),
     "pick_instance": Text("继续哪个故事？", "Which story do you go on with?"),
     "new_story": Text("开始新的故事", "begin a new story"),
@@ -175,15 +193,15 @@ TEXTS: dict[str, Text] = {
         "再见。接着聊：personalab chat {instance_id}", "Goodbye. Go on with: personalab chat {instance_id}"
     ),
     "help": Text(
-        "/stop      停止正在进行的回复（Ctrl-C 也可以）\n"
-        "/retry     重新回答上一轮\n"
+        "/stop      停止正在进行的回复（Ctrl-C 也可以，已输入的文字会保留）\n"
+        "/retry     上一轮失败或中断时重新回答\n"
         "/prompt    下一轮会发送什么\n"
         "/outline   故事大纲和进度\n"
         "/settings  查看设置；/settings 名称 值 修改\n"
         "/quit      离开（Ctrl-D 也可以）\n"
         "Alt-Enter  换行；↑ 找回以前的输入；回复时输入的话会排队",
-        "/stop      stop the reply that is being written (or Ctrl-C)\n"
-        "/retry     answer the last turn again\n"
+        "/stop      stop the reply that is being written (or Ctrl-C, which keeps what you are typing)\n"
+        "/retry     answer the last turn again if it failed or was interrupted\n"
         "/prompt    what the next turn would send\n"
         "/outline   the story's outline and where it stands\n"
         "/settings  show the settings; /settings NAME VALUE changes one\n"

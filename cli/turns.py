@@ -7,9 +7,9 @@ import sys
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
-from cli.output import DIM, is_terminal, note, paint, visible, warn, write, write_json
-from cli.running import BAD_INPUT, DONE, FAILED
-from cli.texts import tell
+from cli.output import DIM, is_terminal, note, one_line, paint, visible, warn, write, write_json
+from cli.running import BAD_INPUT, DONE, FAILED, language_of
+from cli.texts import TEXTS, tell
 from personalab.story.ids import check_id
 from personalab.texts import Language
 
@@ -44,7 +44,7 @@ async def play(services: Services, turn: TurnInput, *, as_json: bool, model: str
     """Stream a turn to stdout; leaving early closes the reply's line as interrupted."""
     from graph.streaming import stream_turn
 
-    language = await asyncio.to_thread(services.preferences.language)
+    language = await asyncio.to_thread(language_of, services)
     view = JsonView() if as_json else TextView(language)
     code = DONE
     async with aclosing(stream_turn(services, turn, model=model)) as stream:
@@ -63,11 +63,13 @@ def error_code(event: dict[str, Any]) -> int:
 
 
 class JsonView:
-    """Prints each event as one JSON line."""
+    """Prints each event as one JSON line; an error is one sentence on stderr, too."""
 
     def take(self, event: dict[str, Any]) -> None:
         """Print an event."""
         write_json(event)
+        if event["type"] == "error":
+            note(one_line(str(event["message"])))
 
 
 class TextView:
@@ -95,7 +97,7 @@ class TextView:
             case "error":
                 self._end_line()
                 if not (self._screen and str(event["message"]) in self._note):
-                    note(str(event["message"]))
+                    note(one_line(str(event["message"])))
             case "done":
                 self._end_line()
                 for ending in ("interrupted", "empty"):
@@ -118,5 +120,11 @@ async def stop_running(services: Services, instance_id: str, *, as_json: bool) -
     if as_json:
         write_json({"instance_id": instance_id, "stopped": task})
     else:
-        language = await asyncio.to_thread(services.preferences.language)
-        write(tell("stopped", language, instance_id=instance_id, task=task))
+        language = await asyncio.to_thread(language_of, services)
+        write(tell("stopped", language, instance_id=instance_id, task=task_name(task, language)))
+
+
+def task_name(task: str, language: Language) -> str:
+    """Name what was running as its reader knows it."""
+    code = f"task_{task}"
+    return tell(code, language) if code in TEXTS else task

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from cli.output import DIM, GREEN, RED, YELLOW, Progress, note, paint, write, write_json
-from cli.running import DONE, FAILED
+from cli.running import DONE, FAILED, language_of
 from cli.texts import tell
 from personalab.texts import Language
 
@@ -19,7 +19,7 @@ async def rebuild(services: Services, *, as_json: bool) -> int:
     """Rebuild the event library; what had to be left out makes the exit code 1."""
     from personalab.operations.reindex import reindex
 
-    language = await asyncio.to_thread(services.preferences.language)
+    language = await asyncio.to_thread(language_of, services)
     progress = Progress()
 
     def show(done: int, total: int, name: str) -> None:
@@ -43,7 +43,7 @@ async def examine(services: Services, *, fix: bool, as_json: bool) -> int:
     """Check the data root, print the findings, and tell by the exit code whether all is well now."""
     from personalab.operations.doctor import examine_root
 
-    language = await asyncio.to_thread(services.preferences.language)
+    language = await asyncio.to_thread(language_of, services)
     progress = Progress()
     try:
         report = await examine_root(

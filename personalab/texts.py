@@ -70,8 +70,8 @@ TEXTS: dict[str, Text] = {
         "实例 {instance_id} 已经存在，请换一个 ID", "Instance {instance_id} exists already; choose another id"
     ),
     "unreadable_env": Text(
-        "环境变量 {name} 的值 “{value}” 不可用，应为 {reason}",
-        "{name} is '{value}', which cannot be used; it should be {reason}",
+        "环境变量 {name} 的值 “{value}” 不可用：{reason}",
+        "{name} is '{value}', which cannot be used: {reason}",
     ),
     # --- what does not exist
     "no_instance": Text(

@@ -42,7 +42,7 @@ def say(
 
 
 def retry(instance: Instance, json: AsJson = False, model: Model = None) -> int:
-    """Answer the last turn again / 重新回答上一轮"""
+    """Answer the last turn again if it failed or was interrupted / 上一轮失败或中断时重新回答"""
     from cli.turns import retry_last
 
     return wait_for(retry_last(services(), instance, as_json=json, model=model))

@@ -17,19 +17,26 @@ app = typer.Typer(
 @app.callback()
 def _default(context: typer.Context, json: AsJson = False) -> None:  # pyright: ignore[reportUnusedFunction] (typer calls it)
     if context.invoked_subcommand is None:
-        show(json)
+        show(context, json)
+
+
+def _as_json(context: typer.Context, json: bool) -> bool:
+    """Heed ``--json`` also where it stands before the subcommand."""
+    above = context.parent.params if context.parent is not None else {}
+    return json or bool(above.get("json"))
 
 
 @app.command("show")
-def show(json: AsJson = False) -> None:
+def show(context: typer.Context, json: AsJson = False) -> None:
     """Show every setting with its range / 查看所有设置"""
     from cli.preferences import show_settings
 
-    show_settings(services(), as_json=json)
+    show_settings(services(), as_json=_as_json(context, json))
 
 
 @app.command("set")
 def change(
+    context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="E.g. language, max_total_tokens / 设置的名称")],
     value: Annotated[str, typer.Argument(metavar="VALUE", help="Its new value / 新的值")],
     json: AsJson = False,
@@ -37,12 +44,12 @@ def change(
     """Change one setting / 修改一项设置"""
     from cli.preferences import change_setting
 
-    change_setting(services(), name, value, as_json=json)
+    change_setting(services(), name, value, as_json=_as_json(context, json))
 
 
 @app.command("reset")
-def reset(json: AsJson = False) -> None:
+def reset(context: typer.Context, json: AsJson = False) -> None:
     """Restore the defaults / 恢复默认设置"""
     from cli.preferences import reset_settings
 
-    reset_settings(services(), as_json=json)
+    reset_settings(services(), as_json=_as_json(context, json))

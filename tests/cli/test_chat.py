@@ -37,6 +37,8 @@ def leave(child: pexpect.spawn[str]) -> int | None:
 
 def test_a_newcomer_is_led_to_a_story(terminal: Terminal, root: Path) -> None:
     child = terminal("chat")
+    child.expect("语言 / Language")
+    child.send(ENTER)
     child.expect("和谁开始一个故事")
     child.expect("Alserqi")
     child.expect("回车 = 1")
@@ -111,6 +113,56 @@ def test_ctrl_c_ends_the_reply_and_not_the_program(
     assert leave(child) == 0
     assert lines(story)[2]["interrupted"] is True
     assert lines(story)[4]["content"] == "第二个回答"
+
+
+def test_ctrl_c_takes_nothing_away_that_was_typed(
+    terminal: Terminal, story: str, script: Script, lines: Lines
+) -> None:
+    child = terminal("chat", story, "--model", script(slow("慢慢说"), "第二个回答", "第三个回答"))
+    child.expect("› ")
+    child.send("讲个故事" + ENTER)
+    child.expect("慢慢说")
+    child.send("排队的话" + ENTER)
+    child.expect("已排队：排队的话")
+    child.send("写到一半")
+    child.expect("写到一半")
+    child.send(CTRL_C)
+    child.expect("已中断")
+    child.expect(echo("排队的话"))
+    child.expect("第二个回答")
+    child.send("的话" + ENTER)
+    child.expect(echo("写到一半的话"))
+    child.expect("第三个回答")
+    assert leave(child) == 0
+    said = [line["content"] for line in lines(story) if line.get("role") == "user"]
+    assert said == ["讲个故事", "排队的话", "写到一半的话"]
+
+
+def test_a_signal_to_end_leaves_the_chat_with_the_reply_closed(
+    terminal: Terminal, story: str, script: Script, lines: Lines
+) -> None:
+    child = terminal("chat", story, "--model", script(slow("慢慢说")))
+    child.expect("› ")
+    child.send("讲个故事" + ENTER)
+    child.expect("慢慢说")
+    child.kill(signal.SIGTERM)
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 143
+    assert lines(story)[-1]["interrupted"] is True
+
+
+def test_a_new_story_tells_its_world_once(terminal: Terminal, story: str, script: Script) -> None:
+    world = "玩家是"
+    child = terminal("chat", story, "--model", script("好的", loop=True))
+    child.expect(world)
+    child.expect("› ")
+    child.send("你好" + ENTER)
+    child.expect("好的")
+    assert leave(child) == 0
+    child = terminal("chat", story)
+    child.expect("› ")
+    assert world not in str(child.before)
 
 
 def test_a_signal_ends_the_reply_and_not_the_program(terminal: Terminal, story: str, script: Script) -> None:
@@ -229,6 +281,13 @@ def test_leaving_during_a_reply_closes_its_line(
     child.expect("说到一半")
     assert leave(child) == 0
     assert lines(story)[-1]["interrupted"] is True
+
+
+def test_a_pipe_may_say_every_command_of_the_help(personalab: Run, story: str) -> None:
+    done = personalab("chat", story, typed="/stop\n/help\n/outline\n/settings\n/dance\n")
+    assert (done.returncode, done.stdout.count("没有命令")) == (0, 1)
+    assert "没有正在进行的回复" in done.stdout
+    assert "上一轮失败或中断时重新回答" in done.stdout
 
 
 def test_lines_of_a_pipe_are_played(personalab: Run, story: str, script: Script) -> None:

@@ -99,6 +99,14 @@ def test_settings_are_shown_changed_and_reset(personalab: Run) -> None:
     assert json.loads(personalab("settings", "--json").stdout)["thresholds.summary_last_n_turns"] == 5
 
 
+def test_a_reset_tells_what_became_of_the_language(personalab: Run, root: Path) -> None:
+    assert "语言保留不变" in personalab("settings", "reset").stdout
+    (root / "config.json").write_bytes(b"junk")
+    assert "settings reset" in personalab("doctor").stdout
+    assert "包括语言" in personalab("settings", "reset").stdout
+    assert personalab("doctor").returncode == 0
+
+
 def test_the_reader_chooses_the_language(personalab: Run) -> None:
     assert "角色" in personalab("library").stdout
     personalab("settings", "set", "language", "en")

@@ -24,7 +24,7 @@ def raising(error: BaseException) -> Callable[[], int]:
         (UserError("blank_input"), 2),
         (NotFound("no_instance", instance_id="x"), 2),
         (Refusal("one_background"), 2),
-        (Busy("busy", instance_id="x", holder="say", seconds=1), 1),
+        (Busy("busy", instance_id="x", pid=1, seconds=1), 1),
         (StorageError("disk_full", file="x"), 1),
         (ProviderError("provider.connection"), 1),
         (ZeroDivisionError("oh"), 1),

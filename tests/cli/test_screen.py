@@ -32,6 +32,12 @@ def test_control_characters_are_shown_as_marks() -> None:
     assert visible("\x1b[1mours\x1b[0m") == "\x1b[1mours\x1b[0m"
 
 
+def test_characters_that_turn_or_hide_others_are_shown_as_marks() -> None:
+    hidden = "\u202e\u2066\u2069\u200e\u200f\u061c\u2028\u2029\u200b\u2060\ufeff\U000e0041"
+    assert visible(f"a{hidden}b") == "a" + "\ufffd" * len(hidden) + "b"
+    assert visible("👩\u200d🚀 a\u200cb") == "👩\u200d🚀 a\u200cb"
+
+
 def test_a_list_entry_is_cut_by_its_columns() -> None:
     assert short("灯塔看守人", 6) == "灯塔看…"
     assert short("  one\ntwo ", 20) == "one two"

@@ -21,7 +21,7 @@ COMMANDS = (
 
 def test_help_imports_nothing_heavy() -> None:
     program = (
-        "import sys; from cli.main import app\n"
+        "import sys; from cli.program import app\n"
         "sys.argv = ['personalab', '--help']\n"
         "try: app()\n"
         "except SystemExit: pass\n"

@@ -165,19 +165,79 @@ async def test_broken_files_of_every_kind_are_named(
 ) -> None:
     spoiled = {
         "config.json": b"\xff\xfe\x00junk",
-        "modules/director.json": b'{"enabled": "yes"}',
-        "modules/recall.json": b'{"trigger": "sometimes"}',
         "characters/char_maren/definition.json": b"[" * 100_000,
         "backgrounds/bg_wasteland/background.json": b'{"story_outline": [1]}',
-        "prompt_templates/zh/turn.txt": b"\xff\xff",
+        "prompt_templates/zh/mine.txt": b"\xff\xff",
         f"instances/{instance}/character_state.json": b"",
     }
     for name, content in spoiled.items():
         (root / name).write_bytes(content)
     report = await examine_root(services, fix=True)
-    assert {finding.file: finding.code for finding in report.findings} == dict.fromkeys(spoiled, "broken")
+    expected = {**dict.fromkeys(spoiled, "broken"), "config.json": "config_broken"}
+    assert {finding.file: finding.code for finding in report.findings} == expected
+    assert "personalab settings reset" in report.findings[0].remedy("en")
     assert all(finding.remedy("en") and finding.remedy("zh") for finding in report.findings)
     assert all((root / name).read_bytes() == content for name, content in spoiled.items())
+
+
+async def test_switches_and_templates_come_back_from_the_shipped_ones(services: Services, root: Path) -> None:
+    spoiled = {
+        "modules/director.json": b'{"enabled": "yes"}',
+        "modules/recall.json": b'{"trigger": "sometimes"}',
+        "prompt_templates/zh/turn.txt": b"\xff\xff",
+    }
+    for name, content in spoiled.items():
+        (root / name).write_bytes(content)
+    report = await examine_root(services)
+    assert all(finding.fixable and not finding.fixed for finding in report.findings)
+    assert all((root / name).read_bytes() == content for name, content in spoiled.items())
+    assert {finding.file for finding in await fixed(services)} == set(spoiled)
+    for name, content in spoiled.items():
+        assert (root / name).read_bytes() == (services.settings.shipped / name).read_bytes()
+        assert (root / f"{name}.broken").read_bytes() == content
+    (root / "modules" / "director.json").write_bytes(b"again")
+    await fixed(services)
+    assert (root / "modules" / "director.json.broken2").read_bytes() == b"again"
+
+
+async def test_a_missing_switch_of_the_director_comes_back(services: Services, root: Path) -> None:
+    (root / "modules" / "director.json").unlink()
+    assert [(finding.code, finding.fixed) for finding in await fixed(services)] == [("missing", True)]
+    assert services.preferences.read().notices == ()
+
+
+async def test_a_missing_persona_is_made_anew_from_the_character(
+    services: Services, session: Path, instance: str, root: Path
+) -> None:
+    path = root / "instances" / instance / "character_state.json"
+    before = path.read_bytes()
+    path.unlink()
+    assert [finding.fixable for finding in (await examine_root(services)).findings] == [True]
+    await fixed(services)
+    assert path.read_bytes() == before
+
+
+async def test_a_missing_persona_whose_character_is_gone_is_only_told(
+    services: Services, session: Path, instance: str, root: Path
+) -> None:
+    (root / "instances" / instance / "character_state.json").unlink()
+    (root / "characters" / "char_alserqi" / "definition.json").unlink()
+    report = await examine_root(services, fix=True)
+    assert {(finding.code, finding.fixed) for finding in report.findings} == {("missing", False)}
+    assert len(report.findings) == 2
+
+
+async def test_a_session_that_is_a_link_is_told_and_left_alone(
+    services: Services, session: Path, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere.jsonl"
+    session.rename(elsewhere)
+    elsewhere.write_bytes(elsewhere.read_bytes() + b"junk\n")
+    session.symlink_to(elsewhere)
+    report = await examine_root(services, fix=True)
+    assert (codes(report), report.healthy) == (["not_a_file"], False)
+    assert session.is_symlink()
+    assert elsewhere.read_bytes().endswith(b"junk\n")
 
 
 async def test_a_missing_config_is_written_anew(services: Services, root: Path) -> None:

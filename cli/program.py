@@ -1,0 +1,89 @@
+"""What can be typed after ``personalab``?
+
+This module and ``cli.commands`` are all that ``--help`` imports: everything heavy waits until a command runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from cli.commands import looking, playing, settings, stories, upkeep
+from cli.output import note, prepare_streams
+from cli.running import BAD_INPUT, guarded, keep_quiet, language, speak_up
+
+PLAY, LOOK, KEEP = "Play / 故事", "Look / 查看", "Keep / 维护"
+_debug: list[bool] = []
+
+app = typer.Typer(
+    name="personalab",
+    help="Characters that live through a story with you, remember it, and grow. / 与你一起经历故事的角色。",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"personalab {version('personalab')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(  # pyright: ignore[reportUnusedFunction] (typer calls it)
+    debug: Annotated[
+        bool,
+        typer.Option("--debug", envvar="PERSONALAB_DEBUG", help="Show tracebacks and logs / 显示调试信息"),
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version / 版本")
+    ] = False,
+) -> None:
+    _debug.append(debug)
+    (speak_up if debug else keep_quiet)()
+
+
+app.command("chat", rich_help_panel=PLAY)(playing.chat)
+app.command("say", rich_help_panel=PLAY)(playing.say)
+app.command("retry", rich_help_panel=PLAY)(playing.retry)
+app.command("stop", rich_help_panel=PLAY)(playing.stop)
+app.command("new", rich_help_panel=PLAY)(stories.new)
+app.command("switch-background", rich_help_panel=PLAY)(stories.switch_background)
+app.command("library", rich_help_panel=LOOK)(stories.library)
+app.command("read", rich_help_panel=LOOK)(stories.read)
+app.command("recall", rich_help_panel=LOOK)(looking.recall)
+app.command("prompt", rich_help_panel=LOOK)(looking.prompt)
+app.add_typer(settings.app, name="settings", rich_help_panel=KEEP)
+app.command("reindex", rich_help_panel=KEEP)(upkeep.reindex)
+app.command("doctor", rich_help_panel=KEEP)(upkeep.doctor)
+
+
+def run() -> int:
+    """Run the command line and return its exit code."""
+    prepare_streams()
+    return guarded(_command, debug=lambda: any(_debug))
+
+
+def _command() -> int | None:
+    try:
+        result: Any = app(prog_name="personalab", standalone_mode=False)
+    except typer.TyperException as error:
+        return _refused(error)
+    except typer.Abort:
+        return 1
+    return result if isinstance(result, int) else None
+
+
+def _refused(error: typer.TyperException) -> int:
+    from cli.usage import word_refusal
+
+    if said := word_refusal(error, language()):
+        note(said)
+    return BAD_INPUT
