@@ -187,7 +187,9 @@ async def _unless_stopped(turn: OpenTurn, work: Awaitable[Update]) -> Update:
                 return {}
         return task.result()
     finally:
-        task.cancel()
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task], timeout=0.5)
 
 
 # The choices between steps are async, for LangGraph runs others in a thread.

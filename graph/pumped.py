@@ -9,6 +9,7 @@ released with it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, TypeVar
@@ -68,9 +69,9 @@ async def pumped(stream: AsyncIterator[T]) -> AsyncGenerator[T]:
                 await news.wait()
                 await asyncio.sleep(0)
     finally:
-        if not task.done():
-            task.cancel()
-            with anyio.CancelScope(shield=True):
+        task.cancel()
+        while not task.done():
+            with contextlib.suppress(asyncio.CancelledError), anyio.CancelScope(shield=True):
                 await asyncio.wait([task])
         if not task.cancelled():
             task.exception()

@@ -76,7 +76,7 @@ def _seconds(name: str, text: str | None) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= 3600:
-        raise UserError("unreadable_env", name=name, value=text[:40], reason="0–3600")
+        raise UserError("setting_out_of_range", field=name, value=text[:40], range="0–3600")
     return seconds
 
 

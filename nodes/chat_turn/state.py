@@ -21,7 +21,7 @@ class TurnInput(TypedDict, total=False):
     ``say`` (the default): the model answers ``user_input``. ``retry``: the model answers the last turn again.
     ``begin``: the prompt for ``user_input`` is handed out and the caller writes the reply. ``end``: the caller
     brings ``caller_reply`` for ``turn``. What is said in one call is gone in the next, also where a server keeps
-    a thread's state; only the instance stays.
+    a thread's state; only the instance and the turn stay.
     """
 
     instance_id: str

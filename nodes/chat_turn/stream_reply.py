@@ -211,5 +211,12 @@ def _note(reply: _Reply, error: PersonaLabError, say: Say) -> None:
 async def _close_cancelled(reply: _Reply) -> None:
     """Close the line as interrupted and run the director, even if we are cancelled again meanwhile."""
     reply.frozen = True
-    line = reply.turn.close_reply(reply.timestamp, interrupted=True)
-    await unbroken(reply.turn.record_progress, line.content)
+    turn = reply.turn
+    line = turn.close_reply(reply.timestamp, interrupted=True)
+
+    def finish() -> None:
+        turn.record_progress(line.content)
+        if turn.sync:
+            turn.writer.sync()
+
+    await unbroken(finish)

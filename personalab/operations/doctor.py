@@ -294,12 +294,12 @@ class _Instance:
 
     def _check_lock(self) -> bool:
         """Tell whether someone else is writing now; find a request to stop that nobody waits for."""
-        lock, stop = self.folder / ".lock", self.folder / ".stop"
+        lock = self.folder / ".lock"
         if lock.exists() and not lock.is_file():
             self._add(Finding("not_a_file", self.ward.shown(lock)))
             return False
         writing = not self.fix and running(self.folder) is not None
-        if os.path.lexists(stop) and not writing:
+        for stop in [] if writing else sorted(self.folder.glob(".stop*")):
             finding = Finding("stop_leftover", self.ward.shown(stop), fixable=True)
             self._add(replace(finding, fixed=_removed(stop)) if self.fix else finding)
         return writing

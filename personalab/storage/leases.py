@@ -19,6 +19,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -40,18 +41,16 @@ class Lease:
     lease_id: str
     folder: Path
     fd: int
-    on_release: Callable[[], None] | None = None
+    on_release: Callable[..., None] | None = None
+    """Told, by name, whether the work was ``abandoned`` rather than brought to an end or a pause."""
     released: bool = False
     _steps: int = 0
     _ending: bool = False
+    _abandoned: bool = False
 
     def stop_asked(self) -> bool:
         """Tell whether someone asked this very lease to stop."""
-        try:
-            asked = (self.folder / _STOP).read_text(encoding="utf-8")
-        except OSError:
-            return False
-        return asked.strip() == self.lease_id
+        return (self.folder / f"{_STOP}-{self.lease_id}").exists()
 
     @contextmanager
     def step(self) -> Generator[None]:
@@ -60,21 +59,22 @@ class Lease:
         try:
             yield
         except BaseException:
-            self._ending = True
+            self._ending = self._abandoned = True
             raise
         finally:
             self._steps -= 1
             if self._ending:
                 self.release()
 
-    def release(self) -> None:
+    def release(self, *, abandoned: bool = False) -> None:
         """Give the lock back, as soon as the last step that works under it has ended."""
         self._ending = True
+        self._abandoned = self._abandoned or abandoned
         if self.released or self._steps:
             return
         self.released = True
         if self.on_release is not None:
-            self.on_release()
+            self.on_release(abandoned=self._abandoned)
         with contextlib.suppress(OSError):
             os.ftruncate(self.fd, 0)
         os.close(self.fd)
@@ -88,12 +88,14 @@ def held_by_this_run() -> Generator[list[Lease]]:
     """Collect the leases taken within the block, also by tasks it starts, and release them at its end."""
     held: list[Lease] = []
     token = _run.set(held)
+    abandoned = True
     try:
         yield held
+        abandoned = False
     finally:
         _run.reset(token)
         for lease in held:
-            lease.release()
+            lease.release(abandoned=abandoned)
 
 
 async def unbroken(work: Callable[..., T], *arguments: Any) -> T:
@@ -144,26 +146,30 @@ class Leases:
         """Hold an instance for work that is one step."""
         lease = await self.acquire(instance_id, task, wait=wait)
         try:
-            yield lease
+            with lease.step():
+                yield lease
         finally:
             lease.release()
 
     async def stop(self, instance_id: str, *, wait: float = 5.0) -> str:
         """Ask whoever writes the instance to stop, wait until it has, and say what it was doing."""
         folder = self._folder(instance_id)
-        holder = running(folder)
+        deadline = time.monotonic() + wait
+        while (holder := running(folder)) is not None and not holder["lease"]:
+            await asyncio.sleep(_RETRY_SECONDS)  # it has the lock and is about to sign
+            if time.monotonic() >= deadline:
+                raise _busy(folder, wait)
         if holder is None:
             raise NotFound("nothing_running", instance_id=instance_id)
-        stop = folder / _STOP
-        await asyncio.to_thread(replace_file, stop, holder["lease"].encode(), f"{instance_id}/{_STOP}")
-        deadline = time.monotonic() + wait
+        stop = folder / f"{_STOP}-{holder['lease']}"
+        await asyncio.to_thread(replace_file, stop, b"", f"{instance_id}/{_STOP}")
         try:
             while (now := running(folder)) and now["lease"] == holder["lease"]:
                 if time.monotonic() >= deadline:
                     raise _busy(folder, wait)
                 await asyncio.sleep(_RETRY_SECONDS)
         finally:
-            await unbroken(_withdraw, stop, holder["lease"])
+            await unbroken(partial(stop.unlink, missing_ok=True))
         return str(holder.get("task", ""))
 
     def _folder(self, instance_id: str) -> Path:
@@ -171,13 +177,6 @@ class Leases:
         if not folder.is_dir():
             raise NotFound("no_instance", instance_id=instance_id)
         return folder
-
-
-def _withdraw(stop: Path, lease_id: str) -> None:
-    """Take a request to stop back, unless another one stands there by now."""
-    with contextlib.suppress(OSError):
-        if stop.read_text(encoding="utf-8").strip() == lease_id:
-            stop.unlink()
 
 
 def _try_lock(fd: int) -> bool:

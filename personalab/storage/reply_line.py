@@ -63,6 +63,7 @@ class ReplyLine:
         self._at = self._content
         self.characters = 0
         self.write(text)
+        os.ftruncate(self._fd, self.end)
 
     @property
     def end(self) -> int:

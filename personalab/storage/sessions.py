@@ -92,7 +92,7 @@ class SessionCache:
             size = path.stat().st_size
         except OSError:
             return True
-        return size - (known.size if known else 0) < 256 * 1024
+        return size < 4 * 1024 * 1024 and size - (known.size if known else 0) < 256 * 1024
 
     def load(self, path: Path, shown: str) -> Session:
         """Bring a session up to date with its file."""
@@ -238,11 +238,27 @@ class SessionWriter:
                 raise
 
     def begin_reply(self, turn: int, timestamp: str) -> ReplyLine:
-        """Open the reply's line at the end of the file."""
+        """Open the reply's line at the end of the file, also where someone added lines by hand meanwhile."""
+        if os.fstat(self._fd).st_size != self._session.size:
+            self._read_again()
         self._reply_start = self._session.size
         with writing(self._shown):
             self._reply = ReplyLine(self._fd, self._session.size, turn, timestamp)
         return self._reply
+
+    def blank_reply(self, note: str) -> None:
+        """Replace what stands in an empty reply by a note that it is empty."""
+        if self._reply is None:
+            raise RuntimeError("no reply has been begun")
+        with writing(self._shown):
+            self._reply.restart(note)
+
+    def _read_again(self) -> None:
+        """Take the file as it is now: ``transcript`` is another one from here on."""
+        fresh = _refresh(None, self._session.path, self._fd, self._shown)
+        if fresh.torn:
+            raise StorageError("session_changed", file=self._shown)
+        self._session = fresh
 
     def end_reply(self, line: AssistantLine) -> bool:
         """Close the reply's line; return whether the file had been changed meanwhile and was put right."""
@@ -251,7 +267,6 @@ class SessionWriter:
         disturbed = not self._is_ours(self._reply)
         if disturbed:
             self._bring_back(line)
-            self._session.transcript.add(line)
         else:
             with writing(self._shown):
                 end = self._reply.close(interrupted=line.interrupted, empty=line.empty, error=line.error)
@@ -287,6 +302,9 @@ class SessionWriter:
             if torn:
                 self._set_aside(b"\n".join(torn))
             replace_file(path, b"".join([*kept, dump_line(line)]), self._shown)
+            os.close(self._fd)
+            self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            self._read_again()
         except (OSError, StorageError) as error:
             raise StorageError("session_gone", file=self._shown, reason=str(error)) from error
 
@@ -309,6 +327,7 @@ class SessionWriter:
         """Finish a last line that was never closed."""
         session = self._session
         torn, last = session.torn, session.transcript.last
+        self._cut_padding(session.size + len(torn))
         if not torn and not session.lines:
             raise StorageError("file_broken", file=self._shown, reason="it is empty")
         if not torn:
@@ -327,6 +346,13 @@ class SessionWriter:
             self._taken(data, [self._finished(line)])
             if isinstance(line, AssistantLine):
                 self.mended.append("repaired")
+
+    def _cut_padding(self, end: int) -> None:
+        """Take off zeros that a power loss left behind the last byte that was written."""
+        size = os.fstat(self._fd).st_size
+        if size > end and not os.pread(self._fd, size - end, end).strip(b"\x00"):
+            with writing(self._shown):
+                os.ftruncate(self._fd, end)
 
     def _finished(self, line: Line) -> Line:
         if isinstance(line, AssistantLine):
@@ -350,6 +376,11 @@ class SessionWriter:
                 raise
 
 
+def _is_half(found: AssistantLine, reply: AssistantLine) -> bool:
+    same = (found.turn, found.timestamp) == (reply.turn, reply.timestamp)
+    return same and reply.content.startswith(found.content)
+
+
 def _whole_lines(raw: bytes, reply: AssistantLine) -> tuple[list[bytes], list[bytes]]:
     """Sort a disturbed file into lines that can be read and what is torn, without the reply's own half."""
     kept: list[bytes] = []
@@ -362,11 +393,7 @@ def _whole_lines(raw: bytes, reply: AssistantLine) -> tuple[list[bytes], list[by
         except ValueError:
             torn.append(piece)
             continue
-        if (
-            isinstance(found, AssistantLine)
-            and found.turn == reply.turn
-            and reply.content.startswith(found.content)
-        ):
+        if isinstance(found, AssistantLine) and _is_half(found, reply):
             continue
         kept.append(piece + b"\n")
     return kept, torn

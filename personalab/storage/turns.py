@@ -113,14 +113,16 @@ class OpenTurn(Scene):
         """Close the reply's line, also one that never began; an empty reply is stored as such."""
         content = "".join(self.text)
         empty = not content.strip()
-        reply = self.reply or self.begin_reply(timestamp)
+        if self.reply is None:
+            self.begin_reply(timestamp)
         if empty:
             content = NO_REPLY
-            reply.restart(NO_REPLY)
+            self.writer.blank_reply(NO_REPLY)
         line = AssistantLine(
             content, self.number, timestamp, interrupted=interrupted, empty=empty, error=error
         )
         self.restored = self.writer.end_reply(line)
+        self.transcript = self.writer.transcript
         self.reply = None
         self.unread = content
         return line
@@ -138,9 +140,9 @@ class OpenTurn(Scene):
         self.stories.save_instance(self.instance, sync=self.sync)
         return progress
 
-    def let_go(self) -> None:
-        """Close the file; a reply that was cut off from its last step is followed all the same."""
-        if self.unread is not None and self.loaded is not None:
+    def let_go(self, *, abandoned: bool) -> None:
+        """Close the file; the reply of a turn that was left before its last step is followed all the same."""
+        if abandoned and self.unread is not None and self.loaded is not None:
             with contextlib.suppress(PersonaLabError):
                 self.record_progress(self.unread)
         self.stories.cache.keep(self.writer.close())

@@ -131,7 +131,7 @@ class Transcript:
     @property
     def next_turn(self) -> int:
         """The number of the turn that comes next."""
-        return self.turns[-1].number + 1 if self.turns else 1
+        return max((turn.number for turn in self.turns), default=0) + 1
 
     def summaries(self) -> Iterator[Summary]:
         """Every summary of the session, in order."""

@@ -21,7 +21,7 @@ from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services
 from personalab.story.recall import Hit, Search
-from tests.graph.turns import lines, plot, say
+from tests.graph.turns import lines, only, plot, say
 
 pytestmark = pytest.mark.anyio
 Answer = Callable[..., ScriptedModel]
@@ -231,6 +231,86 @@ def test_what_is_torn_is_set_aside_whole_or_the_turn_is_refused(tmp_path: Path) 
         assert torn in path.with_suffix(".torn").read_bytes()
     finally:
         subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("padding", [1, 100, 5000])
+async def test_zeros_that_a_power_loss_left_do_not_block_the_story(
+    services: Services, instance: str, answer_with: Answer, padding: int
+) -> None:
+    answer_with("一", "二")
+    await say(services, "a")
+    with services.stories.session_path(instance, "sess_001").open("ab") as file:
+        file.write(bytes(padding))
+    _, result = await say(services, "b")
+    assert result["status"] == "done", result["error"]
+    assert [line.get("content") for line in lines(services)] == [None, "a", "一", "b", "二"]
+
+
+async def test_a_long_blank_reply_is_just_an_empty_one(
+    services: Services, instance: str, answer_with: Answer
+) -> None:
+    answer_with(ScriptedReply((" " * 300, "\n" * 300)), "好")
+    events, result = await say(services, "a")
+    assert (result["status"], only(events, "warning")) == ("empty", [])
+    assert [entry["content"] for entry in (await read_session(services, instance)).entries] == [
+        "a",
+        "(无回复)",
+    ]
+
+
+async def test_a_reply_brought_back_into_a_deleted_file_is_read_once(
+    services: Services, instance: str, answer_with: Answer
+) -> None:
+    answer_with(ScriptedReply(("one ", "two"), delay=0.05), "好")
+    path = services.stories.session_path(instance, "sess_001")
+    running = asyncio.create_task(say(services, "x"))
+    while b"one" not in path.read_bytes():
+        await asyncio.sleep(0.005)
+    path.unlink()
+    await running
+    assert [entry["content"] for entry in (await read_session(services, instance)).entries] == [
+        "x",
+        "one two",
+    ]
+    await say(services, "y")
+    assert [line.get("content") for line in lines(services)] == [None, "x", "one two", "y", "好"]
+
+
+async def test_a_line_added_by_hand_before_the_reply_begins_is_kept(
+    services: Services, instance: str
+) -> None:
+    path = services.stories.session_path(instance, "sess_001")
+
+    class Editor(InMemoryLibrary):
+        async def search(self, search: Search) -> list[Hit]:
+            with path.open("ab") as file:
+                file.write(b'{"type":"note","by":"hand"}\n')
+            return []
+
+    services.__dict__["library"] = Editor()
+    services.models["rehearsal"] = ScriptedModel(["好"])
+    _, result = await say(services, "你还记得吗？")
+    assert result["status"] == "done"
+    assert [line.get("type") or line.get("role") for line in lines(services)] == [
+        "metadata",
+        "user",
+        "note",
+        "assistant",
+    ]
+
+
+async def test_a_pause_before_the_last_step_counts_a_reply_once(
+    services: Services, instance: str, answer_with: Answer
+) -> None:
+    answer_with("no marker")
+    graph = build_chat_turn(services).compile(
+        checkpointer=InMemorySaver(), interrupt_before=["process_progress"]
+    )
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    await graph.ainvoke({"instance_id": instance, "user_input": "走"}, thread)
+    assert plot(services)["no_update_count"] == 0
+    await graph.ainvoke(None, thread)
+    assert plot(services)["no_update_count"] == 1
 
 
 async def test_results_stay_plain_json(services: Services, instance: str, answer_with: Answer) -> None:

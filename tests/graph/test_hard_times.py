@@ -244,7 +244,7 @@ async def test_a_stop_from_another_process_ends_the_turn(
     assert await process.wait() == 0
     assert result["status"] == "interrupted"
     assert lines(services)[-1]["interrupted"] is True
-    assert not (root / "instances" / instance / ".stop").exists()
+    assert not list((root / "instances" / instance).glob(".stop*"))
 
 
 async def test_settings_changed_in_another_process_hold_from_the_next_turn_on(
