@@ -237,6 +237,7 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
                 self._play(steps)
             except (BrokenPipeError, ConnectionResetError):
                 self.close_connection = True
+                server.client_left.set()
 
         def log_message(self, format: str, *args: object) -> None:
             """Stay silent."""
