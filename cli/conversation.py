@@ -63,7 +63,7 @@ class Conversation:
         finally:
             self.waiting.clear()
             await self._stop()
-            with suppress(Exception):
+            with suppress(Exception):  # it only loads ahead; what is wrong shows when it is used
                 await warm
         self.screen.show(paint(self.story.say("bye", instance_id=self.story.instance_id), DIM))
 

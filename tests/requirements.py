@@ -70,6 +70,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         "Ids are checked before a path is built, in input and in files",
         f"{_RULES}::test_an_id_that_is_no_id_is_refused_before_a_path_is_built",
         f"{_RULES}::test_ids_inside_files_are_not_trusted_either",
+        "operations/test_ids.py::test_every_operation_refuses_what_is_no_id",
         f"{_PURE}::test_what_passes_as_an_id_is_a_plain_file_name",
     ),
     "1.unknown_fields": _by(

@@ -73,11 +73,13 @@ class Lease:
         if self.released or self._steps:
             return
         self.released = True
-        if self.on_release is not None:
-            self.on_release(abandoned=self._abandoned)
-        with contextlib.suppress(OSError):
-            os.ftruncate(self.fd, 0)
-        os.close(self.fd)
+        try:
+            if self.on_release is not None:
+                self.on_release(abandoned=self._abandoned)
+        finally:
+            with contextlib.suppress(OSError):  # who held it is only a courtesy to the next one
+                os.ftruncate(self.fd, 0)
+            os.close(self.fd)
 
 
 _run: ContextVar[list[Lease] | None] = ContextVar("leases of this run", default=None)

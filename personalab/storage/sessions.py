@@ -302,8 +302,9 @@ class SessionWriter:
             if torn:
                 self._set_aside(b"\n".join(torn))
             replace_file(path, b"".join([*kept, dump_line(line)]), self._shown)
+            fresh = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             os.close(self._fd)
-            self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            self._fd = fresh
             self._read_again()
         except (OSError, StorageError) as error:
             raise StorageError("session_gone", file=self._shown, reason=str(error)) from error

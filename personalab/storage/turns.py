@@ -7,7 +7,7 @@ was paused long enough to lose its lease (a breakpoint in a debugger) opens the 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -26,6 +26,8 @@ from personalab.story.library import NO_BACKGROUND, Background
 from personalab.story.lines import NO_REPLY, AssistantLine, UserLine
 from personalab.story.transcript import Transcript, Turn
 from personalab.texts import Language, say
+
+_log = logging.getLogger("personalab.turn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +145,12 @@ class OpenTurn(Scene):
     def let_go(self, *, abandoned: bool) -> None:
         """Close the file; the reply of a turn that was left before its last step is followed all the same."""
         if abandoned and self.unread is not None and self.loaded is not None:
-            with contextlib.suppress(PersonaLabError):
+            try:
                 self.record_progress(self.unread)
+            except PersonaLabError as error:
+                _log.warning(
+                    "turn %d was left, and its markers could not be followed: %s", self.number, error
+                )
         self.stories.cache.keep(self.writer.close())
 
 
