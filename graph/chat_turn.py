@@ -115,7 +115,7 @@ def _opening(services: Services) -> Callable[..., Awaitable[Update]]:
             if (state.get("action") or "say") in ("say", "retry"):
                 await services.model((runtime.context or TurnContext()).model)
             update = {**fresh, **await append_input(state, turns=services.turns, now=services.now)}
-            if update["status"] == "done":
+            if update["status"] != "running":
                 runtime.stream_writer(_repeated(update))
             return update
         except PersonaLabError as error:
@@ -128,15 +128,15 @@ def _opening(services: Services) -> Callable[..., Awaitable[Update]]:
 
 
 def _repeated(update: Update) -> DoneEvent:
-    """Report a turn that was answered before with the same text: nothing is written again."""
+    """Report a turn that was answered before: nothing is written again."""
     return {
         "type": "done",
         "turn": update["turn"],
         "session_id": update["session_id"],
         "content": update["reply"],
-        "interrupted": False,
-        "empty": False,
-        "error": False,
+        "interrupted": update["status"] == "interrupted",
+        "empty": update["status"] == "empty",
+        "error": update["status"] == "error",
         "plot_state": update["plot_state"],
         "tokens": {},
         "usage": None,
@@ -194,7 +194,7 @@ async def _unless_stopped(turn: OpenTurn, work: Awaitable[Update]) -> Update:
 
 # The choices between steps are async, for LangGraph runs others in a thread.
 async def _after_append(state: TurnState) -> str:
-    return END if state.get("status") in ("error", "done") else "load_state"
+    return "load_state" if state.get("status") == "running" else END
 
 
 async def _after_load(state: TurnState) -> list[str]:

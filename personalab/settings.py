@@ -14,6 +14,8 @@ _PACKAGE = Path(__file__).resolve().parent
 _CHECKOUT = _PACKAGE.parent
 
 DEFAULT_OPENAI_MODEL = "openai:gpt-4o-mini"
+_UNFILLED = "${user_config."
+"""How a value begins that a host of an .mcpb bundle should have filled in, and did not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         environment = os.environ
 
     def given(name: str) -> str | None:
-        return environment.get(name, "").strip() or None
+        value = environment.get(name, "").strip()
+        return None if value.startswith(_UNFILLED) else value or None
 
     key, base_url = given("OPENAI_API_KEY"), given("OPENAI_BASE_URL")
     if key is not None and not (key.isascii() and key.isprintable()):

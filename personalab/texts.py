@@ -57,6 +57,33 @@ TEXTS: dict[str, Text] = {
         "Turn {turn} has another reply already; go on with a new turn instead",
     ),
     "blank_reply": Text("回复是空的，请给出回复内容", "The reply is blank; give its text"),
+    "bad_request_id": Text(
+        "request_id 不可用：应为 1–{limit} 个字符的文本",
+        "request_id cannot be used: give a text of 1–{limit} characters",
+    ),
+    "request_id_reused": Text(
+        "request_id “{request_id}” 已用于第 {turn} 轮的另一句话；说新的话请换一个 request_id",
+        "request_id '{request_id}' was used for other words, in turn {turn}; use a new one to say something new",
+    ),
+    "bad_cursor": Text(
+        "cursor “{value}” 不可用；请原样使用上一次结果里的 cursor，或省略它从头读起",
+        "The cursor '{value}' cannot be used; pass the one of the last result as it is, or none to begin anew",
+    ),
+    "entry_exists": Text(
+        "{what} {entry_id} 已经存在；要修改它请设 replace 为 true，或换一个 ID",
+        "{what} {entry_id} exists already; to change it set replace to true, or choose another id",
+    ),
+    "field_missing": Text("缺少 {field}；请给出它的内容", "{field} is missing; give its text"),
+    "field_too_long": Text(
+        "{field} 太长：{actual}，上限 {limit}", "{field} is too long: {actual}, at most {limit}"
+    ),
+    "unknown_section": Text(
+        "提示词里没有 “{section}” 这一段；有：{known}",
+        "The prompt has no section '{section}'; there are: {known}",
+    ),
+    "unknown_toolset": Text(
+        "没有工具集 “{names}”；可用：{known}", "There is no toolset '{names}'; there are: {known}"
+    ),
     "unknown_action": Text(
         "不认识的动作 “{value}”，可用：{known}", "Unknown action '{value}'; there are: {known}"
     ),
@@ -72,6 +99,14 @@ TEXTS: dict[str, Text] = {
     "unreadable_env": Text(
         "环境变量 {name} 的值 “{value}” 不可用：{reason}",
         "{name} is '{value}', which cannot be used: {reason}",
+    ),
+    "token_needed": Text(
+        "地址 {host} 能从别的机器访问：请先设置 PERSONALAB_TOKEN，或用 127.0.0.1",
+        "{host} can be reached from other machines: set PERSONALAB_TOKEN first, or use 127.0.0.1",
+    ),
+    "port_not_free": Text(
+        "无法在 {host} 的端口 {port} 上监听：{reason}；请换一个 --port（0 会自动选择）",
+        "Cannot listen on port {port} of {host}: {reason}; choose another --port (0 takes a free one)",
     ),
     # --- what does not exist
     "no_instance": Text(
@@ -96,6 +131,10 @@ TEXTS: dict[str, Text] = {
     "busy": Text(
         "故事 {instance_id} 正忙（进程 {pid} 正在写入），等了 {seconds} 秒；请稍后再试，或用 personalab stop {instance_id} 停止它",
         "The story {instance_id} is busy (process {pid} is writing it); waited {seconds} s. Try again later, or end it with personalab stop {instance_id}",
+    ),
+    "too_many_turns": Text(
+        "服务器同时进行的轮次已满（{limit}）；什么都没有写入，请稍后再试",
+        "The server is at its limit of {limit} turns at once; nothing was written, try again later",
     ),
     "turn_overtaken": Text(
         "第 {turn} 轮开始后会话又有了新内容，这一轮不能再继续；请重新输入",
@@ -187,6 +226,10 @@ TEXTS: dict[str, Text] = {
     ),
     "provider.filtered": Text(
         "模型服务的内容过滤截断了回复", "The provider's content filter cut the reply off"
+    ),
+    "provider.client": Text(
+        "客户端的模型没有回答：{reason}；请再试一次，或由你来写回复",
+        "The client's model did not answer: {reason}; try again, or write the reply yourself",
     ),
     "provider.failed": Text("模型出错：{reason}", "The model failed: {reason}"),
     "provider.no_model_file": Text(

@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, get_args
 
 from nodes.chat_turn.state import Action, TurnState
-from personalab.errors import UserError
+from personalab.errors import Busy, UserError
 from personalab.ports import Clock
 from personalab.storage.turns import OpenTurn, OpenTurns
 from personalab.story.ids import check_id
 from personalab.story.transcript import Turn
 
 MAX_INPUT_CHARACTERS = 200_000
+MAX_REQUEST_ID_CHARACTERS = 128
+REPEATED_SECONDS = 600.0
+"""So long a repeated call waits for the turn that it began before."""
 
 
 async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dict[str, Any]:
     """Begin the turn: a new user line, or the one that still waits for its answer."""
     action = _checked_action(state.get("action") or "say")
     instance_id = check_id(state.get("instance_id"), "instance_id")
-    settled: list[Turn] = []
+    answered: list[Turn] = []
+    request_id: str | None = None
     if action in ("say", "begin"):
         text = _checked_text(state.get("user_input"), "blank_input")
+        request_id = _checked_request(state.get("request_id"))
 
         def prepare(turn: OpenTurn) -> None:
-            turn.say(text, now())
+            known = turn.transcript.requested(request_id) if request_id else None
+            if known is None:
+                turn.say(text, now(), request_id)
+            elif known.user is None or known.user.content != text:
+                raise UserError("request_id_reused", request_id=request_id, turn=known.number)
+            elif known.last_reply is not None:
+                answered.append(known)
+            elif known is not turn.transcript.last:
+                raise UserError("turn_overtaken", turn=known.number)
+            turn.number = known.number if known else turn.number
 
-    elif action == "retry":
+    elif action in ("retry", "begin_again"):
 
         def prepare(turn: OpenTurn) -> None:
             _resume(turn, turn.transcript.last, instance_id)
@@ -36,25 +51,41 @@ async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dic
         def prepare(turn: OpenTurn) -> None:
             waiting = _waiting(turn, number, reply, instance_id)
             if waiting.settled:
-                settled.append(waiting)
+                answered.append(waiting)
                 turn.number = waiting.number
             else:
                 _resume(turn, waiting, instance_id)
 
-    turn = await turns.begin(instance_id, action, prepare)
+    turn = await _begun(turns, instance_id, action, prepare, request_id)
     update: dict[str, Any] = {
         "lease": turn.lease.lease_id,
-        "mode": action,
+        "mode": "begin" if action == "begin_again" else action,
         "brought": state.get("caller_reply", "") if action == "end" else "",
         "session_id": turn.instance.current_session_id,
         "turn": turn.number,
         "plot_state": turn.instance.plot_state.fields(),
     }
-    if settled:
-        last = settled[0].last_reply
+    last = answered[0].last_reply if answered else None
+    if last is not None:
         turn.lease.release()
-        return {**update, "status": "done", "reply": last.content if last else ""}
+        return {**update, "status": last.status, "reply": last.content}
     return update
+
+
+async def _begun(
+    turns: OpenTurns,
+    instance_id: str,
+    action: Action,
+    prepare: Callable[[OpenTurn], None],
+    request_id: str | None,
+) -> OpenTurn:
+    """Begin the turn; a repeated call waits until the turn it began before has been answered."""
+    try:
+        return await turns.begin(instance_id, action, prepare)
+    except Busy:
+        if request_id is None or not await turns.is_requested(instance_id, request_id):
+            raise
+    return await turns.begin(instance_id, action, prepare, wait=REPEATED_SECONDS)
 
 
 def _checked_action(action: object) -> Action:
@@ -70,6 +101,14 @@ def _checked_text(text: object, blank: str) -> str:
     if len(text) > MAX_INPUT_CHARACTERS:
         raise UserError("input_too_long", actual=len(text), limit=MAX_INPUT_CHARACTERS)
     return text
+
+
+def _checked_request(request_id: object) -> str | None:
+    if request_id is None:
+        return None
+    if not isinstance(request_id, str) or not 0 < len(request_id) <= MAX_REQUEST_ID_CHARACTERS:
+        raise UserError("bad_request_id", limit=MAX_REQUEST_ID_CHARACTERS)
+    return request_id
 
 
 def _resume(turn: OpenTurn, last: Turn | None, instance_id: str) -> None:

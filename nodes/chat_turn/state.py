@@ -12,16 +12,18 @@ from typing import Annotated, Any, Literal
 from langgraph.channels import EphemeralValue
 from typing_extensions import TypedDict  # pydantic reads schemas from it on Python 3.11
 
-Action = Literal["say", "retry", "begin", "end"]
+Action = Literal["say", "retry", "begin", "begin_again", "end"]
 
 
 class TurnInput(TypedDict, total=False):
     """A call of the graph.
 
     ``say`` (the default): the model answers ``user_input``. ``retry``: the model answers the last turn again.
-    ``begin``: the prompt for ``user_input`` is handed out and the caller writes the reply. ``end``: the caller
-    brings ``caller_reply`` for ``turn``. What is said in one call is gone in the next, also where a server keeps
-    a thread's state; only the instance and the turn stay.
+    ``begin``: the prompt for ``user_input`` is handed out and the caller writes the reply. ``begin_again``: the
+    same for the last turn, if it has no whole reply yet. ``end``: the caller brings ``caller_reply`` for ``turn``.
+    ``request_id`` names a call of ``say`` or ``begin``: repeating it gives the same turn instead of another one.
+    What is said in one call is gone in the next, also where a server keeps a thread's state; only the instance and
+    the turn stay.
     """
 
     instance_id: str
@@ -29,6 +31,7 @@ class TurnInput(TypedDict, total=False):
     action: Annotated[Action, EphemeralValue]
     turn: int
     caller_reply: Annotated[str, EphemeralValue]
+    request_id: Annotated[str, EphemeralValue]
 
 
 def _latest(_: Any, new: Any) -> Any:

@@ -16,7 +16,6 @@ from personalab.storage.leases import STOP_POLL_SECONDS, unbroken
 from personalab.storage.reply_line import ReplyLine
 from personalab.storage.turns import OpenTurn, error_note
 from personalab.story.events import Event, Usage
-from personalab.story.lines import AssistantLine
 from personalab.story.prompt import Message
 
 SYNC_SECONDS = 0.05
@@ -126,19 +125,12 @@ async def stream_reply(
     update: dict[str, Any] = {
         "reply": line.content,
         "usage": reply.usage,
-        "status": _status(line),
+        "status": line.status,
         "closed": True,
     }
     if failure is not None:
         update["error"] = say.error(failure)
     return update
-
-
-def _status(line: AssistantLine) -> str:
-    for name in ("error", "interrupted", "empty"):
-        if getattr(line, name):
-            return name
-    return "done"
 
 
 async def _write(reply: _Reply, state: TurnState, open_model: OpenModel) -> bool:

@@ -6,12 +6,12 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import Any
 
+from personalab.operations.reading import turn_lines
 from personalab.services import Services
 from personalab.storage.leases import unbroken
 from personalab.story.ids import check_id
 from personalab.story.instance import InstanceState
-from personalab.story.lines import AssistantLine, Summary, UserLine, line_fields
-from personalab.story.transcript import Turn
+from personalab.story.lines import line_fields
 
 PAGE_TURNS = 50
 
@@ -76,7 +76,7 @@ async def read_session(
         transcript = services.stories.session(instance_id, chosen).view()
         turns = transcript.turns if before is None else [t for t in transcript.turns if t.number < before]
         shown = turns[-count:] if count > 0 else []
-        entries = [entry for turn in shown for entry in _entries(turn)]
+        entries = [entry for turn in shown for entry in turn_lines(turn)]
         if before is None:
             entries += [line_fields(note) for note in transcript.trailing]
         older = shown[0].number if shown and len(turns) > len(shown) else None
@@ -84,11 +84,3 @@ async def read_session(
         return Page(instance_id, chosen, continued, entries, older)
 
     return await asyncio.to_thread(read)
-
-
-def _entries(turn: Turn) -> list[dict[str, Any]]:
-    lines: list[Summary | UserLine | AssistantLine] = [*turn.notes]
-    if turn.user is not None:
-        lines.append(turn.user)
-    lines.extend(turn.replies)
-    return [line_fields(line) for line in lines]

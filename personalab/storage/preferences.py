@@ -97,14 +97,15 @@ class PreferenceFiles:
             self._save(data, values)
         return config.all_values(values)
 
-    def reset(self) -> dict[str, Any]:
-        """Restore the defaults, also where the file cannot be read any more."""
+    def reset(self, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Restore the defaults but for some changes, also where the file cannot be read any more."""
+        checked = config.check_changes(changes or {})
         with self._locked():
             try:
                 data = self._for_change()
             except PersonaLabError:
                 data = {}
-            values = config.reset_values(config.read_values(data)[0])
+            values = {**config.reset_values(config.read_values(data)[0]), **checked}
             known = dict.fromkeys(("thresholds", "limits", "preferences"))
             self._save({**data, **known}, values)
         return config.all_values(values)

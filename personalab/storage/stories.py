@@ -6,13 +6,14 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from personalab.errors import NotFound, PersonaLabError, StorageError, UserError
 from personalab.storage.files import read_json, replace_file, write_json, writing
+from personalab.storage.locked import locked_file
 from personalab.storage.sessions import Session, SessionCache, SessionWriter
 from personalab.story.ids import check_id, is_id
 from personalab.story.instance import CharacterState, InstanceState, PlotState
@@ -59,6 +60,33 @@ class StoryFiles:
         if not path.exists():
             raise NotFound("no_background", background_id=background_id)
         return self._record(path, lambda data: Background.read(background_id, data))
+
+    def save_character(self, character: Character) -> None:
+        """Write a character's definition, a new one whole or not at all."""
+        self._save_entry("characters", character.character_id, "definition.json", character.fields())
+
+    def save_background(self, background: Background) -> None:
+        """Write a background, a new one whole or not at all."""
+        self._save_entry("backgrounds", background.background_id, "background.json", background.fields())
+
+    def library_lock(self) -> locked_file:
+        """Take turns at changing characters and backgrounds."""
+        return locked_file(self.root / ".lock", "characters")
+
+    def _save_entry(self, kind: str, entry_id: str, name: str, fields: Mapping[str, Any]) -> None:
+        folder = self.root / kind / check_id(entry_id, "id")
+        shown = f"{kind}/{entry_id}/{name}"
+        if folder.is_dir():
+            write_json(folder / name, fields, shown)
+            return
+        fresh = folder.with_name(f".new-{secrets.token_hex(6)}")
+        with writing(shown):
+            fresh.mkdir(parents=True)
+            try:
+                write_json(fresh / name, fields, shown)
+                os.rename(fresh, folder)
+            finally:
+                shutil.rmtree(fresh, ignore_errors=True)
 
     def characters(self) -> list[Listed]:
         """List the characters by id, the unreadable ones too."""

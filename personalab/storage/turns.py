@@ -99,10 +99,11 @@ class OpenTurn(Scene):
 
     # --- the user's line
 
-    def say(self, text: str, timestamp: str) -> None:
+    def say(self, text: str, timestamp: str, request_id: str | None = None) -> None:
         """Write the user's line; the turn is numbered after the last one."""
         self.number = self.transcript.next_turn
-        self.writer.append(UserLine(text, self.number, timestamp))
+        extra = {"request_id": request_id} if request_id else {}
+        self.writer.append(UserLine(text, self.number, timestamp, extra))
 
     # --- the reply's line
 
@@ -167,13 +168,30 @@ class OpenTurns:
         self._open: dict[str, OpenTurn] = {}
         self._reopening: dict[str, asyncio.Task[OpenTurn]] = {}
 
-    async def begin(self, instance_id: str, task: str, prepare: Callable[[OpenTurn], None]) -> OpenTurn:
+    async def is_requested(self, instance_id: str, request_id: str) -> bool:
+        """Tell, without the lock, whether a call with this ``request_id`` has begun a turn."""
+
+        def look() -> bool:
+            session_id = self._stories.instance(instance_id).current_session_id
+            transcript = self._stories.session(instance_id, session_id).transcript
+            return transcript.requested(request_id) is not None
+
+        return await asyncio.to_thread(look)
+
+    async def begin(
+        self,
+        instance_id: str,
+        task: str,
+        prepare: Callable[[OpenTurn], None],
+        *,
+        wait: float | None = None,
+    ) -> OpenTurn:
         """Take the instance's lock, check what the turn needs, then let ``prepare`` write; all or nothing.
 
         These are a few small reads and one write: quicker than a thread. Only a session with much that is new
         is read aside from the event loop.
         """
-        lease = await self._leases.acquire(instance_id, task, wait=self._wait)
+        lease = await self._leases.acquire(instance_id, task, wait=self._wait if wait is None else wait)
         with lease.step():
             instance = self._checked_instance(instance_id)
             character = self._stories.character_state(instance_id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 NO_REPLY = "(无回复)"
 """What an empty reply is stored as, in every language: files are compared by it."""
@@ -58,6 +58,15 @@ class AssistantLine:
     error: bool = False
     extra: Mapping[str, Any] = field(default_factory=lambda: _NO_EXTRA)
     closed: bool = True
+
+    @property
+    def status(self) -> Literal["done", "interrupted", "empty", "error"]:
+        """How the reply ended."""
+        if self.error:
+            return "error"
+        if self.interrupted:
+            return "interrupted"
+        return "empty" if self.empty else "done"
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,6 +133,13 @@ class Transcript:
         """The number of the turn that comes next."""
         return max((turn.number for turn in self.turns), default=0) + 1
 
+    def requested(self, request_id: str) -> Turn | None:
+        """Find the newest turn that a call with this ``request_id`` began."""
+        for turn in reversed(self.turns):
+            if turn.user is not None and turn.user.extra.get("request_id") == request_id:
+                return turn
+        return None
+
     def summaries(self) -> Iterator[Summary]:
         """Every summary of the session, in order."""
         for turn in self.turns:

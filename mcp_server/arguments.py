@@ -1,0 +1,47 @@
+"""What is wrong with a call's arguments, in words a model or a person can act on?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from mcp_server.texts import tell
+from personalab.texts import Language
+
+_SHOWN = 5
+"""So many faults are named; more help nobody."""
+
+
+def unknown_arguments(given: Mapping[str, Any], schema: Mapping[str, Any], language: Language) -> str | None:
+    """Name arguments that the tool does not have."""
+    known = schema.get("properties", {})
+    unknown = [name for name in given if name not in known]
+    if not unknown:
+        return None
+    shown = ", ".join(f"`{name[:40]}`" for name in unknown[:_SHOWN])
+    return f"{tell('unknown_argument', language, names=shown)} {signature(schema, language)}"
+
+
+def word_faults(error: ValidationError, schema: Mapping[str, Any], language: Language) -> str:
+    """Say of each argument that cannot be used what is wrong with it, and what the tool takes."""
+    rows: list[str] = []
+    for fault in error.errors(include_url=False, include_input=False)[:_SHOWN]:
+        place = ".".join(str(part)[:40] for part in fault["loc"] if not _is_internal(part)) or "?"
+        known = f"fault.{fault['type']}"
+        said = tell(known, language, **fault.get("ctx", {})) or fault["msg"]
+        rows.append(f"`{place}`: {said}")
+    return f"{'; '.join(dict.fromkeys(rows))}. {signature(schema, language)}"
+
+
+def _is_internal(part: object) -> bool:
+    """Tell whether a part of a place names an arm of a union rather than a field."""
+    return isinstance(part, str) and (part in ("str", "int", "bool", "none") or "[" in part)
+
+
+def signature(schema: Mapping[str, Any], language: Language) -> str:
+    """List what a tool takes."""
+    needed = schema.get("required", [])
+    names = [name if name in needed else f"{name}?" for name in schema.get("properties", {})]
+    return tell("takes", language, names=", ".join(names) if names else "–")

@@ -1,0 +1,62 @@
+"""How much of a text fits into a result?
+
+A host gives a tool's result to its model whole or cuts it somewhere; Claude Code's limit is 25,000 tokens. A result
+carries its words twice, as text and as structured content, for hosts read only one of the two. So each copy gets a
+third of that: other vocabularies count Chinese higher than ours, and JSON escapes cost something, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from personalab.errors import UserError
+from personalab.ports import TokenCounter
+
+RESULT_TOKENS = 8_000
+"""What one copy of a result may cost."""
+_SURELY = 2_500
+"""A text of so few characters fits in any vocabulary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Counts what texts cost and cuts those that cost too much."""
+
+    counter: TokenCounter
+
+    def cost(self, text: str) -> int:
+        """Count a text's tokens."""
+        return self.counter.count(text)
+
+    def cut(self, text: str, tokens: int = RESULT_TOKENS) -> str:
+        """Give as much of a text's beginning as costs no more; at least one character, so that pages end."""
+        if len(text) <= 1 or (tokens >= RESULT_TOKENS and len(text) <= _SURELY):
+            return text
+        tokens = max(tokens, 1)
+        length = min(len(text), tokens * 8)
+        while length > 1:
+            used = self.counter.count(text[:length])
+            if used <= tokens:
+                break
+            length = max(1, min(length - 1, length * tokens // used))
+        return text[: _whole(text, length)]
+
+    def cut_from_end(self, text: str, tokens: int) -> str:
+        """Give as much of a text's end as costs no more."""
+        return self.cut(text[::-1], tokens)[::-1]
+
+
+def _whole(text: str, length: int) -> int:
+    """Step back from between the halves of a line end, or of a pair of code points that belong together."""
+    if 1 < length < len(text) and text[length] in "\u200d\ufe0f\u0301":
+        return length - 1
+    return length
+
+
+def page_offset(cursor: str | None, length: int) -> int:
+    """Read a cursor that counts characters."""
+    if cursor is None:
+        return 0
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 9 and int(cursor) < length):
+        raise UserError("bad_cursor", value=cursor[:80])
+    return int(cursor)

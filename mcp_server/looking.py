@@ -1,0 +1,203 @@
+"""The tools that look into a story: its past, its next prompt, the settings."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from mcp_types import CallToolResult
+from pydantic import Field
+
+from mcp_server.budget import RESULT_TOKENS, Budget, page_offset
+from mcp_server.desk import Desk
+from mcp_server.rendering import plain_warnings, warning_rows
+from mcp_server.results import PromptView, Recalled, SettingsView, result
+from mcp_server.stories import Cursor
+from mcp_server.texts import tell
+from mcp_server.turns import InstanceId
+from personalab.config import FIELDS
+from personalab.errors import UserError
+from personalab.operations.recall import look_up
+from personalab.services import Services
+from personalab.story.director import mark_outline
+from personalab.texts import Language
+
+if TYPE_CHECKING:
+    from graph.preview import Preview
+
+MAX_QUERY = 10_000
+_WHOLE_SECTION = 600
+"""A section that costs no more is shown whole beside the others."""
+
+
+class LookingTools:
+    """What can be looked up."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def persona_recall(
+        self,
+        instance_id: InstanceId,
+        query: Annotated[str, Field(description="What to look for, in words of the story")],
+        depth: Annotated[
+            Literal["summaries", "plots", "turns", "auto"],
+            Field(description="How detailed: points, their plots, or the words themselves"),
+        ] = "auto",
+    ) -> Annotated[CallToolResult, Recalled]:
+        """Search a story's past."""
+        if len(query) > MAX_QUERY:
+            raise UserError("field_too_long", field="query", actual=len(query), limit=MAX_QUERY)
+        items = await look_up(self._desk.services, instance_id, query, depth)
+        budget, language = await self._desk.budget(), self._desk.language
+        share = RESULT_TOKENS // max(len(items), 1) - 60
+        rows = [tell("found", language, count=len(items)) if items else tell("not_found", language)]
+        for item in items:
+            item["text"] = budget.cut(item["text"], share)
+            turns = "–".join(str(turn) for turn in dict.fromkeys(item["turns"] or ())) or "?"
+            place = tell("item_place", language, **{**item, "turns": turns})
+            rows.append(f"- {item['text']}\n  [{place}]")
+        return result("\n".join(rows), {"instance_id": instance_id, "query": query[:500], "items": items})
+
+    async def persona_prompt(
+        self,
+        instance_id: InstanceId,
+        text: Annotated[str, Field(description="What the user would say")] = "…",
+        section: Annotated[str | None, Field(description="Show this section whole")] = None,
+        cursor: Cursor = None,
+    ) -> Annotated[CallToolResult, PromptView]:
+        """Show where a story stands and what the next turn would send."""
+        preview = await asyncio.to_thread(importlib.import_module, "graph.preview")
+        found: Preview = await preview.preview_prompt(self._desk.services, instance_id, text)
+        budget, language = await self._desk.budget(), self._desk.language
+        data = await asyncio.to_thread(_story_view, self._desk.services, instance_id, found, language)
+        sections, following = _sections(found, section, cursor, budget)
+        data |= {"sections": sections, "cursor": following}
+        return result(_prompt_text(data, language), data)
+
+    async def persona_settings(
+        self,
+        changes: Annotated[
+            dict[str, Any] | None, Field(description="Names (dotted or their last part) and new values")
+        ] = None,
+        reset: Annotated[bool, Field(description="Restore the defaults first")] = False,
+    ) -> Annotated[CallToolResult, SettingsView]:
+        """Show settings, or change them, all or none."""
+        preferences = self._desk.services.preferences
+
+        def settle() -> dict[str, Any]:
+            if reset:
+                return preferences.reset(changes or {})
+            return preferences.change(changes) if changes else preferences.values()
+
+        values = await asyncio.to_thread(settle)
+        language = self._desk.language
+        ranges = {name: str(rule) for name, rule in FIELDS.items()}
+        rows = [tell("changed", language)] if reset or changes else []
+        for name, value in values.items():
+            shown = str(value).lower() if isinstance(value, bool) else value
+            rows.append(tell("setting_row", language, name=name, value=shown, range=ranges[name]))
+        return result("\n".join(rows), {"settings": values, "ranges": ranges})
+
+
+# --- the prompt
+
+
+def _story_view(services: Services, instance_id: str, found: Preview, language: Language) -> dict[str, Any]:
+    """Collect where a story stands, for the text and for the panel."""
+    state = services.stories.instance(instance_id)
+    scene = services.turns.preview(instance_id, "…", services.now())
+    background = scene.data.background
+    preferences = scene.data.preferences
+    outline = mark_outline(background, state.plot_state) if preferences.director.enabled else []
+    try:
+        character = services.stories.character(state.character_id).name
+    except UserError:
+        character = state.character_id
+    tokens = {name: found.tokens[name] for name in ("head", "middle", "total", "limit", "encoding")}
+    return {
+        "instance_id": instance_id,
+        "session_id": state.current_session_id,
+        "turn": found.turn,
+        "language": language,
+        "character": character[:200],
+        "background": (background.name or state.background_id or "")[:200] or None,
+        "plot_state": state.plot_state.fields(),
+        "reminder_threshold": preferences.config.rag_fallback_threshold,
+        "outline": [{**point, "content": _line(point["content"])} for point in outline[:100]],
+        "warnings": plain_warnings(found.warnings),
+        "tokens": tokens,
+        "recalled": len(found.recalled),
+    }
+
+
+def _line(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def _sections(
+    found: Preview, wanted: str | None, cursor: str | None, budget: Budget
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Show every section, the long ones by their beginning; or a single one, page by page."""
+    sections = found.prompt.sections
+    if wanted is None:
+        if cursor is not None:
+            raise UserError("bad_cursor", value=cursor[:80])
+        share = max(RESULT_TOKENS // 2 // max(len(sections), 1), 100)
+        rows: list[dict[str, Any]] = []
+        for section in sections:
+            text = (
+                section.text
+                if section.tokens <= min(share, _WHOLE_SECTION)
+                else budget.cut(section.text, share)
+            )
+            shown = len(text) == len(section.text)
+            rows.append(
+                {
+                    "name": section.name,
+                    "zone": section.zone,
+                    "tokens": section.tokens,
+                    "text": text,
+                    "shown": shown,
+                }
+            )
+        return rows, None
+    chosen = next((section for section in sections if section.name == wanted), None)
+    if chosen is None:
+        known = ", ".join(section.name for section in sections)
+        raise UserError("unknown_section", section=wanted[:80], known=known)
+    start = page_offset(cursor, len(chosen.text))
+    text = budget.cut(chosen.text[start:])
+    end = start + len(text)
+    row = {"name": chosen.name, "zone": chosen.zone, "tokens": chosen.tokens, "text": text}
+    whole = end >= len(chosen.text)
+    return [{**row, "shown": whole and not start}], None if whole else str(end)
+
+
+_MARKS = {"completed": "✓", "in_progress": "→", "pending": "·"}
+
+
+def _prompt_text(data: Mapping[str, Any], language: Language) -> str:
+    names = {"character": data["character"], "background": data["background"] or tell("none", language)}
+    rows = [tell("prompt_head", language, turn=data["turn"], **names)]
+    outline = data["outline"]
+    if outline:
+        done = sum(point["status"] == "completed" for point in outline)
+        rows.append(tell("prompt_outline", language, done=done, total=len(outline)))
+        rows += [f"{_MARKS[point['status']]} {point['index']}. {point['content']}" for point in outline]
+        counter = {
+            "count": data["plot_state"]["no_update_count"],
+            "threshold": data["reminder_threshold"],
+        }
+        rows.append(tell("prompt_counter", language, **counter))
+    rows += warning_rows(data["warnings"], language)
+    rows.append(tell("prompt_tokens", language, **data["tokens"]))
+    for section in data["sections"]:
+        rows.append(f"\n### {tell('prompt_section', language, **section)}\n{section['text']}")
+    if data["cursor"]:
+        rows.append(tell("page_next", language, cursor=data["cursor"]))
+    elif not all(section["shown"] for section in data["sections"]) and len(data["sections"]) > 1:
+        rows.append("\n" + tell("prompt_more", language, instance_id=data["instance_id"]))
+    return "\n".join(rows)

@@ -1,0 +1,87 @@
+"""Which prompts can a person pick in a host's menu?"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from mcp.server import MCPServer
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, TextContent
+from pydantic import Field
+
+from mcp_server.budget import RESULT_TOKENS
+from mcp_server.desk import Desk
+from mcp_server.results import well_formed
+from mcp_server.stories import StoryTools, page_text
+from mcp_server.texts import for_tools, tell
+from personalab.errors import PersonaLabError
+from personalab.operations.reading import read_newest
+
+NAMES = ("play", "recap")
+
+
+class Prompts:
+    """Beginning a story, and looking back at one."""
+
+    def __init__(self, desk: Desk, stories: StoryTools) -> None:
+        self._desk = desk
+        self._stories = stories
+
+    def add_to(self, server: MCPServer[Any]) -> None:
+        """Give the server its prompts, titled in the reader's language."""
+        for ask in (self.play, self.recap):
+            title = tell(f"prompt.{ask.__name__}", self._desk.language)
+            server.prompt(ask.__name__, title=title, description=title)(ask)
+
+    async def play(
+        self,
+        character_id: Annotated[str | None, Field(description="Begin a story with this character")] = None,
+        background_id: Annotated[str | None, Field(description="In this background")] = None,
+        instance_id: Annotated[str | None, Field(description="Or go on with this story")] = None,
+    ) -> str:
+        """Begin a story, or go on with one."""
+        language, services = self._desk.language, self._desk.services
+        how = tell("how_writer" if self._desk.has_provider else "how_host", language)
+        try:
+            if instance_id:
+                asked = tell("play_on", language, instance_id=instance_id)
+                return f"{asked} {how}\n\n{await self._record(instance_id, 4)}"
+            if character_id:
+                character = services.stories.character(character_id)
+                world = services.stories.background(background_id) if background_id else None
+                names = {
+                    "character": f"{well_formed(character.name)} ({character_id})",
+                    "background": f"{well_formed(world.name)} ({background_id})"
+                    if world
+                    else tell("none", language),
+                }
+                return f"{tell('play_new', language, **names)} {how}"
+        except PersonaLabError as error:
+            raise self._worded(error) from error
+        listing = await self._stories.persona_library("all")
+        shown = "".join(block.text for block in listing.content if isinstance(block, TextContent))
+        return f"{tell('play_choose', language)} {how}\n\n{shown}"
+
+    async def recap(self, instance_id: Annotated[str, Field(description="The story")]) -> str:
+        """Tell what has happened so far."""
+        try:
+            record = await self._record(instance_id, 1)
+        except PersonaLabError as error:
+            raise self._worded(error) from error
+        return f"{tell('recap_ask', self._desk.language, instance_id=instance_id)}\n\n{record}"
+
+    async def _record(self, instance_id: str, share: int) -> str:
+        budget = await self._desk.budget()
+        page = await read_newest(
+            self._desk.services,
+            instance_id,
+            None,
+            None,
+            budget=RESULT_TOKENS // share,
+            cost=budget.cost,
+            cut=budget.cut,
+        )
+        return well_formed(page_text(page, page.entries, self._desk.language))
+
+    def _worded(self, error: PersonaLabError) -> MCPError:
+        return MCPError(code=INVALID_PARAMS, message=for_tools(error.message(self._desk.language)))

@@ -1,0 +1,151 @@
+"""What does each tool give back? These shapes are the contract that other programs build on."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired
+
+from mcp_types import CallToolResult, TextContent
+from typing_extensions import TypedDict
+
+Status = Literal["done", "interrupted", "empty", "error"]
+Record = dict[str, Any]
+
+
+class TurnResult(TypedDict):
+    """A turn that is over."""
+
+    instance_id: str
+    session_id: str
+    turn: int
+    status: Status
+    reply: str
+    plot_state: Record
+    warnings: list[Record]
+    usage: Record | None
+    error: NotRequired[Record]
+    cursor: NotRequired[str]
+
+
+class BegunTurn(TypedDict):
+    """A turn that waits for the reply its caller writes; one that was answered before is shown as it is."""
+
+    instance_id: str
+    session_id: str
+    turn: int
+    status: Literal["awaiting_reply", "done", "interrupted", "empty", "error"]
+    plot_state: Record
+    warnings: list[Record]
+    prompt: NotRequired[Record]
+    tokens: NotRequired[Record]
+    reply: NotRequired[str]
+    cursor: NotRequired[str]
+
+
+class Stopped(TypedDict):
+    """What was stopped."""
+
+    instance_id: str
+    stopped: str
+
+
+class SessionPage(TypedDict):
+    """Lines of a session, the newest turn first."""
+
+    instance_id: str
+    session_id: str
+    continued_from: str | None
+    turns: int
+    entries: list[Record]
+    cursor: str | None
+
+
+class Library(TypedDict):
+    """What there is to play with."""
+
+    characters: NotRequired[list[Record]]
+    backgrounds: NotRequired[list[Record]]
+    instances: NotRequired[list[Record]]
+    entry: NotRequired[Record]
+    cursor: str | None
+
+
+class Instance(TypedDict):
+    """A story and where it stands."""
+
+    instance_id: str
+    character_id: str
+    background_id: str | None
+    session_id: str
+    created_at: str
+    plot_state: Record
+
+
+class SavedEntry(TypedDict):
+    """What was saved."""
+
+    character_id: NotRequired[str]
+    background_id: NotRequired[str]
+    name: str
+    created: bool
+
+
+class Recalled(TypedDict):
+    """What was found of a story's past."""
+
+    instance_id: str
+    query: str
+    items: list[Record]
+
+
+class PromptView(TypedDict):
+    """What the next turn would send, and where the story stands."""
+
+    instance_id: str
+    session_id: str
+    turn: int
+    language: str
+    character: str
+    background: str | None
+    plot_state: Record
+    reminder_threshold: int
+    outline: list[Record]
+    warnings: list[Record]
+    tokens: Record
+    sections: list[Record]
+    recalled: int
+    cursor: str | None
+
+
+class SettingsView(TypedDict):
+    """Every setting with its value and what it may be."""
+
+    settings: Record
+    ranges: Record
+
+
+def result(text: str, data: Any, *, is_error: bool = False) -> CallToolResult:
+    """Give both copies: the text that stands alone and the structured content."""
+    return CallToolResult(
+        content=[TextContent(type="text", text=well_formed(text))],
+        structured_content=_well_formed(data),
+        is_error=is_error,
+    )
+
+
+def well_formed(text: str) -> str:
+    """Replace half pairs, which no wire can carry."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _well_formed(data: Any) -> Any:
+    if isinstance(data, str):
+        return well_formed(data)
+    if isinstance(data, dict):
+        return {well_formed(str(name)): _well_formed(value) for name, value in data.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] (any JSON)
+    if isinstance(data, list | tuple):
+        return [_well_formed(value) for value in data]  # pyright: ignore[reportUnknownVariableType] (any JSON)
+    return data

@@ -1,0 +1,290 @@
+"""How is the server put together?
+
+Nothing heavy is imported here: the graphs come with the first turn, so that a host sees the tools at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, cast
+
+from mcp.server import MCPServer
+from mcp.server.apps import Apps
+from mcp.server.context import ServerRequestContext
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.mcpserver.tools import Tool
+from mcp.server.request_state import RequestStateSecurity
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    CallToolResult,
+    EmptyResult,
+    GetPromptResult,
+    InputRequiredResult,
+    ListResourcesResult,
+    PaginatedRequestParams,
+    SubscribeRequestParams,
+    ToolAnnotations,
+    UnsubscribeRequestParams,
+)
+from mcp_types import Tool as ListedTool
+from pydantic import ValidationError
+
+from mcp_server import prompts
+from mcp_server.arguments import unknown_arguments, word_faults
+from mcp_server.desk import MAX_TURNS, Desk
+from mcp_server.looking import LookingTools
+from mcp_server.resources import Resources
+from mcp_server.stories import StoryTools
+from mcp_server.texts import DESCRIPTIONS, INSTRUCTIONS, TITLES, for_tools, tell
+from mcp_server.turns import TurnTools
+from mcp_server.updates import Updates
+from personalab.errors import PersonaLabError, UserError
+from personalab.services import Services
+
+TOOLSETS = ("chat", "memory", "archive", "lab")
+DEFAULT_TOOLSETS = ("chat", "memory")
+PANEL = "ui://personalab/story.html"
+PAGE = 200
+"""So many resources are listed at once."""
+
+_log = logging.getLogger("personalab.mcp")
+
+_READS = ToolAnnotations(
+    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
+_ADDS = ToolAnnotations(
+    read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
+)
+_ASKS = ToolAnnotations(
+    read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True
+)
+_SETTLES = ToolAnnotations(
+    read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
+_REPLACES = ToolAnnotations(
+    read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
+)
+
+
+def build_server(
+    services: Services, toolsets: Iterable[str] = DEFAULT_TOOLSETS, *, max_turns: int = MAX_TURNS
+) -> PersonaServer:
+    """Make the server of a data root; tools of what is not built yet are not there."""
+    return PersonaServer(Desk(services, Updates(services.stories), max_turns), check_toolsets(toolsets))
+
+
+def check_toolsets(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the toolsets in their order, or refuse a name there is none of."""
+    wanted = set(names)
+    if unknown := sorted(wanted - set(TOOLSETS)):
+        raise UserError("unknown_toolset", names=", ".join(unknown)[:80], known=", ".join(TOOLSETS))
+    return tuple(name for name in TOOLSETS if name in wanted)
+
+
+class PersonaServer(MCPServer[None]):
+    """The MCP server: its own words for bad arguments, in the reader's language, and never a traceback."""
+
+    def __init__(self, desk: Desk, toolsets: tuple[str, ...]) -> None:
+        self.desk = desk
+        self._resources = Resources(desk)
+        stories = StoryTools(desk)
+        apps = Apps()
+        panel = Path(__file__).with_name("panel.html").read_text(encoding="utf-8")
+        apps.add_html_resource(PANEL, panel, name="story", title="PersonaLab", prefers_border=True)
+        super().__init__(
+            "personalab",
+            title="PersonaLab",
+            instructions=getattr(INSTRUCTIONS, desk.language),
+            version=_version(),
+            tools=_chat_tools(desk, stories) if "chat" in toolsets else [],
+            extensions=[apps],
+            lifespan=_watching,
+            log_level="WARNING",
+            subscriptions=desk.updates.bus,
+            request_state_security=_state_security(desk.services),
+        )
+        self._resources.add_to(self)
+        prompts.Prompts(desk, stories).add_to(self)
+        self._serve_subscriptions()
+
+    # --- tools
+
+    async def list_tools(self) -> list[ListedTool]:
+        """List the tools, titled in the reader's language."""
+        language = self.desk.language
+        tools = await super().list_tools()
+        for tool in tools:
+            if tool.name in TITLES:
+                tool.title = getattr(TITLES[tool.name], language)
+        return tools
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool; whatever goes wrong is said so that a model can act on it."""
+        language = self.desk.language
+        tool = self._tool_manager.get_tool(name)
+        if tool is None:
+            known = ", ".join(tool.name for tool in self._tool_manager.list_tools())
+            message = tell("unknown_tool", language, tool=name[:80], known=known)
+            raise MCPError(code=INVALID_PARAMS, message=message)
+        if fault := unknown_arguments(arguments, tool.parameters, language):
+            raise ToolError(f"{name}: {fault}")
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            raise self._worded(name, tool.parameters, error) from error.__cause__
+
+    def _worded(self, name: str, schema: Mapping[str, Any], error: ToolError) -> ToolError:
+        cause, language = error.__cause__, self.desk.language
+        if isinstance(cause, PersonaLabError):
+            return ToolError(for_tools(cause.message(language)))
+        if isinstance(cause, ToolError):
+            return ToolError(str(cause))
+        if isinstance(error, UnexpectedToolError):
+            _log.error("%s failed", name, exc_info=cause)
+            return ToolError(tell("internal", language, tool=name, error=type(cause).__name__))
+        if isinstance(cause, ValidationError):
+            return ToolError(f"{name}: {word_faults(cause, schema, language)}")
+        return error
+
+    # --- prompts and resources
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: Context[None, Any] | None = None
+    ) -> GetPromptResult | InputRequiredResult:
+        """Give a prompt; a name or an argument that cannot be used is the caller's to mend."""
+        language = self.desk.language
+        found = self._prompt_manager.get_prompt(name)
+        if found is None:
+            known = ", ".join(prompt.name for prompt in self._prompt_manager.list_prompts())
+            message = tell("unknown_prompt", language, prompt=name[:80], known=known)
+            raise MCPError(code=INVALID_PARAMS, message=message)
+        known = [argument.name for argument in found.arguments or []]
+        needed = [argument.name for argument in found.arguments or [] if argument.required]
+        schema = {"properties": dict.fromkeys(known), "required": needed}
+        missing = [name for name in needed if name not in (arguments or {})]
+        fault = unknown_arguments(arguments or {}, schema, language)
+        if missing:
+            fault = f"`{missing[0]}`: {tell('fault.missing', language)}"
+        if fault:
+            raise MCPError(code=INVALID_PARAMS, message=f"{name}: {fault}")
+        return await super().get_prompt(name, arguments, context)
+
+    async def _handle_list_resources(
+        self, ctx: ServerRequestContext[None], params: PaginatedRequestParams | None
+    ) -> ListResourcesResult:
+        cursor = params.cursor if params else None
+        start = int(cursor) if cursor and cursor.isascii() and cursor.isdigit() and len(cursor) < 9 else 0
+        if cursor and str(start) != cursor:
+            raise MCPError(code=INVALID_PARAMS, message=f"bad cursor {cursor[:40]!r}")
+        listed = [*await self.list_resources(), *await asyncio.to_thread(self._resources.listed)]
+        end = start + PAGE
+        return ListResourcesResult(
+            resources=listed[start:end], next_cursor=str(end) if end < len(listed) else None
+        )
+
+    def _serve_subscriptions(self) -> None:
+        """Serve older clients, which subscribe to single addresses; the SDK has no public way to it."""
+        updates = self.desk.updates
+
+        async def subscribe(ctx: ServerRequestContext[None], params: SubscribeRequestParams) -> EmptyResult:
+            if not updates.subscribe(str(params.uri), ctx.session):
+                raise MCPError(code=INVALID_PARAMS, message="too many subscriptions; end some first")
+            return EmptyResult()
+
+        async def unsubscribe(
+            ctx: ServerRequestContext[None], params: UnsubscribeRequestParams
+        ) -> EmptyResult:
+            updates.unsubscribe(str(params.uri), ctx.session)
+            return EmptyResult()
+
+        serve = self._lowlevel_server.add_request_handler
+        serve("resources/subscribe", SubscribeRequestParams, subscribe)
+        serve("resources/unsubscribe", UnsubscribeRequestParams, unsubscribe)
+
+
+@asynccontextmanager
+async def _watching(server: MCPServer[None]) -> AsyncGenerator[None]:
+    """Look for changes by other programs while the server runs."""
+    task = asyncio.create_task(cast("PersonaServer", server).desk.updates.watch())
+    try:
+        yield None
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def _chat_tools(desk: Desk, stories: StoryTools) -> list[Tool]:
+    turns, looking = TurnTools(desk), LookingTools(desk)
+    return [
+        _tool(turns.persona_chat, _ASKS),
+        _tool(turns.persona_begin_turn, _ADDS),
+        _tool(turns.persona_end_turn, _SETTLES),
+        _tool(turns.persona_retry, _ASKS),
+        _tool(turns.persona_stop, _SETTLES),
+        _tool(stories.persona_read, _READS),
+        _tool(stories.persona_library, _READS),
+        _tool(stories.persona_new_instance, _ADDS),
+        _tool(stories.persona_save_character, _REPLACES),
+        _tool(stories.persona_save_background, _REPLACES),
+        _tool(stories.persona_switch_background, _SETTLES),
+        _tool(looking.persona_recall, _READS),
+        _tool(looking.persona_prompt, _READS, {"ui": {"resourceUri": PANEL}}),
+        _tool(looking.persona_settings, _REPLACES),
+    ]
+
+
+def _tool(fn: Any, annotations: ToolAnnotations, meta: dict[str, Any] | None = None) -> Tool:
+    """Describe a tool briefly: without the titles pydantic makes up, closed to arguments it does not have."""
+    name = fn.__name__
+    tool = Tool.from_function(
+        fn, title=name, description=DESCRIPTIONS[name], annotations=annotations, meta=meta
+    )
+    tool.parameters = {**_untitled(tool.parameters), "additionalProperties": False}
+    tool.fn_metadata.output_schema = _untitled(tool.fn_metadata.output_schema)
+    return tool
+
+
+def _untitled(schema: Any) -> Any:
+    """Drop what a schema says twice: titles made from names, descriptions made from docstrings of our types."""
+    if isinstance(schema, list):
+        return [_untitled(part) for part in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    known = cast("dict[str, Any]", schema)
+    dropped = {"title", "description"} if "properties" in known else {"title"}
+    kept: dict[str, Any] = {}
+    for name, part in known.items():
+        if name == "properties":
+            kept[name] = {field: _untitled(rule) for field, rule in part.items()}
+        elif name not in dropped:
+            kept[name] = _untitled(part)
+    return kept
+
+
+def _state_security(services: Services) -> RequestStateSecurity:
+    """Seal what a client carries between two halves of a call, so that a restarted server still knows it.
+
+    It names a turn, no more: whoever could forge it could as well call persona_end_turn.
+    """
+    settings = services.settings
+    secret = f"personalab request state:{settings.data_root}:{settings.token or ''}"
+    return RequestStateSecurity(keys=[hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()])
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("personalab")
+    except PackageNotFoundError:
+        return "0"

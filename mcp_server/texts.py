@@ -1,0 +1,253 @@
+"""What does the MCP server say, in Chinese and in English?"""
+
+from __future__ import annotations
+
+import re
+
+from personalab.texts import Language, Text, fill
+
+
+def tell(code: str, language: Language, **params: object) -> str:
+    """Say a text of this entrance; a code without words says nothing."""
+    text = TEXTS.get(code)
+    return fill(getattr(text, language), **params) if text else ""
+
+
+_COMMANDS = {
+    "library": "persona_library",
+    "new": "persona_new_instance",
+    "stop": "persona_stop",
+    "retry": "persona_retry",
+    "read": "persona_read",
+    "recall": "persona_recall",
+    "prompt": "persona_prompt",
+    "settings": "persona_settings",
+    "switch-background": "persona_switch_background",
+}
+_COMMAND = re.compile(rf"personalab ({'|'.join(_COMMANDS)})\b")
+
+
+def for_tools(message: str) -> str:
+    """Name tools where a message names the terminal's commands."""
+    return _COMMAND.sub(lambda found: _COMMANDS[found[1]], message)
+
+
+INSTRUCTIONS = Text(
+    """PersonaLab：与角色一起经历一个故事。每一轮都写入用户磁盘上的会话文件；角色设定、故事大纲、历史回忆和进度由服务器管理。
+
+怎样玩：
+1. 用 persona_library 看有哪些角色、背景和进行中的故事；没有故事就用 persona_new_instance 开一个（先问用户选哪个角色和背景），也可以先用 persona_save_character / persona_save_background 写新的。
+2. 用户对角色说的每一句话，原样作为一轮：
+   - 服务器有模型（或你的客户端支持采样）时：persona_chat(instance_id, text)，把结果里的回复原样给用户看。
+   - 否则由你来写：persona_begin_turn(instance_id, text) 会给出完整提示词；你严格按提示词以角色身份写出回复（含其中要求的 [PROGRESS:…] 标记），再用 persona_end_turn(instance_id, turn, reply) 存下全文，然后把同样的回复给用户看。不要跳过 persona_end_turn，否则这一轮没有回答。
+   persona_chat 的警告提到 rehearsal（内置替身）时，请改用后一种方式。
+3. 给每次 persona_chat / persona_begin_turn 一个新的 request_id；超时后用同一个 request_id 再调用一次，会得到同一轮，不会重复。
+4. 不要替用户说话，不要自己编故事的结果；想不起来的事用 persona_recall 查。persona_read 从最新一轮往回读；persona_prompt 显示故事进展和提示词的用量（支持界面的客户端会画成面板）。
+5. 回复失败或中断时用 persona_retry；出错信息会说明该怎么做。""",
+    """PersonaLab: live through a story with a character. Every turn is written to session files on the user's disk; persona, outline, memories and progress are kept by the server.
+
+How to play:
+1. persona_library shows characters, backgrounds and stories under way. If there is no story, begin one with persona_new_instance (ask the user which character and background), or first write new ones with persona_save_character / persona_save_background.
+2. Each thing the user says to the character is one turn, passed on word for word:
+   - If the server has a model (or your client supports sampling): persona_chat(instance_id, text), and show the user the reply as it is.
+   - Otherwise you write: persona_begin_turn(instance_id, text) hands you the whole prompt; write the character's reply strictly by it (with the [PROGRESS:…] markers it asks for), save the full text with persona_end_turn(instance_id, turn, reply), then show the user that same reply. Never skip persona_end_turn: the turn would stay unanswered.
+   When a warning of persona_chat names the rehearsal stand-in, use the second way.
+3. Give each persona_chat / persona_begin_turn a fresh request_id; after a time-out call again with the same one: you get the same turn, never a second one.
+4. Don't speak for the user or invent what happened; look it up with persona_recall. persona_read goes back from the newest turn; persona_prompt shows where the story stands and what the prompt costs (hosts that can, draw it as a panel).
+5. If a reply failed or was interrupted use persona_retry; errors say what to do.""",
+)
+
+TITLES = {
+    "persona_chat": Text("说一句话，角色回答", "Say something to the character"),
+    "persona_begin_turn": Text("开始一轮，由你写回复", "Begin a turn that you answer"),
+    "persona_end_turn": Text("存下你写的回复", "Save the reply you wrote"),
+    "persona_retry": Text("重新回答上一轮", "Answer the last turn again"),
+    "persona_stop": Text("停止正在写的回复", "Stop the running reply"),
+    "persona_read": Text("阅读对话记录", "Read a story back"),
+    "persona_library": Text("角色、背景和故事", "Characters, backgrounds, stories"),
+    "persona_new_instance": Text("开始一个故事", "Begin a story"),
+    "persona_save_character": Text("保存角色", "Save a character"),
+    "persona_save_background": Text("保存背景", "Save a background"),
+    "persona_switch_background": Text("更换背景", "Move a story to another background"),
+    "persona_recall": Text("回忆发生过的事", "Look up what happened"),
+    "persona_prompt": Text("故事进展和提示词", "Where the story stands; the next prompt"),
+    "persona_settings": Text("查看或修改设置", "Show or change settings"),
+}
+
+DESCRIPTIONS = {
+    "persona_chat": "One whole turn: send what the user says, get the character's reply. Use it for every message to the character, unless you write the replies yourself (persona_begin_turn).",
+    "persona_begin_turn": "Use it when you, the host's model, write the character's reply: saves what the user says and returns the prompt to write by. Follow with persona_end_turn.",
+    "persona_end_turn": "Save the reply you wrote for a turn begun with persona_begin_turn; the same text again is harmless.",
+    "persona_retry": "Answer the last turn again, when its reply failed, was empty, was interrupted or never came.",
+    "persona_stop": "Stop the reply that is being written for a story, also by another client; what is written stays.",
+    "persona_read": "Read a story's session, the newest turn first; pass cursor to go on to older turns.",
+    "persona_library": "List characters, backgrounds and stories, or show one entry whole (kind and entry_id). Use it first, to find ids.",
+    "persona_new_instance": "Begin a new story with a character, in a background or in none.",
+    "persona_save_character": "Write a new character, or change one (replace: true; what you leave out stays).",
+    "persona_save_background": "Write a new world with its story outline, or change one (replace: true; what you leave out stays).",
+    "persona_switch_background": "Move a story to another background, or to none (null); its place in the plot is kept.",
+    "persona_recall": "Search what happened earlier in a story, when someone refers to it or you need a fact.",
+    "persona_prompt": "Show where a story stands (outline, progress, warnings) and what the next turn would send, by section with token counts. Use it to look, not to play.",
+    "persona_settings": "Show all settings with their ranges; change some (changes) or restore the defaults (reset).",
+}
+
+TEXTS: dict[str, Text] = {
+    # --- arguments
+    "unknown_argument": Text("没有这样的参数：{names}。", "There is no such argument: {names}."),
+    "takes": Text("参数：{names}（带 ? 的可省略）", "It takes: {names} (those with ? may be left out)."),
+    "fault.missing": Text("缺少这个参数", "it is missing"),
+    "fault.string_type": Text("应为文本", "it must be a text"),
+    "fault.int_type": Text("应为整数", "it must be a whole number"),
+    "fault.int_parsing": Text("应为整数", "it must be a whole number"),
+    "fault.int_from_float": Text("应为整数", "it must be a whole number"),
+    "fault.int_parsing_size": Text("数字太大", "the number is too large"),
+    "fault.bool_type": Text("应为 true 或 false", "it must be true or false"),
+    "fault.bool_parsing": Text("应为 true 或 false", "it must be true or false"),
+    "fault.dict_type": Text("应为 JSON 对象", "it must be a JSON object"),
+    "fault.list_type": Text("应为列表", "it must be a list"),
+    "fault.literal_error": Text("应为 {expected}", "it must be {expected}"),
+    "fault.string_too_short": Text(
+        "太短，至少 {min_length} 个字符", "it is too short: at least {min_length}"
+    ),
+    "fault.string_too_long": Text(
+        "太长，最多 {max_length} 个字符", "it is too long: at most {max_length} characters"
+    ),
+    "fault.too_long": Text("太长，最多 {max_length} 项", "it is too long: at most {max_length} items"),
+    "fault.greater_than_equal": Text("应不小于 {ge}", "it must be at least {ge}"),
+    "fault.less_than_equal": Text("应不大于 {le}", "it must be at most {le}"),
+    # --- errors of this entrance
+    "internal": Text(
+        "{tool} 出了内部错误（{error}）；已写入的内容不受影响，请再试一次，若仍出错请查看服务器日志",
+        "{tool} failed inside ({error}); what is written is safe. Try again; if it goes on, see the server's log",
+    ),
+    "unknown_tool": Text("没有工具 {tool}；可用：{known}", "There is no tool {tool}; there are: {known}"),
+    "unknown_prompt": Text(
+        "没有提示 {prompt}；可用：{known}", "There is no prompt {prompt}; there are: {known}"
+    ),
+    "unknown_resource": Text("没有资源 {uri}", "There is no resource {uri}"),
+    "no_text_sampled": Text(
+        "客户端的模型没有给出文字；第 {turn} 轮仍在等待回复：可用 persona_retry，或用 persona_end_turn 自己写",
+        "The client's model gave no text; turn {turn} still waits: use persona_retry, or write it with persona_end_turn",
+    ),
+    # --- results
+    "footer": Text(
+        "[第 {turn} 轮 · {session_id} · {status}{plot}]", "[turn {turn} · {session_id} · {status}{plot}]"
+    ),
+    "footer_plot": Text(
+        " · 大纲第 {index} 点 {status} · 连续 {count} 轮无进度",
+        " · outline point {index} {status} · {count} replies without progress",
+    ),
+    "warning": Text("注意：{message}", "Note: {message}"),
+    "error_line": Text("出错：{message}", "Error: {message}"),
+    "retry_hint": Text(
+        '可用 persona_retry(instance_id="{instance_id}") 重新回答这一轮',
+        'persona_retry(instance_id="{instance_id}") answers this turn again',
+    ),
+    "reply_cut": Text(
+        '（回复共 {total} 个字符，这里是前 {shown} 个；其余用 persona_read(instance_id="{instance_id}", cursor="{cursor}") 读取）',
+        '(The reply has {total} characters, these are the first {shown}; read the rest with persona_read(instance_id="{instance_id}", cursor="{cursor}"))',
+    ),
+    "rehearsal": Text(
+        "没有配置模型，客户端也不支持采样：以上回复来自内置替身 rehearsal，不是真正的模型。请改用 persona_begin_turn / persona_end_turn 由你来写，或设置 OPENAI_API_KEY",
+        "No model is configured and the client offers no sampling: this reply is by the built-in stand-in 'rehearsal', not by a real model. Use persona_begin_turn / persona_end_turn to write it yourself, or set OPENAI_API_KEY",
+    ),
+    "write_now": Text(
+        '第 {turn} 轮在等你的回复。请按下面的提示词以角色身份写回复，然后调用 persona_end_turn(instance_id="{instance_id}", turn={turn}, reply=…)，再把同样的回复给用户看。',
+        'Turn {turn} waits for your reply. Write it as the character, by the prompt below; then call persona_end_turn(instance_id="{instance_id}", turn={turn}, reply=…) and show the user the same reply.',
+    ),
+    "left_out": Text(
+        '（为了不超长，省去了较早的 {count} 条消息；需要时用 persona_read(instance_id="{instance_id}") 读取）',
+        '({count} older messages are left out to keep this short; read them with persona_read(instance_id="{instance_id}") if you need them)',
+    ),
+    "system_cut": Text("（以下从略）", "(cut here)"),
+    "answered_before": Text(
+        "这个 request_id 的第 {turn} 轮已经有回复：", "Turn {turn} of this request_id has its reply already:"
+    ),
+    "stopped": Text("已停止 {instance_id} 的 {task}", "Stopped {task} of {instance_id}"),
+    "nothing_here": Text("（空）", "(nothing)"),
+    "page_head": Text(
+        "{instance_id} · {session_id} · 共 {turns} 轮，从最新的开始",
+        "{instance_id} · {session_id} · {turns} turns, the newest first",
+    ),
+    "page_more": Text('更早的：cursor="{cursor}"', 'Older ones: cursor="{cursor}"'),
+    "page_next": Text('还有更多：cursor="{cursor}"', 'There is more: cursor="{cursor}"'),
+    "page_continued": Text("上一个会话：{session_id}", "The session before: {session_id}"),
+    "turn_head": Text("第 {turn} 轮", "Turn {turn}"),
+    "part": Text("（第 {first}–{last} 个字符，共 {total}）", "(characters {first}–{last} of {total})"),
+    "by_user": Text("用户", "User"),
+    "by_character": Text("角色", "Character"),
+    "by_summary": Text("前情", "Summary"),
+    "characters": Text("角色", "Characters"),
+    "backgrounds": Text("背景", "Backgrounds"),
+    "instances": Text("故事", "Stories"),
+    "points": Text("大纲 {count} 点", "{count} outline points"),
+    "unreadable": Text("无法读取：{reason}", "cannot be read: {reason}"),
+    "begun": Text(
+        "故事 {instance_id} 开始了：角色 {character_id}，背景 {background_id}。用 persona_chat 或 persona_begin_turn 说第一句话。",
+        "The story {instance_id} has begun: character {character_id}, background {background_id}. Say the first thing with persona_chat or persona_begin_turn.",
+    ),
+    "none": Text("无", "none"),
+    "saved_new": Text("已新建 {what} {entry_id}", "Made {what} {entry_id}"),
+    "saved_old": Text("已修改 {what} {entry_id}", "Changed {what} {entry_id}"),
+    "moved": Text(
+        "故事 {instance_id} 的背景现在是 {background_id}；大纲进度不变（第 {index} 点 {status}）",
+        "The story {instance_id} now has the background {background_id}; its place in the plot is kept (point {index}, {status})",
+    ),
+    "found": Text("找到 {count} 条", "Found {count}"),
+    "not_found": Text(
+        "没有找到相关的事；换个说法，或换一个 depth",
+        "Nothing was found; word it differently or choose another depth",
+    ),
+    "item_place": Text(
+        "{kind} · {session_id} · 第 {turns} 轮 · {reason}", "{kind} · {session_id} · turns {turns} · {reason}"
+    ),
+    "prompt_head": Text(
+        "{character} · {background} · 下一轮是第 {turn} 轮",
+        "{character} · {background} · the next turn is {turn}",
+    ),
+    "prompt_outline": Text("大纲（{done}/{total}）", "Outline ({done}/{total})"),
+    "prompt_counter": Text(
+        "连续 {count} 轮无进度（从 {threshold} 轮起提醒）",
+        "{count} replies without progress (the director reminds from {threshold} on)",
+    ),
+    "prompt_tokens": Text(
+        "提示词 {total} / {limit} token（{encoding}）", "Prompt: {total} of {limit} tokens ({encoding})"
+    ),
+    "prompt_section": Text("{name}：{tokens} token", "{name}: {tokens} tokens"),
+    "prompt_more": Text(
+        '没有显示全的段落：persona_prompt(instance_id="{instance_id}", section=…)',
+        'Sections not shown whole: persona_prompt(instance_id="{instance_id}", section=…)',
+    ),
+    "changed": Text("已保存", "Saved"),
+    "setting_row": Text("{name} = {value}（{range}）", "{name} = {value} ({range})"),
+    # --- resources and prompts
+    "resource.instance": Text("故事 {id}：{character}", "Story {id}: {character}"),
+    "resource.character": Text("角色 {name}", "Character {name}"),
+    "resource.background": Text("背景 {name}", "Background {name}"),
+    "session_cut": Text("（较早的内容从略；共 {turns} 轮）", "(older turns are left out; {turns} in all)"),
+    "prompt.play": Text("开始或继续一个故事", "Begin a story, or go on with one"),
+    "prompt.recap": Text("讲讲故事到现在发生了什么", "Tell what has happened in a story so far"),
+    "play_new": Text(
+        "请用 PersonaLab 开始一个新故事：角色 {character}，背景 {background}。用 persona_new_instance 建立，然后问我的第一句话，之后我说的每句话都是一轮。",
+        "Begin a new story with PersonaLab: character {character}, background {background}. Make it with persona_new_instance, then ask for my first words; each thing I say from then on is one turn.",
+    ),
+    "play_choose": Text(
+        "请用 PersonaLab 开始一个故事。这是现有的角色、背景和故事，请让我选一个（或新写一个），然后开始；之后我说的每句话都是一轮。",
+        "Begin a story with PersonaLab. These are the characters, backgrounds and stories there are; let me choose (or write a new one) and begin. Each thing I say from then on is one turn.",
+    ),
+    "play_on": Text(
+        "请用 PersonaLab 继续故事 {instance_id}。这是最近的几轮；先用一两句话提醒我进行到哪里，然后等我说话，我说的每句话都是一轮。",
+        "Go on with the PersonaLab story {instance_id}. These are its latest turns; remind me in a sentence or two where we are, then wait for my words: each thing I say is one turn.",
+    ),
+    "how_writer": Text(
+        "回复由服务器的模型写：用 persona_chat。", "The server's model writes the replies: use persona_chat."
+    ),
+    "how_host": Text(
+        "服务器没有模型，回复由你来写：用 persona_begin_turn，再用 persona_end_turn。",
+        "The server has no model, so you write the replies: persona_begin_turn, then persona_end_turn.",
+    ),
+    "recap_ask": Text(
+        "请根据下面的记录，用几段话讲讲故事 {instance_id} 到现在发生了什么：人物、地点、约定和还没解决的事。只讲记录里有的。",
+        "From the record below, tell in a few paragraphs what has happened in the story {instance_id} so far: people, places, promises, and what is still open. Tell only what stands there.",
+    ),
+}

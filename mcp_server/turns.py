@@ -1,0 +1,193 @@
+"""The tools that play a story: one whole turn, a turn the host answers, again, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Annotated, Any
+
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import CallToolResult, InputRequiredResult
+from pydantic import Field
+
+from mcp_server import writers
+from mcp_server.desk import Desk
+from mcp_server.rendering import begun_turn, turn_result
+from mcp_server.results import BegunTurn, Stopped, TurnResult, result
+from mcp_server.texts import for_tools, tell
+
+if TYPE_CHECKING:
+    from nodes.chat_turn.state import TurnInput, TurnOutput
+    from personalab.story.events import Event
+
+InstanceId = Annotated[str, Field(description="The story's id")]
+Said = Annotated[str, Field(description="What the user says, word for word")]
+RequestId = Annotated[
+    str | None, Field(description="A fresh id of this call; the same again gives the same turn")
+]
+StreamTurn = Callable[..., "AsyncGenerator[Event | TurnOutput]"]
+Answer = Annotated[CallToolResult, TurnResult]
+
+_PAUSE_SECONDS = 0.1
+"""Progress is told no more often than this."""
+
+
+class TurnTools:
+    """Turns of a story, each by the one graph."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def persona_chat(
+        self, ctx: Context[Any], instance_id: InstanceId, text: Said, request_id: RequestId = None
+    ) -> Answer | InputRequiredResult:
+        """Play one whole turn."""
+        turn: TurnInput = {"instance_id": instance_id, "user_input": text, "action": "say"}
+        return await self._answer(ctx, turn if request_id is None else {**turn, "request_id": request_id})
+
+    async def persona_retry(self, ctx: Context[Any], instance_id: InstanceId) -> Answer | InputRequiredResult:
+        """Answer the last turn again."""
+        return await self._answer(ctx, {"instance_id": instance_id, "action": "retry"})
+
+    async def persona_begin_turn(
+        self, ctx: Context[Any], instance_id: InstanceId, text: Said, request_id: RequestId = None
+    ) -> Annotated[CallToolResult, BegunTurn]:
+        """Hand the prompt of a new turn to the host."""
+        turn: TurnInput = {"instance_id": instance_id, "user_input": text, "action": "begin"}
+        if request_id is not None:
+            turn["request_id"] = request_id
+        found = await self._run(ctx, turn)
+        return begun_turn(found, await self._desk.budget(), self._desk.language)
+
+    async def persona_end_turn(
+        self,
+        ctx: Context[Any],
+        instance_id: InstanceId,
+        turn: Annotated[int, Field(description="The turn that persona_begin_turn named")],
+        reply: Annotated[str, Field(description="The character's whole reply")],
+    ) -> Answer:
+        """Take the host's reply."""
+        found = await self._run(ctx, _ending(instance_id, turn, reply))
+        return await self._rendered(found)
+
+    async def persona_stop(self, instance_id: InstanceId) -> Annotated[CallToolResult, Stopped]:
+        """Stop what is being written."""
+        task = await self._desk.services.leases.stop(instance_id)
+        text = tell("stopped", self._desk.language, instance_id=instance_id, task=task)
+        return result(text, {"instance_id": instance_id, "stopped": task})
+
+    # --- who writes
+
+    async def _answer(self, ctx: Context[Any], turn: TurnInput) -> CallToolResult | InputRequiredResult:
+        """Let whoever can write the reply: chosen for each call."""
+        desk = self._desk
+        if (brought := writers.answered(ctx)) is not None:
+            return await self._bring(ctx, turn.get("instance_id", ""), *brought)
+        if desk.has_provider:
+            return await self._rendered(await self._run(ctx, turn))
+        if writers.offers_sampling(ctx):
+            if writers.is_modern(ctx):
+                return await self._ask(ctx, turn)
+            if ctx.session.can_send_request:
+                with writers.lent(desk.services, writers.ClientModel(ctx)) as model:
+                    return await self._rendered(await self._run(ctx, turn, model))
+        found = await self._run(ctx, turn)
+        note = {"category": "rehearsal", "message": tell("rehearsal", desk.language)}
+        return await self._rendered({**found, "warnings": [*found.get("warnings", []), note]})
+
+    async def _ask(self, ctx: Context[Any], turn: TurnInput) -> CallToolResult | InputRequiredResult:
+        """Begin the turn and end the call with the question for the client's model."""
+        action = "begin_again" if turn.get("action") == "retry" else "begin"
+        found = await self._run(ctx, {**turn, "action": action})
+        if found.get("status") != "awaiting_reply":
+            return await self._rendered(found)
+        return writers.question(found.get("turn") or 0, found.get("prompt") or {})
+
+    async def _bring(self, ctx: Context[Any], instance_id: str, turn: int, reply: str) -> CallToolResult:
+        if not reply.strip():
+            raise ToolError(tell("no_text_sampled", self._desk.language, turn=turn))
+        return await self._rendered(await self._run(ctx, _ending(instance_id, turn, reply)))
+
+    # --- one run of the graph
+
+    async def _run(self, ctx: Context[Any], turn: TurnInput, model: str | None = None) -> TurnOutput:
+        """Run the graph, tell its sentences; a turn that was refused is a tool error and left nothing behind."""
+        stream_turn = await _graph()
+        desk, instance_id = self._desk, turn.get("instance_id", "")
+        found: TurnOutput = {}
+        sentences = Sentences(ctx) if turn.get("action") in ("say", "retry") else None
+        async with desk.place():
+            async with aclosing(stream_turn(desk.services, turn, model=model)) as stream:
+                async for part in stream:
+                    if "type" not in part:
+                        found = part
+                    elif part["type"] == "token" and sentences is not None:
+                        await sentences.hear(part["text"])
+            if sentences is not None:
+                await sentences.end()
+        if found.get("turn") is None:
+            raise ToolError(for_tools(str((found.get("error") or {}).get("message", ""))))
+        await desk.updates.story_changed(instance_id)
+        return found
+
+    async def _rendered(self, found: TurnOutput) -> CallToolResult:
+        desk = self._desk
+        return await turn_result(found, desk.services, await desk.budget(), desk.language)
+
+
+async def _graph() -> StreamTurn:
+    """Find the graph; its libraries take a second to load the first time, aside from the event loop."""
+    if (loaded := sys.modules.get("graph.streaming")) is None:
+
+        def load() -> StreamTurn:
+            from graph.streaming import stream_turn
+
+            return stream_turn
+
+        return await asyncio.to_thread(load)
+    return loaded.stream_turn
+
+
+def _ending(instance_id: str, turn: int, reply: str) -> TurnInput:
+    return {"instance_id": instance_id, "turn": turn, "caller_reply": reply, "action": "end"}
+
+
+_SENTENCE = re.compile(r"[。！？!?…][”’」』）)\"']*|[.][”’)\"']*\s|\n+")
+
+
+class Sentences:
+    """Tells a client how far a reply is, sentence by sentence."""
+
+    def __init__(self, ctx: Context[Any]) -> None:
+        self._ctx: Context[Any] | None = ctx
+        self._text = ""
+        self._told = 0
+        self._last = 0.0
+
+    async def hear(self, text: str) -> None:
+        """Take in more of the reply; tell whole sentences, but not too often."""
+        self._text += text
+        now = asyncio.get_running_loop().time()
+        if self._ctx is None or now - self._last < _PAUSE_SECONDS:
+            return
+        ends = [found.end() for found in _SENTENCE.finditer(self._text, self._told)]
+        if ends:
+            self._last = now
+            await self._tell(ends[-1])
+
+    async def end(self) -> None:
+        """Tell the rest."""
+        await self._tell(len(self._text))
+
+    async def _tell(self, end: int) -> None:
+        said, self._told = self._text[self._told : end].strip(), end
+        if self._ctx is None or not said:
+            return
+        try:
+            await self._ctx.report_progress(end, None, said)
+        except Exception:  # noqa: BLE001 (a client that stopped listening must not end its turn)
+            self._ctx = None

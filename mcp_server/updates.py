@@ -1,0 +1,163 @@
+"""How do clients learn that a story has changed, also when another program changed it?
+
+Modern clients listen on a stream, older ones subscribe to addresses. What this server does is told at once; what
+others do to the files is noticed by looking at their times, once a second and only while somebody listens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+from weakref import WeakSet
+
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+)
+
+from personalab.storage.stories import StoryFiles
+
+WATCH_SECONDS = 1.0
+MAX_SUBSCRIPTIONS = 1_000
+Signature = tuple[tuple[int, int], ...]
+
+
+class Updates:
+    """Tells those who listen; ``bus`` is the modern clients' part of it."""
+
+    def __init__(self, stories: StoryFiles) -> None:
+        self.bus = _CountingBus()
+        self._stories = stories
+        self._subscribed: dict[str, WeakSet[ServerSession]] = {}
+        self._seen: dict[str, Signature] = {}
+
+    # --- who listens
+
+    def subscribe(self, uri: str, session: ServerSession) -> bool:
+        """Note that an older client wants to hear of an address; too many are refused."""
+        if uri not in self._subscribed and len(self._subscribed) >= MAX_SUBSCRIPTIONS:
+            self._subscribed = {known: who for known, who in self._subscribed.items() if len(who)}
+            if len(self._subscribed) >= MAX_SUBSCRIPTIONS:
+                return False
+        self._subscribed.setdefault(uri, WeakSet()).add(session)
+        return True
+
+    def unsubscribe(self, uri: str, session: ServerSession) -> None:
+        """Forget that a client wants to hear of an address."""
+        if uri in self._subscribed:
+            self._subscribed[uri].discard(session)
+            if not len(self._subscribed[uri]):
+                del self._subscribed[uri]
+
+    @property
+    def anyone(self) -> bool:
+        """Whether somebody listens at all."""
+        return self.bus.listening > 0 or any(len(who) for who in self._subscribed.values())
+
+    # --- what changed
+
+    async def story_changed(self, instance_id: str) -> None:
+        """Tell that a story has changed."""
+        if self.anyone:
+            seen = self._seen.get(instance_id)
+            self._seen[instance_id] = await asyncio.to_thread(self._signature, instance_id)
+            if seen is None:
+                await self._tell(ResourcesListChanged())
+            await self._tell_story(instance_id)
+
+    async def entry_changed(self, kind: str, entry_id: str, *, created: bool) -> None:
+        """Tell that a character or a background has changed."""
+        if created:
+            await self._tell(ResourcesListChanged())
+        await self._tell(ResourceUpdated(uri=f"persona://{kind}/{entry_id}"))
+
+    async def _tell_story(self, instance_id: str) -> None:
+        base = f"persona://instances/{instance_id}"
+        uris = {base, f"{base}/prompt"}
+        uris |= {uri for uri in self._subscribed if uri.startswith(f"{base}/sessions/")}
+        with suppress(Exception):
+            session_id = (await asyncio.to_thread(self._stories.instance, instance_id)).current_session_id
+            uris.add(f"{base}/sessions/{session_id}")
+        for uri in sorted(uris):
+            await self._tell(ResourceUpdated(uri=uri))
+
+    async def _tell(self, event: ServerEvent) -> None:
+        await self.bus.publish(event)
+        if isinstance(event, ResourceUpdated):
+            for session in list(self._subscribed.get(str(event.uri), ())):
+                try:
+                    await session.send_resource_updated(event.uri)
+                except Exception:  # noqa: BLE001 (a client that has gone: the others are told all the same)
+                    self.unsubscribe(str(event.uri), session)
+
+    # --- what others do
+
+    async def watch(self) -> None:
+        """Look for changes by other programs, for ever, while somebody listens."""
+        known: bool = False
+        while True:
+            if not self.anyone:
+                known, self._seen = False, {}
+            else:
+                now = await asyncio.to_thread(self._signatures)
+                before, self._seen = self._seen, now
+                if known:
+                    await self._tell_changes(before, now)
+                known = True
+            await asyncio.sleep(WATCH_SECONDS)
+
+    async def _tell_changes(self, before: dict[str, Signature], now: dict[str, Signature]) -> None:
+        if before.keys() != now.keys():
+            await self._tell(ResourcesListChanged())
+        for instance_id, signature in now.items():
+            if before.get(instance_id, signature) != signature:
+                await self._tell_story(instance_id)
+
+    def _signatures(self) -> dict[str, Signature]:
+        try:
+            names = sorted(
+                entry.name for entry in os.scandir(self._stories.instances) if entry.name[0] != "."
+            )
+        except OSError:
+            return {}
+        return {name: self._signature(name) for name in names}
+
+    def _signature(self, instance_id: str) -> Signature:
+        folder = self._stories.instances / instance_id
+        found = [_stamp(folder / "instance_state.json"), _stamp(folder / "character_state.json")]
+        with suppress(OSError):
+            found += sorted(_stamp(entry.path) for entry in os.scandir(folder / "sessions"))
+        return tuple(found)
+
+
+class _CountingBus(InMemorySubscriptionBus):
+    """A bus that knows whether anyone listens."""
+
+    listening = 0
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        leave = super().subscribe(listener)
+        self.listening += 1
+        left: list[Any] = []
+
+        def unsubscribe() -> None:
+            if not left:
+                left.append(True)
+                self.listening -= 1
+            leave()
+
+        return unsubscribe
+
+
+def _stamp(path: os.PathLike[str] | str) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return (0, 0)
+    return (found.st_mtime_ns, found.st_size)

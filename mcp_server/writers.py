@@ -1,0 +1,136 @@
+"""Who writes the reply of a turn? The server's provider, else the client's own model, else the rehearsal model.
+
+A client's model is reached in two ways. Up to protocol 2025-11-25 the server asks while the call runs: such a
+client is a ``ReplyModel`` like any other. From 2026-07-28 on the call ends with a question and is made again with
+the answer: there the turn is begun and ended by the caller.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import warnings
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
+from mcp_types import (
+    ClientCapabilities,
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    InputRequiredResult,
+    SamplingCapability,
+    SamplingMessage,
+    TextContent,
+)
+
+from personalab.errors import ProviderError
+from personalab.ports import ReplyChunk
+from personalab.services import Services
+from personalab.story.prompt import Message
+
+if TYPE_CHECKING:
+    from mcp_types import CreateMessageResult
+
+MODERN = "2026-07-28"
+MAX_REPLY_TOKENS = 8_192
+_REPLY = "reply"
+
+
+def offers_sampling(ctx: Context[Any]) -> bool:
+    """Tell whether the client lets us use its model."""
+    return ctx.session.check_client_capability(ClientCapabilities(sampling=SamplingCapability()))
+
+
+def is_modern(ctx: Context[Any]) -> bool:
+    """Tell whether the client speaks the protocol in which a server asks by ending the call."""
+    return (ctx.protocol_version or "") >= MODERN
+
+
+# --- while the call runs
+
+
+class ClientModel:
+    """The client's model, asked while the call runs; its reply comes in one piece."""
+
+    name = "client"
+
+    def __init__(self, ctx: Context[Any]) -> None:
+        self._ctx = ctx
+
+    async def stream(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
+        """Ask the client; its refusal is a provider's failure."""
+        system, said = _split(messages)
+        with warnings.catch_warnings():  # sampling is deprecated, and the only way to these clients' models
+            warnings.simplefilter("ignore", MCPDeprecationWarning)
+            asked = self._ctx.session.create_message(  # pyright: ignore[reportDeprecated] (see above)
+                said,
+                max_tokens=MAX_REPLY_TOKENS,
+                system_prompt=system,
+                related_request_id=self._ctx.request_id,
+            )
+        try:
+            answer = await asked
+        except MCPError as error:
+            raise ProviderError("provider.client", retryable=True, reason=str(error)[:200]) from error
+        if text := sampled_text(answer):
+            yield ReplyChunk(text)
+
+
+@contextmanager
+def lent(services: Services, model: ClientModel) -> Generator[str]:
+    """Let a client's model answer under a name of its own, while one call runs."""
+    name = f"client:{secrets.token_hex(8)}"
+    services.models[name] = model
+    try:
+        yield name
+    finally:
+        services.models.pop(name, None)
+
+
+# --- by ending the call
+
+
+def question(turn: int, prompt: Mapping[str, Any]) -> InputRequiredResult:
+    """End the call with the question that the client's model answers."""
+    _, said = _split(prompt["messages"])
+    params = CreateMessageRequestParams(
+        messages=said, max_tokens=MAX_REPLY_TOKENS, system_prompt=prompt.get("system") or None
+    )
+    return InputRequiredResult(
+        request_state=json.dumps({"turn": turn}),
+        input_requests={_REPLY: CreateMessageRequest(params=params)},
+    )
+
+
+def answered(ctx: Context[Any]) -> tuple[int, str] | None:
+    """Read the turn and the reply of a call that is made again with its answer; ``None`` for a first call."""
+    if ctx.request_state is None:
+        return None
+    turn = json.loads(ctx.request_state)["turn"]
+    answer = (ctx.input_responses or {}).get(_REPLY)
+    if answer is None or not hasattr(answer, "content"):
+        raise ToolError(
+            "the call carries no answer of the client's model under the key 'reply'; make it anew"
+        )
+    return turn, sampled_text(cast("CreateMessageResult", answer))
+
+
+def sampled_text(answer: CreateMessageResult) -> str:
+    """Take the words of what a client's model wrote."""
+    content = answer.content
+    blocks = content if isinstance(content, list) else [content]
+    return "".join(block.text for block in blocks if isinstance(block, TextContent))
+
+
+def _split(messages: Sequence[Message]) -> tuple[str | None, list[SamplingMessage]]:
+    system = [message["content"] for message in messages if message["role"] == "system"]
+    said = [
+        SamplingMessage(role=message["role"], content=TextContent(type="text", text=message["content"]))
+        for message in messages
+        if message["role"] != "system"
+    ]
+    return "\n\n".join(system) or None, said

@@ -1,0 +1,147 @@
+"""How does someone add a character or a world, and change one?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from personalab.errors import NotFound, UserError
+from personalab.services import Services
+from personalab.storage.leases import unbroken
+from personalab.story.ids import check_id
+from personalab.story.library import Background, Character, OutlinePoint
+from personalab.texts import Language
+
+MAX_NAME = 200
+MAX_TEXT = 200_000
+MAX_POINTS = 200
+MAX_POINT = 10_000
+
+E = TypeVar("E", Character, Background)
+
+
+@dataclass(frozen=True, slots=True)
+class Saved(Generic[E]):
+    """What was saved, and whether it is new."""
+
+    entry: E
+    created: bool
+
+
+async def save_character(
+    services: Services,
+    character_id: str,
+    *,
+    name: str | None = None,
+    base_persona: str | None = None,
+    language: Language | None = None,
+    overwrite: bool = False,
+) -> Saved[Character]:
+    """Make a character, or change what is given of one that exists; its stories keep who they began with."""
+    check_id(character_id, "character_id")
+    _check_length("name", name, MAX_NAME)
+    _check_length("base_persona", base_persona, MAX_TEXT)
+
+    def fresh() -> Character:
+        if base_persona is None or not base_persona.strip():
+            raise UserError("field_missing", field="base_persona")
+        return Character(character_id, name or character_id, base_persona, language)
+
+    def changed(old: Character) -> Character:
+        return replace(
+            old,
+            name=old.name if name is None else name,
+            base_persona=old.base_persona if base_persona is None else base_persona,
+            language=language or old.language,
+        )
+
+    stories = services.stories
+    return await _save(
+        services,
+        "character_id",
+        character_id,
+        stories.character,
+        stories.save_character,
+        fresh,
+        changed,
+        overwrite,
+    )
+
+
+async def save_background(
+    services: Services,
+    background_id: str,
+    *,
+    name: str | None = None,
+    world_setting: str | None = None,
+    story_outline: Sequence[str] | None = None,
+    overwrite: bool = False,
+) -> Saved[Background]:
+    """Make a background, or change what is given of one that exists; its stories see it from the next turn on."""
+    check_id(background_id, "background_id")
+    _check_length("name", name, MAX_NAME)
+    _check_length("world_setting", world_setting, MAX_TEXT)
+    _check_length("story_outline", story_outline, MAX_POINTS)
+    for point in story_outline or ():
+        _check_length("story_outline", point, MAX_POINT)
+        if not point.strip():
+            raise UserError("field_missing", field="story_outline[]")
+    outline = tuple(OutlinePoint(place, text) for place, text in enumerate(story_outline or (), start=1))
+
+    def fresh() -> Background:
+        if world_setting is None or not world_setting.strip():
+            raise UserError("field_missing", field="world_setting")
+        return Background(background_id, name or background_id, world_setting, outline)
+
+    def changed(old: Background) -> Background:
+        return replace(
+            old,
+            name=old.name if name is None else name,
+            world_setting=old.world_setting if world_setting is None else world_setting,
+            story_outline=old.story_outline if story_outline is None else outline,
+        )
+
+    stories = services.stories
+    return await _save(
+        services,
+        "background_id",
+        background_id,
+        stories.background,
+        stories.save_background,
+        fresh,
+        changed,
+        overwrite,
+    )
+
+
+async def _save(
+    services: Services,
+    what: str,
+    entry_id: str,
+    read: Callable[[str], E],
+    write: Callable[[E], None],
+    fresh: Callable[[], E],
+    changed: Callable[[E], E],
+    overwrite: bool,
+) -> Saved[E]:
+    """Read, change and write under the library's lock."""
+
+    def save() -> Saved[E]:
+        with services.stories.library_lock():
+            try:
+                old = read(entry_id)
+            except NotFound:
+                old = None
+            if old is not None and not overwrite:
+                raise UserError("entry_exists", what=what, entry_id=entry_id)
+            entry = fresh() if old is None else changed(old)
+            write(entry)
+            return Saved(entry, old is None)
+
+    return await unbroken(save)
+
+
+def _check_length(field: str, value: Sequence[str] | None, limit: int) -> None:
+    if value is not None and len(value) > limit:
+        raise UserError("field_too_long", field=field, actual=len(value), limit=limit)

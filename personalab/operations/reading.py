@@ -1,0 +1,159 @@
+"""How is a long session read in pieces, the newest first, none larger than a budget?
+
+A page begins with the newest turn. A turn that does not fit any more is left for the next page; one that alone is
+too long is cut, and the next page goes on inside it. The cursor names the place to go on from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from personalab.errors import StorageError, UserError
+from personalab.services import Services
+from personalab.story.ids import check_id
+from personalab.story.lines import line_fields
+from personalab.story.transcript import Transcript, Turn
+
+Cut = Callable[[str, int], str]
+"""Gives the beginning of a text that costs no more than so much."""
+Cost = Callable[[str], int]
+
+_CURSOR = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63}):(\d{1,9}):(\d{1,9}):(\d{1,9})")
+_LINE_COST = 40
+"""What a line costs beside its text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to go on: a turn by its position, a line of it, a character of that line's text."""
+
+    session_id: str
+    position: int
+    line: int = 0
+    offset: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.session_id}:{self.position}:{self.line}:{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetedPage:
+    """Lines of a session, the newest turn first and each turn in order; ``cursor`` leads on to older ones."""
+
+    instance_id: str
+    session_id: str
+    continued_from: str | None
+    turns: int
+    entries: list[dict[str, Any]]
+    cursor: str | None
+
+
+async def read_newest(
+    services: Services,
+    instance_id: str,
+    session_id: str | None,
+    cursor: str | None,
+    *,
+    budget: int,
+    cost: Cost,
+    cut: Cut,
+) -> BudgetedPage:
+    """Read a session's newest turns, or go on from a cursor, within a budget."""
+    check_id(instance_id, "instance_id")
+    if session_id is not None:
+        check_id(session_id, "session_id")
+    start = _parsed(cursor, session_id)
+
+    def read() -> BudgetedPage:
+        chosen = start.session_id if start else session_id
+        if chosen is None:
+            chosen = services.stories.instance(instance_id).current_session_id
+        transcript = _transcript(services, instance_id, chosen)
+        groups = _groups(transcript)
+        place = start or Place(chosen, len(groups) - 1)
+        if place.position >= len(groups) and start is not None:
+            raise UserError("bad_cursor", value=str(cursor)[:80])
+        entries, following = _page(groups, place, budget, cost, cut)
+        metadata = transcript.metadata
+        return BudgetedPage(
+            instance_id,
+            chosen,
+            metadata.continued_from if metadata else None,
+            len(transcript.turns),
+            entries,
+            str(following) if following else None,
+        )
+
+    return await asyncio.to_thread(read)
+
+
+def place_of_reply(services: Services, instance_id: str, session_id: str, turn: int, offset: int) -> str:
+    """Give the cursor that goes on inside the newest reply of a turn."""
+    turns = services.stories.session(instance_id, session_id).view().turns
+    position = next((at for at in range(len(turns) - 1, -1, -1) if turns[at].number == turn), 0)
+    return str(Place(session_id, position, max(len(turn_lines(turns[position])) - 1, 0), offset))
+
+
+def _parsed(cursor: str | None, session_id: str | None) -> Place | None:
+    if cursor is None:
+        return None
+    found = _CURSOR.fullmatch(cursor)
+    if found is None or (session_id is not None and found[1] != session_id):
+        raise UserError("bad_cursor", value=cursor[:80])
+    return Place(found[1], int(found[2]), int(found[3]), int(found[4]))
+
+
+def _transcript(services: Services, instance_id: str, session_id: str) -> Transcript:
+    try:
+        return services.stories.session(instance_id, session_id).view()
+    except StorageError as error:
+        current = services.stories.instance(instance_id).current_session_id
+        if error.code == "file_missing" and session_id != current:
+            raise UserError("no_session", instance_id=instance_id, session_id=session_id) from error
+        raise
+
+
+def _groups(transcript: Transcript) -> list[list[dict[str, Any]]]:
+    """Give each turn's lines; summaries after the last turn are the newest group."""
+    groups = [turn_lines(turn) for turn in transcript.turns]
+    if transcript.trailing:
+        groups.append([line_fields(note) for note in transcript.trailing])
+    return groups
+
+
+def turn_lines(turn: Turn) -> list[dict[str, Any]]:
+    """Give a turn's lines as they stand in the file."""
+    said = [*turn.notes, *([turn.user] if turn.user is not None else []), *turn.replies]
+    return [line_fields(line) for line in said]
+
+
+def _page(
+    groups: list[list[dict[str, Any]]], place: Place, budget: int, cost: Cost, cut: Cut
+) -> tuple[list[dict[str, Any]], Place | None]:
+    entries: list[dict[str, Any]] = []
+    left = budget
+    line, offset = place.line, place.offset
+    for position in range(place.position, -1, -1):
+        lines = groups[position]
+        needed = sum(cost(entry["content"]) + _LINE_COST for entry in lines[line:])
+        if needed > left and entries:
+            return entries, Place(place.session_id, position, line, offset)
+        for number in range(line, len(lines)):
+            rest = lines[number]["content"][offset:]
+            shown = cut(rest, left - _LINE_COST)
+            entry = {**lines[number], "content": shown}
+            if offset or len(shown) < len(rest):
+                entry["part"] = [offset, offset + len(shown), len(lines[number]["content"])]
+            entries.append(entry)
+            left -= cost(shown) + _LINE_COST
+            if len(shown) < len(rest):
+                return entries, Place(place.session_id, position, number, offset + len(shown))
+            offset = 0
+            if left <= _LINE_COST and number + 1 < len(lines):
+                return entries, Place(place.session_id, position, number + 1)
+        line = 0
+    return entries, None
