@@ -1,4 +1,4 @@
-"""Measure everything, or what is named: ``python -m bench [reply_line] [turns] [recall] [start]``."""
+"""Measure everything, or what is named: ``python -m bench [reply_line] [turns] [start] [mcp] [recall]``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 from bench.table import Figure, show
 
-PARTS = ("reply_line", "turns", "start", "recall")
+PARTS = ("reply_line", "turns", "start", "mcp", "recall")
 
 
 def main() -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -14,12 +14,14 @@ _SHOWN = 5
 """So many faults are named; more help nobody."""
 
 
-def unknown_arguments(given: Mapping[str, Any], schema: Mapping[str, Any], language: Language) -> str | None:
-    """Name arguments that the tool does not have."""
+def unknown_arguments(given: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
+    """Find arguments that the tool does not have."""
     known = schema.get("properties", {})
-    unknown = [name for name in given if name not in known]
-    if not unknown:
-        return None
+    return [name for name in given if name not in known]
+
+
+def word_unknown(unknown: Sequence[str], schema: Mapping[str, Any], language: Language) -> str:
+    """Name arguments that the tool does not have, and those it has."""
     shown = ", ".join(f"`{name[:40]}`" for name in unknown[:_SHOWN])
     return f"{tell('unknown_argument', language, names=shown)} {signature(schema, language)}"
 

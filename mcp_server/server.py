@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from mcp.server import MCPServer
 from mcp.server.apps import Apps
+from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
@@ -37,10 +38,11 @@ from mcp_types import Tool as ListedTool
 from pydantic import ValidationError
 
 from mcp_server import prompts
-from mcp_server.arguments import unknown_arguments, word_faults
+from mcp_server.arguments import unknown_arguments, word_faults, word_unknown
 from mcp_server.desk import MAX_TURNS, Desk
 from mcp_server.looking import LookingTools
 from mcp_server.resources import Resources
+from mcp_server.schemas import brief, brief_arguments
 from mcp_server.stories import StoryTools
 from mcp_server.texts import DESCRIPTIONS, INSTRUCTIONS, TITLES, for_tools, tell
 from mcp_server.turns import TurnTools
@@ -129,14 +131,13 @@ class PersonaServer(MCPServer[None]):
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
         """Call a tool; whatever goes wrong is said so that a model can act on it."""
-        language = self.desk.language
         tool = self._tool_manager.get_tool(name)
         if tool is None:
             known = ", ".join(tool.name for tool in self._tool_manager.list_tools())
-            message = tell("unknown_tool", language, tool=name[:80], known=known)
+            message = tell("unknown_tool", self.desk.language, tool=name[:80], known=known)
             raise MCPError(code=INVALID_PARAMS, message=message)
-        if fault := unknown_arguments(arguments, tool.parameters, language):
-            raise ToolError(f"{name}: {fault}")
+        if unknown := unknown_arguments(arguments, tool.parameters):
+            raise ToolError(f"{name}: {word_unknown(unknown, tool.parameters, self.desk.language)}")
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
@@ -171,7 +172,8 @@ class PersonaServer(MCPServer[None]):
         needed = [argument.name for argument in found.arguments or [] if argument.required]
         schema = {"properties": dict.fromkeys(known), "required": needed}
         missing = [name for name in needed if name not in (arguments or {})]
-        fault = unknown_arguments(arguments or {}, schema, language)
+        unknown = unknown_arguments(arguments or {}, schema)
+        fault = word_unknown(unknown, schema, language) if unknown else ""
         if missing:
             fault = f"`{missing[0]}`: {tell('fault.missing', language)}"
         if fault:
@@ -196,19 +198,24 @@ class PersonaServer(MCPServer[None]):
         updates = self.desk.updates
 
         async def subscribe(ctx: ServerRequestContext[None], params: SubscribeRequestParams) -> EmptyResult:
-            if not updates.subscribe(str(params.uri), ctx.session):
+            if not updates.subscribe(str(params.uri), _connection(ctx)):
                 raise MCPError(code=INVALID_PARAMS, message="too many subscriptions; end some first")
             return EmptyResult()
 
         async def unsubscribe(
             ctx: ServerRequestContext[None], params: UnsubscribeRequestParams
         ) -> EmptyResult:
-            updates.unsubscribe(str(params.uri), ctx.session)
+            updates.unsubscribe(str(params.uri), _connection(ctx))
             return EmptyResult()
 
         serve = self._lowlevel_server.add_request_handler
         serve("resources/subscribe", SubscribeRequestParams, subscribe)
         serve("resources/unsubscribe", UnsubscribeRequestParams, unsubscribe)
+
+
+def _connection(ctx: ServerRequestContext[None]) -> Connection:
+    """Find the connection of a request; the session that the SDK gives out lives only as long as the request."""
+    return ctx.session._connection  # pyright: ignore[reportPrivateUsage] (there is no other way)
 
 
 @asynccontextmanager
@@ -244,31 +251,14 @@ def _chat_tools(desk: Desk, stories: StoryTools) -> list[Tool]:
 
 
 def _tool(fn: Any, annotations: ToolAnnotations, meta: dict[str, Any] | None = None) -> Tool:
-    """Describe a tool briefly: without the titles pydantic makes up, closed to arguments it does not have."""
+    """Describe a tool briefly, and closed to arguments it does not have."""
     name = fn.__name__
     tool = Tool.from_function(
         fn, title=name, description=DESCRIPTIONS[name], annotations=annotations, meta=meta
     )
-    tool.parameters = {**_untitled(tool.parameters), "additionalProperties": False}
-    tool.fn_metadata.output_schema = _untitled(tool.fn_metadata.output_schema)
+    tool.parameters = brief_arguments(tool.parameters)
+    tool.fn_metadata.output_schema = brief(tool.fn_metadata.output_schema)
     return tool
-
-
-def _untitled(schema: Any) -> Any:
-    """Drop what a schema says twice: titles made from names, descriptions made from docstrings of our types."""
-    if isinstance(schema, list):
-        return [_untitled(part) for part in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
-        return schema
-    known = cast("dict[str, Any]", schema)
-    dropped = {"title", "description"} if "properties" in known else {"title"}
-    kept: dict[str, Any] = {}
-    for name, part in known.items():
-        if name == "properties":
-            kept[name] = {field: _untitled(rule) for field, rule in part.items()}
-        elif name not in dropped:
-            kept[name] = _untitled(part)
-    return kept
 
 
 def _state_security(services: Services) -> RequestStateSecurity:

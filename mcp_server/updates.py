@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
 
-from mcp.server.session import ServerSession
+from mcp.server.connection import Connection
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
     ResourcesListChanged,
@@ -34,24 +34,24 @@ class Updates:
     def __init__(self, stories: StoryFiles) -> None:
         self.bus = _CountingBus()
         self._stories = stories
-        self._subscribed: dict[str, WeakSet[ServerSession]] = {}
+        self._subscribed: dict[str, WeakSet[Connection]] = {}
         self._seen: dict[str, Signature] = {}
 
     # --- who listens
 
-    def subscribe(self, uri: str, session: ServerSession) -> bool:
+    def subscribe(self, uri: str, connection: Connection) -> bool:
         """Note that an older client wants to hear of an address; too many are refused."""
         if uri not in self._subscribed and len(self._subscribed) >= MAX_SUBSCRIPTIONS:
             self._subscribed = {known: who for known, who in self._subscribed.items() if len(who)}
             if len(self._subscribed) >= MAX_SUBSCRIPTIONS:
                 return False
-        self._subscribed.setdefault(uri, WeakSet()).add(session)
+        self._subscribed.setdefault(uri, WeakSet()).add(connection)
         return True
 
-    def unsubscribe(self, uri: str, session: ServerSession) -> None:
+    def unsubscribe(self, uri: str, connection: Connection) -> None:
         """Forget that a client wants to hear of an address."""
         if uri in self._subscribed:
-            self._subscribed[uri].discard(session)
+            self._subscribed[uri].discard(connection)
             if not len(self._subscribed[uri]):
                 del self._subscribed[uri]
 
@@ -90,11 +90,11 @@ class Updates:
     async def _tell(self, event: ServerEvent) -> None:
         await self.bus.publish(event)
         if isinstance(event, ResourceUpdated):
-            for session in list(self._subscribed.get(str(event.uri), ())):
+            for connection in list(self._subscribed.get(str(event.uri), ())):
                 try:
-                    await session.send_resource_updated(event.uri)
+                    await connection.send_resource_updated(event.uri)
                 except Exception:  # noqa: BLE001 (a client that has gone: the others are told all the same)
-                    self.unsubscribe(str(event.uri), session)
+                    self.unsubscribe(str(event.uri), connection)
 
     # --- what others do
 

@@ -1,0 +1,1 @@
+"""The MCP server, asked by its own SDK, by other clients, and by the conformance suite."""

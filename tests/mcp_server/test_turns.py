@@ -1,0 +1,344 @@
+"""Who writes the reply, what a client hears meanwhile, and what a repeated call gives."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+from mcp_server.server import PersonaServer, build_server
+from personalab.providers.scripted import ScriptedModel, ScriptedReply
+from personalab.services import Services, open_services
+from personalab.settings import read_settings
+from tests.graph.turns import lines, plot
+from tests.mcp_server.calls import Sampler, call, data_of, refused, text_of
+from tests.mcp_server.conftest import Mode
+
+pytestmark = pytest.mark.anyio
+Provider = Callable[..., ScriptedModel]
+
+
+def _said(services: Services) -> list[tuple[str, str, int]]:
+    return [(line["role"], line["content"], line["turn"]) for line in lines(services) if "role" in line]
+
+
+# --- the four writers
+
+
+async def test_a_configured_provider_writes_and_its_sentences_are_progress(
+    server: PersonaServer, services: Services, instance: str, provider: Provider, mode: Mode
+) -> None:
+    provider(ScriptedReply(("我记得。", "我们走", "吧！[PROGRESS:1:completed]"), delay=0.15))
+    heard: list[tuple[float, str | None]] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, message))
+
+    sampler = Sampler("never asked")
+    async with Client(server, mode=mode, sampling_callback=sampler) as client:
+        found = await client.call_tool(
+            "persona_chat", {"instance_id": instance, "text": "你好"}, progress_callback=hear
+        )
+    data = data_of(found)
+    assert data["status"] == "done"
+    assert data["reply"] == "我记得。我们走吧！[PROGRESS:1:completed]"
+    assert (
+        data["plot_state"]
+        == plot(services)
+        == {
+            "current_plot_index": 1,
+            "current_status": "completed",
+            "no_update_count": 0,
+        }
+    )
+    assert [message for _, message in heard] == ["我记得。", "我们走吧！", "[PROGRESS:1:completed]"]
+    assert [at for at, _ in heard] == sorted({at for at, _ in heard})
+    assert not sampler.asked
+    assert _said(services) == [("user", "你好", 1), ("assistant", data["reply"], 1)]
+
+
+async def test_without_a_provider_a_client_that_offers_sampling_writes(
+    server: PersonaServer, services: Services, instance: str, mode: Mode
+) -> None:
+    sampler = Sampler("采样的第一句。[PROGRESS:2:in_progress]", "第二句。")
+    async with Client(server, mode=mode, sampling_callback=sampler) as client:
+        first = await call(client, "persona_chat", instance_id=instance, text="你好")
+        second = await call(client, "persona_chat", instance_id=instance, text="然后呢")
+    assert (first["reply"], second["reply"]) == ("采样的第一句。[PROGRESS:2:in_progress]", "第二句。")
+    assert (first["turn"], second["turn"], first["warnings"]) == (1, 2, [])
+    assert plot(services)["current_plot_index"] == 2
+    asked = sampler.asked[1]
+    assert "=== 角色初始人格 ===" in (asked.system_prompt or "")
+    contents = [message.content_as_list[0] for message in asked.messages]
+    assert [getattr(content, "text", "") for content in contents][:2] == ["你好", first["reply"]]
+    assert [line["role"] for line in lines(services)[1:]] == ["user", "assistant"] * 2
+
+
+async def test_without_provider_and_sampling_the_rehearsal_model_says_what_it_is(
+    server: PersonaServer, instance: str, mode: Mode
+) -> None:
+    async with Client(server, mode=mode) as client:
+        found = await call(client, "persona_chat", instance_id=instance, text="你好")
+    assert [warning["category"] for warning in found["warnings"]] == ["rehearsal"]
+    assert "persona_begin_turn" in found["warnings"][0]["message"]
+
+
+async def test_the_host_writes_between_begin_and_end(
+    server: PersonaServer, services: Services, instance: str, mode: Mode
+) -> None:
+    async with Client(server, mode=mode) as client:
+        begun = await call(client, "persona_begin_turn", instance_id=instance, text="你好")
+        assert begun["status"] == "awaiting_reply"
+        assert begun["prompt"]["messages"][-1] == {"role": "user", "content": "你好"}
+        assert "=== 故事大纲 ===" in begun["prompt"]["system"]
+        assert begun["tokens"]["total"] > 0
+        ended = await call(
+            client,
+            "persona_end_turn",
+            instance_id=instance,
+            turn=begun["turn"],
+            reply="好。[PROGRESS:1:completed]",
+        )
+        again = await call(
+            client,
+            "persona_end_turn",
+            instance_id=instance,
+            turn=begun["turn"],
+            reply="好。[PROGRESS:1:completed]",
+        )
+        other = await refused(client, "persona_end_turn", instance_id=instance, turn=1, reply="别的")
+    assert ended == {**again, "warnings": ended["warnings"]}
+    assert ended["status"] == "done"
+    assert ended["plot_state"]["current_status"] == "completed"
+    assert "1" in other
+    assert _said(services) == [("user", "你好", 1), ("assistant", "好。[PROGRESS:1:completed]", 1)]
+
+
+async def test_the_text_of_a_begun_turn_carries_the_whole_prompt(
+    server: PersonaServer, instance: str, mode: Mode
+) -> None:
+    async with Client(server, mode=mode) as client:
+        found = await client.call_tool("persona_begin_turn", {"instance_id": instance, "text": "你好"})
+    data, text = data_of(found), text_of(found)
+    assert data["prompt"]["system"] in text
+    assert all(message["content"] in text for message in data["prompt"]["messages"])
+    assert 'persona_end_turn(instance_id="inst_001", turn=1' in text
+
+
+# --- failures of the writer
+
+
+async def test_a_client_that_refuses_to_sample_leaves_a_failed_reply_that_can_be_retried(
+    server: PersonaServer, services: Services, instance: str
+) -> None:
+    async def refuse(context: Any, params: Any) -> Any:
+        raise MCPError(code=-1, message="the user said no")
+
+    async with Client(server, mode="legacy", sampling_callback=refuse) as client:
+        found = await client.call_tool("persona_chat", {"instance_id": instance, "text": "你好"})
+    data = data_of(found)
+    assert found.is_error
+    assert (data["status"], data["error"]["code"], data["turn"]) == ("error", "provider.client", 1)
+    assert "the user said no" in text_of(found)
+    assert "persona_retry" in text_of(found)
+    async with Client(server, mode="legacy", sampling_callback=Sampler("好。")) as client:
+        assert (await call(client, "persona_retry", instance_id=instance))["reply"] == "好。"
+    assert [line["role"] for line in lines(services)[1:]] == ["user", "assistant", "assistant"]
+
+
+async def test_a_modern_client_whose_model_gives_nothing_can_try_again(
+    server: PersonaServer, services: Services, instance: str
+) -> None:
+    async with Client(server, mode="auto", sampling_callback=Sampler("  ", "好。")) as client:
+        assert "persona_retry" in await refused(client, "persona_chat", instance_id=instance, text="你好")
+        assert _said(services) == [("user", "你好", 1)]
+        found = await call(client, "persona_retry", instance_id=instance)
+    assert (found["turn"], found["reply"]) == (1, "好。")
+    assert _said(services) == [("user", "你好", 1), ("assistant", "好。", 1)]
+
+
+async def test_a_legacy_client_whose_model_gives_nothing_has_an_empty_reply(
+    server: PersonaServer, instance: str
+) -> None:
+    async with Client(server, mode="legacy", sampling_callback=Sampler("")) as client:
+        found = await call(client, "persona_chat", instance_id=instance, text="你好")
+    assert (found["status"], found["reply"]) == ("empty", "(无回复)")
+
+
+async def test_a_provider_that_fails_gives_an_error_with_the_partial_text_and_what_to_do(
+    server: PersonaServer, services: Services, instance: str, provider: Provider, mode: Mode
+) -> None:
+    provider(ScriptedReply(("我", "记得"), fail_after=2, error="it broke"), "我记得。")
+    async with Client(server, mode=mode) as client:
+        found = await client.call_tool(
+            "persona_chat", {"instance_id": instance, "text": "你好", "request_id": "r"}
+        )
+        data, text = data_of(found), text_of(found)
+        assert found.is_error
+        assert data["status"] == "error"
+        assert data["reply"].startswith("我记得\n(系统错误: ")
+        assert "persona_retry" in text
+        repeated = await client.call_tool(
+            "persona_chat", {"instance_id": instance, "text": "你好", "request_id": "r"}
+        )
+        assert data_of(repeated)["reply"] == data["reply"]
+        again = await call(client, "persona_retry", instance_id=instance)
+    assert (again["turn"], again["reply"]) == (1, "我记得。")
+    assert len(lines(services)) == 4
+
+
+async def test_a_model_that_cannot_be_opened_refuses_and_leaves_nothing(
+    services: Services, instance: str
+) -> None:
+    from dataclasses import replace
+
+    services.settings = replace(services.settings, model="nonsense:model")
+    async with Client(build_server(services)) as client:
+        said = await refused(client, "persona_chat", instance_id=instance, text="你好")
+    assert "nonsense" in said
+    assert len(lines(services)) == 1
+
+
+# --- the same call again
+
+
+async def test_a_request_id_called_three_times_is_one_turn(
+    server: PersonaServer, services: Services, instance: str, provider: Provider, mode: Mode
+) -> None:
+    model = provider("一。", "二。", "三。")
+    async with Client(server, mode=mode) as client:
+        asked = {"instance_id": instance, "text": "你好", "request_id": "call-1"}
+        in_a_row = [await call(client, "persona_chat", **asked) for _ in range(3)]
+        other = await call(client, "persona_chat", instance_id=instance, text="你好", request_id="call-2")
+        misused = await refused(
+            client, "persona_chat", instance_id=instance, text="别的", request_id="call-1"
+        )
+    assert {(found["turn"], found["reply"], found["status"]) for found in in_a_row} == {(1, "一。", "done")}
+    assert (other["turn"], other["reply"]) == (2, "二。")
+    assert "call-1" in misused
+    assert len(model.calls) == 2
+    assert [line.get("request_id") for line in lines(services)[1:]] == ["call-1", None, "call-2", None]
+
+
+async def test_the_same_request_id_three_times_at_once_is_one_turn(
+    server: PersonaServer, services: Services, instance: str, provider: Provider, mode: Mode
+) -> None:
+    model = provider(ScriptedReply(("一", "。"), delay=0.7), "二。", "三。")
+    found: list[dict[str, Any]] = []
+
+    async def ask(client: Client) -> None:
+        found.append(await call(client, "persona_chat", instance_id=instance, text="你好", request_id="same"))
+
+    async with Client(server, mode=mode) as client, asyncio.TaskGroup() as group:
+        for _ in range(3):
+            group.create_task(ask(client))
+    assert {(each["turn"], each["reply"]) for each in found} == {(1, "一。")}
+    assert len(model.calls) == 1
+    assert len(lines(services)) == 3
+
+
+async def test_a_begun_turn_is_handed_out_again_by_its_request_id(
+    server: PersonaServer, services: Services, instance: str, mode: Mode
+) -> None:
+    asked = {"instance_id": instance, "text": "你好", "request_id": "b"}
+    async with Client(server, mode=mode) as client:
+        first = await call(client, "persona_begin_turn", **asked)
+        again = await call(client, "persona_begin_turn", **asked)
+        await call(client, "persona_end_turn", instance_id=instance, turn=1, reply="好。")
+        answered = await call(client, "persona_begin_turn", **asked)
+    assert first == again
+    assert (answered["status"], answered["reply"]) == ("done", "好。")
+    assert _said(services) == [("user", "你好", 1), ("assistant", "好。", 1)]
+
+
+async def test_a_repeated_call_answers_a_turn_that_nobody_answered(
+    server: PersonaServer, services: Services, instance: str, provider: Provider
+) -> None:
+    async with Client(server) as client:
+        await call(client, "persona_begin_turn", instance_id=instance, text="你好", request_id="c")
+        provider("好。")
+        found = await call(client, "persona_chat", instance_id=instance, text="你好", request_id="c")
+    assert (found["turn"], found["reply"]) == (1, "好。")
+    assert len(lines(services)) == 3
+
+
+# --- leaving
+
+
+async def test_a_cancelled_call_closes_its_line_and_its_repetition_returns_it(
+    server: PersonaServer, services: Services, instance: str, provider: Provider, mode: Mode
+) -> None:
+    provider(ScriptedReply(("我", "记得"), hang=True), "再来。")
+    asked = {"instance_id": instance, "text": "你好", "request_id": "left"}
+    async with Client(server, mode=mode) as client:
+        with anyio.move_on_after(0.5):
+            await client.call_tool("persona_chat", asked)
+        found = await call(client, "persona_chat", **asked)
+        again = await call(client, "persona_retry", instance_id=instance)
+    assert (found["turn"], found["status"], found["reply"]) == (1, "interrupted", "我记得")
+    assert found["plot_state"]["no_update_count"] == 1
+    assert (again["turn"], again["reply"]) == (1, "再来。")
+    assert lines(services)[2]["interrupted"] is True
+
+
+async def test_stop_ends_a_reply_of_another_client(
+    server: PersonaServer, services: Services, instance: str, provider: Provider, mode: Mode
+) -> None:
+    provider(ScriptedReply(("我",), hang=True))
+    async with (
+        Client(server, mode=mode) as playing,
+        Client(server, mode=mode) as other,
+        asyncio.TaskGroup() as group,
+    ):
+        turn = group.create_task(call(playing, "persona_chat", instance_id=instance, text="你好"))
+        while not services.stories.session(instance, "sess_001").torn:
+            await asyncio.sleep(0.01)
+        stopped = await call(other, "persona_stop", instance_id=instance)
+    assert stopped == {"instance_id": instance, "stopped": "say"}
+    assert (turn.result()["status"], turn.result()["reply"]) == ("interrupted", "我")
+
+
+async def test_two_halves_of_a_sampling_call_survive_a_restart(
+    services: Services, instance: str, root: Any
+) -> None:
+    """The question is asked by one server and the answer taken by another one on the same data root."""
+    other = build_server(open_services(read_settings({"PERSONALAB_DATA": str(root)})))
+    asked = {"instance_id": instance, "text": "你好"}
+    async with Client(build_server(services), sampling_callback=Sampler()) as client:
+        question: Any = await client.session.call_tool("persona_chat", asked, allow_input_required=True)
+    assert json.loads(question.model_dump_json(by_alias=True))["resultType"] == "input_required"
+    answer = await Sampler("好。")(None, question.input_requests["reply"].params)
+    async with Client(other, sampling_callback=Sampler()) as client:
+        replayed = [
+            await client.session.call_tool(
+                "persona_chat",
+                asked,
+                input_responses={"reply": answer},
+                request_state=question.request_state,
+                allow_input_required=True,
+            )
+            for _ in range(2)
+        ]
+    assert [data_of(found)["reply"] for found in replayed] == ["好。", "好。"]
+    assert _said(services) == [("user", "你好", 1), ("assistant", "好。", 1)]
+
+
+async def test_a_prompt_over_its_limit_says_what_to_do_and_can_be_retried(
+    server: PersonaServer, services: Services, instance: str, provider: Provider, mode: Mode
+) -> None:
+    provider("好。")
+    services.preferences.change({"max_total_tokens": 10_000})
+    async with Client(server, mode=mode) as client:
+        found = await client.call_tool("persona_chat", {"instance_id": instance, "text": "很长" * 8_000})
+        assert found.is_error
+        assert "超过限制" in text_of(found)
+        assert data_of(found)["status"] == "error"
+        services.preferences.change({"max_total_tokens": 100_000})
+        again = await call(client, "persona_retry", instance_id=instance)
+    assert (again["turn"], again["reply"]) == (1, "好。")
