@@ -230,6 +230,7 @@ class _Ward:
             "backgrounds": ("background.json", "background_id"),
         }[kind]
         read = Character.read if kind == "characters" else Background.read
+        self.leftovers(self.root / kind, self.findings, fix=self.fix)
         for folder in self.named_folders(self.root / kind, self.findings):
             self.leftovers(folder, self.findings, fix=self.fix)
             record, finding = self.read(folder / name, lambda data, folder=folder: read(folder.name, data))
