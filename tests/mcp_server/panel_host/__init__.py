@@ -1,0 +1,1 @@
+"""A host of MCP Apps for the panel's tests."""
