@@ -7,7 +7,7 @@ READY_DEV := $(VENV)/.ready-dev
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev chat studio reindex test check format bench constraints clean
+.PHONY: help install install-dev chat mcp studio reindex mcpb test check format bench constraints clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -32,11 +32,17 @@ $(READY_DEV): pyproject.toml constraints.txt | $(BIN)/python
 chat: $(READY) ## Begin a story, or go on with one, in the terminal
 	@$(BIN)/personalab chat
 
+mcp: $(READY) ## Show how Claude Desktop, VS Code or Cursor start PersonaLab
+	@$(BIN)/personalab mcp-config
+
 studio: $(READY_DEV) ## Open the graphs in LangGraph Studio (langgraph dev)
 	$(BIN)/langgraph dev --n-jobs-per-worker 10
 
 reindex: $(READY) ## Rebuild the event library from the session files
 	@$(BIN)/personalab reindex
+
+mcpb: $(READY_DEV) ## Build the bundle for Claude Desktop into dist/
+	@$(BIN)/python -m tools.build_mcpb --out dist
 
 test: $(READY_DEV) ## Run all tests
 	$(BIN)/python -m pytest

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.commands import looking, playing, settings, stories, upkeep
+from cli.commands import looking, mcp, playing, settings, stories, upkeep
 from cli.output import note, prepare_streams
 from cli.running import BAD_INPUT, guarded, keep_quiet, language, speak_up
 
-PLAY, LOOK, KEEP = "Play / 故事", "Look / 查看", "Keep / 维护"
+PLAY, LOOK, KEEP, JOIN = "Play / 故事", "Look / 查看", "Keep / 维护", "Connect / 连接"
 _debug: list[bool] = []
 
 app = typer.Typer(
@@ -63,6 +63,9 @@ app.command("prompt", rich_help_panel=LOOK)(looking.prompt)
 app.add_typer(settings.app, name="settings", rich_help_panel=KEEP)
 app.command("reindex", rich_help_panel=KEEP)(upkeep.reindex)
 app.command("doctor", rich_help_panel=KEEP)(upkeep.doctor)
+app.command("mcp-config", rich_help_panel=JOIN)(mcp.mcp_config)
+app.command("mcp", rich_help_panel=JOIN)(mcp.mcp)
+app.command("serve", rich_help_panel=JOIN)(mcp.serve)
 
 
 def run() -> int:

@@ -143,6 +143,51 @@ TEXTS: dict[str, Text] = {
     "mark_fixed": Text("已修复", "fixed"),
     "mark_problem": Text("问题", "problem"),
     "mark_note": Text("提示", "note"),
+    # --- MCP clients
+    "no_page_yet": Text(
+        "网页还没有做好；请加上 --mcp-only 只提供 MCP：personalab serve --mcp-only",
+        "The web page is not built yet; serve MCP alone: personalab serve --mcp-only",
+    ),
+    "bad_url": Text(
+        "“{url}” 不是可用的地址；例如 http://127.0.0.1:8765/mcp，其中不要带密码或密钥",
+        "'{url}' is not a usable address; give one like http://127.0.0.1:8765/mcp, without a password or key in it",
+    ),
+    "claude_no_http": Text(
+        "Claude Desktop 的配置文件只接受命令，不接受地址；请去掉 --http",
+        "Claude Desktop's file takes a command, not an address; leave --http out",
+    ),
+    "claude_left_out": Text(
+        "没有列出 Claude Desktop：它的配置文件不接受地址；用 personalab mcp-config claude",
+        "Claude Desktop is left out: its file takes no address; use personalab mcp-config claude",
+    ),
+    "paste_claude": Text(
+        "把下面的内容放进 {path}（没有就新建；文件里已有 mcpServers 时只加 personalab 这一项），然后退出并重新打开 Claude Desktop",
+        "Put this into {path} (make it if it is missing; where it has mcpServers already, add only personalab to them), then quit Claude Desktop and open it again",
+    ),
+    "or_bundle": Text(
+        "不想改文件也可以：运行 make mcpb，再用 Claude Desktop 打开 dist/ 里的 .mcpb 文件",
+        "Or edit nothing: run make mcpb and open the .mcpb file in dist/ with Claude Desktop",
+    ),
+    "paste_vscode": Text(
+        "把下面的内容放进你打开的文件夹的 {path}（或运行命令 “MCP: Open User Configuration”，对所有文件夹有效），再点击文件里 personalab 上方的 Start",
+        "Put this into {path} of the folder you open (or, for all folders, where the command 'MCP: Open User Configuration' leads), then click Start above personalab in it",
+    ),
+    "paste_cursor": Text(
+        "把下面的内容放进 {path}（只给一个项目用，则放进该项目的 .cursor/mcp.json），然后重新打开 Cursor",
+        "Put this into {path} (for one project only, into its .cursor/mcp.json), then open Cursor again",
+    ),
+    "key_not_printed": Text(
+        "你的 OPENAI_API_KEY 不会显示在这里；把它写进 {place}，或自己加到上面的 env 里",
+        "Your OPENAI_API_KEY is not printed; put it into {place}, or add it to env above yourself",
+    ),
+    "key_into_env": Text(
+        "你的 OPENAI_API_KEY 不会显示在这里；请自己加到上面的 env 里",
+        "Your OPENAI_API_KEY is not printed; add it to env above yourself",
+    ),
+    "token_not_printed": Text(
+        "令牌不会显示在这里：VS Code 会询问，Cursor 从环境变量 PERSONALAB_TOKEN 读取",
+        "The token is not printed: VS Code asks for it, Cursor reads it from the variable PERSONALAB_TOKEN",
+    ),
     # --- choosing a story
     "pick_language": Text("语言 / Language", "Language / 语言"),
     "language_name": Text("中文", "English"),
