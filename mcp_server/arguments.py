@@ -23,7 +23,7 @@ def unknown_arguments(given: Mapping[str, Any], schema: Mapping[str, Any]) -> li
 def word_unknown(unknown: Sequence[str], schema: Mapping[str, Any], language: Language) -> str:
     """Name arguments that the tool does not have, and those it has."""
     shown = ", ".join(f"`{name[:40]}`" for name in unknown[:_SHOWN])
-    return f"{tell('unknown_argument', language, names=shown)} {signature(schema, language)}"
+    return _whole([tell("unknown_argument", language, names=shown)], schema, language)
 
 
 def word_faults(error: ValidationError, schema: Mapping[str, Any], language: Language) -> str:
@@ -33,8 +33,19 @@ def word_faults(error: ValidationError, schema: Mapping[str, Any], language: Lan
         place = ".".join(str(part)[:40] for part in fault["loc"] if not _is_internal(part)) or "?"
         known = f"fault.{fault['type']}"
         said = tell(known, language, **fault.get("ctx", {})) or fault["msg"]
-        rows.append(f"`{place}`: {said}")
-    return f"{'; '.join(dict.fromkeys(rows))}. {signature(schema, language)}"
+        rows.append(tell("fault", language, name=place, fault=said))
+    return _whole(rows, schema, language)
+
+
+def word_missing(name: str, schema: Mapping[str, Any], language: Language) -> str:
+    """Name an argument that is missing."""
+    fault = tell("fault.missing", language)
+    return _whole([tell("fault", language, name=name, fault=fault)], schema, language)
+
+
+def _whole(rows: Sequence[str], schema: Mapping[str, Any], language: Language) -> str:
+    faults = ("；" if language == "zh" else "; ").join(dict.fromkeys(rows))
+    return tell("faults", language, faults=faults, takes=signature(schema, language))
 
 
 def _is_internal(part: object) -> bool:

@@ -26,6 +26,7 @@ class Desk:
     _places: asyncio.Semaphore | None = None
     running: set[asyncio.Task[object]] = field(default_factory=set[asyncio.Task[object]])
     """The calls that are in a turn right now."""
+    closing: bool = False
 
     @property
     def language(self) -> Language:
@@ -44,6 +45,8 @@ class Desk:
     @asynccontextmanager
     async def place(self) -> AsyncGenerator[None]:
         """Take one of the places for running turns; wait for one as long as for a busy story."""
+        if self.closing:
+            raise Busy("server_ending")
         if self._places is None:
             self._places = asyncio.Semaphore(self.max_turns)
         try:
@@ -62,7 +65,8 @@ class Desk:
             self._places.release()
 
     async def close_turns(self) -> None:
-        """End what is running: replies are closed as interrupted."""
+        """End what is running: replies are closed as interrupted. No other turn begins."""
+        self.closing = True
         tasks = list(self.running)
         for task in tasks:
             task.cancel()

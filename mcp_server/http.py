@@ -120,7 +120,15 @@ def serve(
     )
     sys.stderr.write(f"PersonaLab MCP: {address}\n")
     sys.stderr.flush()
-    uvicorn.Server(config).run(sockets=[listener])
+
+    class Server(uvicorn.Server):
+        """Closes the replies before it waits for connections to end."""
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            await server.desk.close_turns()
+            await super().shutdown(sockets)
+
+    Server(config).run(sockets=[listener])
 
 
 def _listen(host: str, port: int) -> socket.socket:

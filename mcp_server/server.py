@@ -38,7 +38,7 @@ from mcp_types import Tool as ListedTool
 from pydantic import ValidationError
 
 from mcp_server import prompts
-from mcp_server.arguments import unknown_arguments, word_faults, word_unknown
+from mcp_server.arguments import unknown_arguments, word_faults, word_missing, word_unknown
 from mcp_server.desk import MAX_TURNS, Desk
 from mcp_server.looking import LookingTools
 from mcp_server.resources import Resources
@@ -175,7 +175,7 @@ class PersonaServer(MCPServer[None]):
         unknown = unknown_arguments(arguments or {}, schema)
         fault = word_unknown(unknown, schema, language) if unknown else ""
         if missing:
-            fault = f"`{missing[0]}`: {tell('fault.missing', language)}"
+            fault = word_missing(missing[0], schema, language)
         if fault:
             raise MCPError(code=INVALID_PARAMS, message=f"{name}: {fault}")
         return await super().get_prompt(name, arguments, context)

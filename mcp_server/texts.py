@@ -93,7 +93,9 @@ DESCRIPTIONS = {
 
 TEXTS: dict[str, Text] = {
     # --- arguments
-    "unknown_argument": Text("没有这样的参数：{names}。", "There is no such argument: {names}."),
+    "faults": Text("{faults}。{takes}", "{faults}. {takes}"),
+    "fault": Text("`{name}`：{fault}", "`{name}`: {fault}"),
+    "unknown_argument": Text("没有这样的参数：{names}", "there is no such argument: {names}"),
     "takes": Text("参数：{names}（带 ? 的可省略）", "It takes: {names} (those with ? may be left out)."),
     "fault.missing": Text("缺少这个参数", "it is missing"),
     "fault.string_type": Text("应为文本", "it must be a text"),
@@ -134,7 +136,7 @@ TEXTS: dict[str, Text] = {
         "[第 {turn} 轮 · {session_id} · {status}{plot}]", "[turn {turn} · {session_id} · {status}{plot}]"
     ),
     "footer_plot": Text(
-        " · 大纲第 {index} 点 {status} · 连续 {count} 轮无进度",
+        " · 大纲第 {index} 点 {status} · 连续 {count} 次回复无进度",
         " · outline point {index} {status} · {count} replies without progress",
     ),
     "warning": Text("注意：{message}", "Note: {message}"),
@@ -207,7 +209,7 @@ TEXTS: dict[str, Text] = {
     ),
     "prompt_outline": Text("大纲（{done}/{total}）", "Outline ({done}/{total})"),
     "prompt_counter": Text(
-        "连续 {count} 轮无进度（从 {threshold} 轮起提醒）",
+        "连续 {count} 次回复无进度（从 {threshold} 次起提醒）",
         "{count} replies without progress (the director reminds from {threshold} on)",
     ),
     "prompt_tokens": Text(

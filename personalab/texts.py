@@ -132,6 +132,10 @@ TEXTS: dict[str, Text] = {
         "故事 {instance_id} 正忙（进程 {pid} 正在写入），等了 {seconds} 秒；请稍后再试，或用 personalab stop {instance_id} 停止它",
         "The story {instance_id} is busy (process {pid} is writing it); waited {seconds} s. Try again later, or end it with personalab stop {instance_id}",
     ),
+    "server_ending": Text(
+        "服务器正在关闭；什么都没有写入，请稍后再试",
+        "The server is shutting down; nothing was written, try again later",
+    ),
     "too_many_turns": Text(
         "服务器同时进行的轮次已满（{limit}）；什么都没有写入，请稍后再试",
         "The server is at its limit of {limit} turns at once; nothing was written, try again later",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,7 @@ def _page(name: str) -> str:
     return (PROJECT / name).read_text(encoding="utf-8")
 
 
-def test_the_walk_through_runs() -> None:
+def test_the_walk_through_runs(root: Path) -> None:
     code = re.search(r"```python\n(.*?)```", _page("docs/mcp.md"), re.DOTALL)
     assert code is not None
     done = subprocess.run(
@@ -27,6 +28,7 @@ def test_the_walk_through_runs() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "Is anyone up there?" in done.stdout
+    assert (root / "instances" / "inst_001").is_dir()
     assert "done {'current_plot_index': 1, 'current_status': 'in_progress'" in done.stdout
 
 

@@ -1,0 +1,1 @@
+"""Clients of others that talk to the MCP server; each is a script that prints what it saw as JSON."""
