@@ -3,12 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
+from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
 from pydantic import ValidationError
 
+from mcp_server.results import all_well_formed
 from mcp_server.texts import tell
 from personalab.texts import Language
+
+
+class PlainArguments(FuncMetadata):
+    """Arguments whose texts stay texts.
+
+    Some hosts send lists and objects as JSON in a string; these are read. The SDK does so for everything that is not
+    a plain string, and would take the words "null" for nothing.
+    """
+
+    def pre_parse_json(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Read JSON in a string where no text can be meant."""
+        fields = self.arg_model.model_fields
+        texts = [name for name in data if name in fields and _takes_text(fields[name].annotation)]
+        read = super().pre_parse_json({name: value for name, value in data.items() if name not in texts})
+        return all_well_formed({name: data[name] if name in texts else read[name] for name in data})
+
+
+def _takes_text(annotation: object) -> bool:
+    """Tell whether an argument may be a text: ``str``, or one arm of a union."""
+    return annotation is str or str in get_args(annotation) or _has_words(annotation)
+
+
+def _has_words(annotation: object) -> bool:
+    """Tell whether an argument is one of some words."""
+    return any(get_origin(arm) is Literal for arm in (annotation, *get_args(annotation)))
+
 
 _SHOWN = 5
 """So many faults are named; more help nobody."""

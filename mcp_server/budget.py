@@ -1,21 +1,24 @@
 """How much of a text fits into a result?
 
 A host gives a tool's result to its model whole or cuts it somewhere; Claude Code's limit is 25,000 tokens. A result
-carries its words twice, as text and as structured content, for hosts read only one of the two. So each copy gets a
-third of that: other vocabularies count Chinese higher than ours, and JSON escapes cost something, too.
+carries its words twice, as text and as structured content, for hosts read only one of the two. What counts is the
+text as it stands in JSON, escapes and all, in the vocabulary that is dearest for other scripts than Latin.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from personalab.errors import UserError
 from personalab.ports import TokenCounter
 
-RESULT_TOKENS = 8_000
+RESULT_TOKENS = 9_000
 """What one copy of a result may cost."""
-_SURELY = 2_500
-"""A text of so few characters fits in any vocabulary."""
+VOCABULARY = "gpt-4"
+"""A model whose vocabulary (cl100k_base) is dear."""
+_SURELY = RESULT_TOKENS // 7
+"""A text of so few characters fits: none costs more than its escape, six characters, or its four bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +28,8 @@ class Budget:
     counter: TokenCounter
 
     def cost(self, text: str) -> int:
-        """Count a text's tokens."""
-        return self.counter.count(text)
+        """Count a text's tokens as JSON carries it."""
+        return self.counter.count(json.dumps(text, ensure_ascii=False)[1:-1])
 
     def cut(self, text: str, tokens: int = RESULT_TOKENS) -> str:
         """Give as much of a text's beginning as costs no more; at least one character, so that pages end."""
@@ -35,7 +38,7 @@ class Budget:
         tokens = max(tokens, 1)
         length = min(len(text), tokens * 8)
         while length > 1:
-            used = self.counter.count(text[:length])
+            used = self.cost(text[:length])
             if used <= tokens:
                 break
             length = max(1, min(length - 1, length * tokens // used))

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from mcp_server.budget import Budget
+from mcp_server.budget import VOCABULARY, Budget
+from mcp_server.texts import for_tools
 from mcp_server.updates import Updates
 from personalab.errors import Busy
 from personalab.services import Services
 from personalab.texts import Language
 
 MAX_TURNS = 64
+_CLOSING_SECONDS = 5.0
+"""So long the end of the server waits for turns to close."""
 
 
 @dataclass(eq=False)
@@ -24,9 +28,8 @@ class Desk:
     updates: Updates
     max_turns: int = MAX_TURNS
     _places: asyncio.Semaphore | None = None
-    running: set[asyncio.Task[object]] = field(default_factory=set[asyncio.Task[object]])
-    """The calls that are in a turn right now."""
-    closing: bool = False
+    _running: int = 0
+    _closing: bool = False
 
     @property
     def language(self) -> Language:
@@ -38,14 +41,22 @@ class Desk:
         """Whether a model of the server's own writes the replies."""
         return self.services.model_name() != "rehearsal"
 
+    def worded(self, message: str) -> str:
+        """Word a message for this entrance: tools instead of commands, no folder that is not the data root's."""
+        path = self.services.settings.model.partition(":")[2]
+        if "/" in path:
+            for known in (path, os.path.expanduser(path)):
+                message = message.replace(known, os.path.basename(path))
+        return for_tools(message)
+
     async def budget(self) -> Budget:
-        """Count as the answering model does."""
-        return Budget(await self.services.counter())
+        """Count what results cost."""
+        return Budget(await self.services.counter(VOCABULARY))
 
     @asynccontextmanager
     async def place(self) -> AsyncGenerator[None]:
         """Take one of the places for running turns; wait for one as long as for a busy story."""
-        if self.closing:
+        if self._closing:
             raise Busy("server_ending")
         if self._places is None:
             self._places = asyncio.Semaphore(self.max_turns)
@@ -54,21 +65,17 @@ class Desk:
                 await self._places.acquire()
         except TimeoutError:
             raise Busy("too_many_turns", limit=self.max_turns) from None
-        task = asyncio.current_task()
+        self._running += 1
         try:
-            if task is not None:
-                self.running.add(task)
             yield
         finally:
-            if task is not None:
-                self.running.discard(task)
+            self._running -= 1
             self._places.release()
 
     async def close_turns(self) -> None:
-        """End what is running: replies are closed as interrupted. No other turn begins."""
-        self.closing = True
-        tasks = list(self.running)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=5)
+        """Stop what is running, so that every reply is closed and its caller hears of it. No other turn begins."""
+        self._closing = True
+        deadline = asyncio.get_running_loop().time() + _CLOSING_SECONDS
+        while self._running and asyncio.get_running_loop().time() < deadline:
+            self.services.turns.stop_all()
+            await asyncio.sleep(0.02)

@@ -6,8 +6,11 @@ rebinding); a body is never larger than a set size.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
+import logging
+import signal
 import socket
 import sys
 from collections.abc import Sequence
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 PATH = "/mcp"
 MAX_BODY_BYTES = 4 * 1024 * 1024
 MAX_SESSIONS = 1_000
-_SHUTDOWN_SECONDS = 3
+_SHUTDOWN_SECONDS = 1
 _LOCAL_HOSTS = ["127.0.0.1:*", "localhost:*", "[::1]:*"]
 
 
@@ -108,6 +111,7 @@ def serve(
     """Serve until asked to stop; replies that are being written are closed then."""
     import uvicorn
 
+    host = host.strip("[]")
     check_address(host, token)
     listener = _listen(host, port)
     shown = f"[{host}]" if ":" in host else host
@@ -122,10 +126,18 @@ def serve(
     sys.stderr.flush()
 
     class Server(uvicorn.Server):
-        """Closes the replies before it waits for connections to end."""
+        """Closes the replies and the streams before it waits for connections to end."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            asyncio.get_running_loop().add_signal_handler(
+                signal.SIGHUP, self.handle_exit, signal.SIGHUP, None
+            )
+            await super().startup(sockets)
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            await server.desk.close_turns()
+            await server.close()
+            # What is still open then is dropped: nobody needs to hear how.
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
             await super().shutdown(sockets)
 
     Server(config).run(sockets=[listener])
@@ -135,13 +147,13 @@ def _listen(host: str, port: int) -> socket.socket:
     """Open the port before anything is said of it."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
-            host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
         listener.listen(1024)
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise StorageError("port_not_free", host=host, port=port, reason=reason) from error
     return listener

@@ -18,18 +18,18 @@ from mcp_server.stories import Cursor
 from mcp_server.texts import tell
 from mcp_server.turns import InstanceId
 from personalab.config import FIELDS
-from personalab.errors import UserError
+from personalab.errors import PersonaLabError, UserError
 from personalab.operations.recall import look_up
 from personalab.services import Services
-from personalab.story.director import mark_outline
+from personalab.story.director import MarkedPoint, mark_outline
 from personalab.texts import Language
 
 if TYPE_CHECKING:
     from graph.preview import Preview
 
 MAX_QUERY = 10_000
-_WHOLE_SECTION = 600
-"""A section that costs no more is shown whole beside the others."""
+_POINTS = 60
+"""So many points of an outline are shown at once."""
 
 
 class LookingTools:
@@ -72,7 +72,7 @@ class LookingTools:
         preview = await asyncio.to_thread(importlib.import_module, "graph.preview")
         found: Preview = await preview.preview_prompt(self._desk.services, instance_id, text)
         budget, language = await self._desk.budget(), self._desk.language
-        data = await asyncio.to_thread(_story_view, self._desk.services, instance_id, found, language)
+        data = await asyncio.to_thread(_story_view, self._desk.services, instance_id, found, budget, language)
         sections, following = _sections(found, section, cursor, budget)
         data |= {"sections": sections, "cursor": following}
         return result(_prompt_text(data, language), data)
@@ -105,7 +105,9 @@ class LookingTools:
 # --- the prompt
 
 
-def _story_view(services: Services, instance_id: str, found: Preview, language: Language) -> dict[str, Any]:
+def _story_view(
+    services: Services, instance_id: str, found: Preview, budget: Budget, language: Language
+) -> dict[str, Any]:
     """Collect where a story stands, for the text and for the panel."""
     state = services.stories.instance(instance_id)
     scene = services.turns.preview(instance_id, "…", services.now())
@@ -114,7 +116,7 @@ def _story_view(services: Services, instance_id: str, found: Preview, language: 
     outline = mark_outline(background, state.plot_state) if preferences.director.enabled else []
     try:
         character = services.stories.character(state.character_id).name
-    except UserError:
+    except PersonaLabError:
         character = state.character_id
     tokens = {name: found.tokens[name] for name in ("head", "middle", "total", "limit", "encoding")}
     return {
@@ -126,15 +128,24 @@ def _story_view(services: Services, instance_id: str, found: Preview, language: 
         "background": (background.name or state.background_id or "")[:200] or None,
         "plot_state": state.plot_state.fields(),
         "reminder_threshold": preferences.config.rag_fallback_threshold,
-        "outline": [{**point, "content": _line(point["content"])} for point in outline[:100]],
+        "outline": _outline(outline, state.plot_state.current_plot_index, budget),
         "warnings": plain_warnings(found.warnings),
         "tokens": tokens,
         "recalled": len(found.recalled),
     }
 
 
-def _line(text: str) -> str:
-    return text if len(text) <= 200 else f"{text[:200]}…"
+def _outline(outline: list[MarkedPoint], current: int, budget: Budget) -> list[dict[str, Any]]:
+    """Show the points, of a long outline those around the current one, each within its share of the budget."""
+    first = max(0, min(current - _POINTS // 2, len(outline) - _POINTS))
+    shown = outline[first : first + _POINTS]
+    share = RESULT_TOKENS // 4 // max(len(shown), 1)
+    return [{**point, "content": _brief(point["content"], budget, share)} for point in shown]
+
+
+def _brief(text: str, budget: Budget, tokens: int) -> str:
+    shown = budget.cut(text[:200], tokens)
+    return shown if len(shown) == len(text) else f"{shown}…"
 
 
 def _sections(
@@ -148,11 +159,7 @@ def _sections(
         share = max(RESULT_TOKENS // 2 // max(len(sections), 1), 100)
         rows: list[dict[str, Any]] = []
         for section in sections:
-            text = (
-                section.text
-                if section.tokens <= min(share, _WHOLE_SECTION)
-                else budget.cut(section.text, share)
-            )
+            text = budget.cut(section.text, share)
             shown = len(text) == len(section.text)
             rows.append(
                 {

@@ -8,8 +8,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NoReturn
 
 from mcp_server.desk import MAX_TURNS
 from personalab.errors import PersonaLabError, UserError
@@ -24,13 +24,13 @@ DEFAULT_PORT = 8765
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the server; return the exit code: 2 for bad usage or input, 1 for anything else that went wrong."""
-    options = _options().parse_args(arguments)
-    logging.basicConfig(
-        level=logging.DEBUG if options.debug else logging.WARNING,
-        stream=sys.stderr,
-        format="%(levelname)s %(name)s: %(message)s",
-    )
     try:
+        options = _options().parse_args(arguments)
+        logging.basicConfig(
+            level=logging.DEBUG if options.debug else logging.WARNING,
+            stream=sys.stderr,
+            format="%(levelname)s %(name)s: %(message)s",
+        )
         _serve(options)
     except PersonaLabError as error:
         sys.stderr.write(f"{error.message(spoken_language())}\n")
@@ -40,15 +40,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+class _Parser(argparse.ArgumentParser):
+    """Refuses in one sentence, as every entrance does."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError("bad_usage", reason=message)
+
+
 def _options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="python -m mcp_server", description="The MCP server of PersonaLab / PersonaLab 的 MCP 服务器"
     )
     parser.add_argument(
         "--toolsets", default="chat,memory", help="chat, memory, archive, lab (default: chat,memory) / 工具集"
     )
     parser.add_argument(
-        "--max-turns", type=_number(1, 10_000), default=MAX_TURNS, help="turns at once / 同时进行的轮次"
+        "--max-turns",
+        type=_number("--max-turns", 1, 10_000),
+        default=MAX_TURNS,
+        help="turns at once / 同时进行的轮次",
     )
     parser.add_argument("--debug", action="store_true", help="log more, to stderr / 更多日志")
     parser.add_argument("--http", action="store_true", help="streamable HTTP instead of stdio / 使用 HTTP")
@@ -56,7 +66,7 @@ def _options() -> argparse.ArgumentParser:
         "--host", default="127.0.0.1", help="address; others than loopback need PERSONALAB_TOKEN / 地址"
     )
     parser.add_argument(
-        "--port", type=_number(0, 65_535), default=DEFAULT_PORT, help="0 takes a free one / 端口"
+        "--port", type=_number("--port", 0, 65_535), default=DEFAULT_PORT, help="0 takes a free one / 端口"
     )
     parser.add_argument(
         "--allow-host", action="append", default=[], help="a name clients may use / 允许的主机名"
@@ -64,10 +74,10 @@ def _options() -> argparse.ArgumentParser:
     return parser
 
 
-def _number(low: int, high: int):
+def _number(name: str, low: int, high: int) -> Callable[[str], int]:
     def whole(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of {low}–{high}")
+        if not (text.isascii() and text.isdigit() and len(text) < 9 and low <= int(text) <= high):
+            raise UserError("setting_out_of_range", field=name, value=text[:40], range=f"{low}–{high}")
         return int(text)
 
     return whole
@@ -99,13 +109,20 @@ async def _stdio(server: PersonaServer) -> None:
     A request to end closes the replies first. It cannot wait for stdin, which a thread is reading: so the process
     ends there.
     """
+    from mcp_server.stdio import wire
+
+    loop = asyncio.get_running_loop()
+    ending: list[asyncio.Task[None]] = []
 
     async def end() -> None:
-        await server.desk.close_turns()
+        await server.close()
         os._exit(0)
 
-    ending: list[asyncio.Task[None]] = []
-    loop = asyncio.get_running_loop()
+    def begin_to_end() -> None:
+        if not ending:
+            ending.append(loop.create_task(end()))
+
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, lambda: ending.append(loop.create_task(end())))
-    await server.run_stdio_async()
+        loop.add_signal_handler(number, begin_to_end)
+    async with wire(lambda: loop.call_soon_threadsafe(begin_to_end) and None) as (read, write):
+        await server.serve_streams(read, write)

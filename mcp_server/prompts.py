@@ -13,7 +13,7 @@ from mcp_server.budget import RESULT_TOKENS
 from mcp_server.desk import Desk
 from mcp_server.results import well_formed
 from mcp_server.stories import StoryTools, page_text
-from mcp_server.texts import for_tools, tell
+from mcp_server.texts import tell
 from personalab.errors import PersonaLabError
 from personalab.operations.reading import read_newest
 
@@ -81,7 +81,8 @@ class Prompts:
             cost=budget.cost,
             cut=budget.cut,
         )
-        return well_formed(page_text(page, page.entries, self._desk.language))
+        return well_formed(page_text(page, self._desk.language))
 
     def _worded(self, error: PersonaLabError) -> MCPError:
-        return MCPError(code=INVALID_PARAMS, message=for_tools(error.message(self._desk.language)))
+        message = self._desk.worded(error.message(self._desk.language))
+        return MCPError(code=INVALID_PARAMS, message=well_formed(message))

@@ -9,43 +9,36 @@ from typing import TYPE_CHECKING, Any
 from mcp_types import CallToolResult
 
 from mcp_server.budget import RESULT_TOKENS, Budget
+from mcp_server.desk import Desk
 from mcp_server.results import result
 from mcp_server.texts import for_tools, tell
 from personalab.operations.reading import place_of_reply
-from personalab.services import Services
 from personalab.texts import Language
 
 if TYPE_CHECKING:
     from nodes.chat_turn.state import TurnOutput
 
+_MESSAGE_TOKENS = 20
+"""What a message costs beside its text."""
 
-async def turn_result(
-    found: TurnOutput, services: Services, budget: Budget, language: Language
-) -> CallToolResult:
+
+async def turn_result(found: TurnOutput, desk: Desk, *, lead: str = "") -> CallToolResult:
     """Word a turn that is over; a reply that failed is an error which says what to do."""
-    status, reply = found.get("status", "error"), found.get("reply", "")
-    instance_id = found.get("instance_id", "")
-    shown = budget.cut(reply)
-    data: dict[str, Any] = {
-        "instance_id": instance_id,
-        "session_id": found.get("session_id", ""),
-        "turn": found.get("turn"),
-        "status": status,
-        "reply": shown,
-        "plot_state": found.get("plot_state", {}),
-        "warnings": plain_warnings(found.get("warnings", [])),
-        "usage": found.get("usage"),
-    }
-    rows = [shown] if shown else []
+    budget, language = await desk.budget(), desk.language
+    data = _turn_data(found)
+    status, reply, instance_id = data["status"], found.get("reply", ""), data["instance_id"]
+    data |= {"reply": budget.cut(reply), "usage": found.get("usage")}
+    shown = data["reply"]
+    rows = [row for row in (lead, shown) if row]
     if len(shown) < len(reply):
         place = (instance_id, data["session_id"], data["turn"], len(shown))
-        data["cursor"] = await asyncio.to_thread(place_of_reply, services, *place)
+        data["cursor"] = await asyncio.to_thread(place_of_reply, desk.services, *place)
         sizes = {"total": len(reply), "shown": len(shown)}
         rows.append(tell("reply_cut", language, instance_id=instance_id, cursor=data["cursor"], **sizes))
     rows.append(_footer(data, language))
     rows += warning_rows(data["warnings"], language)
     if error := found.get("error"):
-        message = for_tools(str(error.get("message", "")))
+        message = desk.worded(str(error.get("message", "")))
         data["error"] = {"code": error.get("code"), "message": message, "retryable": error.get("retryable")}
         rows.append(tell("error_line", language, message=message))
     if status != "done":
@@ -53,48 +46,45 @@ async def turn_result(
     return result("\n\n".join(rows), data, is_error=status == "error")
 
 
-def begun_turn(found: TurnOutput, budget: Budget, language: Language) -> CallToolResult:
-    """Word a turn that waits for the host's reply, with the prompt to write it by."""
-    instance_id, turn = found.get("instance_id", ""), found.get("turn")
-    data: dict[str, Any] = {
-        "instance_id": instance_id,
+def _turn_data(found: TurnOutput) -> dict[str, Any]:
+    return {
+        "instance_id": found.get("instance_id", ""),
         "session_id": found.get("session_id", ""),
-        "turn": turn,
-        "status": found.get("status"),
+        "turn": found.get("turn"),
+        "status": found.get("status", "error"),
         "plot_state": found.get("plot_state", {}),
         "warnings": plain_warnings(found.get("warnings", [])),
     }
-    if found.get("status") != "awaiting_reply":
-        return _not_awaited(found, data, budget, language)
+
+
+async def begun_turn(found: TurnOutput, desk: Desk) -> CallToolResult:
+    """Word a turn that waits for the host's reply, with the prompt to write it by.
+
+    A turn of a repeated call may have been answered before, and one over its limit cannot be: they are shown so.
+    """
+    budget, language = await desk.budget(), desk.language
+    data = _turn_data(found)
+    if data["status"] != "awaiting_reply":
+        lead = "" if found.get("error") else tell("answered_before", language, turn=data["turn"])
+        return await turn_result(found, desk, lead=lead)
     prompt = _within(found.get("prompt") or {}, budget, language)
     data |= {"prompt": prompt, "tokens": found.get("tokens") or {}}
-    rows = [tell("write_now", language, instance_id=instance_id, turn=turn)]
-    if omitted := prompt.get("omitted_messages"):
-        rows.append(tell("left_out", language, count=omitted, instance_id=instance_id))
+    names = {"instance_id": data["instance_id"], "turn": data["turn"]}
+    rows = [tell("write_now", language, **names)]
+    for part in ("omitted_messages", "omitted_characters"):
+        if part in prompt:
+            rows.append(tell(part, language, count=prompt[part], **names))
     rows += warning_rows(data["warnings"], language)
     rows.append(f"=== system ===\n{prompt['system']}")
     rows += [f"=== {message['role']} ===\n{message['content']}" for message in prompt["messages"]]
     return result("\n\n".join(rows), data)
 
 
-def _not_awaited(
-    found: TurnOutput, data: dict[str, Any], budget: Budget, language: Language
-) -> CallToolResult:
-    """Show a turn of a repeated call that was answered before, or one that could not be begun."""
-    rows: list[str] = []
-    if error := found.get("error"):
-        message = for_tools(str(error.get("message", "")))
-        data["error"] = {"code": error.get("code"), "message": message, "retryable": error.get("retryable")}
-        rows.append(message)
-    else:
-        data["reply"] = budget.cut(found.get("reply", ""))
-        rows += [tell("answered_before", language, turn=data["turn"]), data["reply"], _footer(data, language)]
-    rows += warning_rows(data["warnings"], language)
-    return result("\n\n".join(rows), data, is_error=data["status"] == "error")
-
-
 def _within(prompt: Mapping[str, Any], budget: Budget, language: Language) -> dict[str, Any]:
-    """Keep as much of a prompt as a result may carry: the system message, then the newest messages."""
+    """Keep as much of a prompt as a result may carry: the system message, then the newest messages.
+
+    Of a newest message that alone is too long the end is kept: before it stand reminders and memories.
+    """
     system, left = str(prompt.get("system", "")), RESULT_TOKENS
     shown = budget.cut(system, RESULT_TOKENS * 3 // 4)
     if len(shown) < len(system):
@@ -102,15 +92,18 @@ def _within(prompt: Mapping[str, Any], budget: Budget, language: Language) -> di
     left -= budget.cost(shown)
     messages: list[dict[str, str]] = list(prompt.get("messages", []))
     kept: list[dict[str, str]] = []
+    found: dict[str, Any] = {"system": shown}
     for message in reversed(messages):
-        cost = budget.cost(message["content"]) + 10
+        cost = budget.cost(message["content"]) + _MESSAGE_TOKENS
         if cost > left:
             if not kept:
-                kept.append({**message, "content": budget.cut_from_end(message["content"], left)})
+                content = budget.cut_from_end(message["content"], left)
+                kept.append({**message, "content": content})
+                found["omitted_characters"] = len(message["content"]) - len(content)
             break
         kept.append(message)
         left -= cost
-    found: dict[str, Any] = {"system": shown, "messages": kept[::-1]}
+    found["messages"] = kept[::-1]
     if len(kept) < len(messages):
         found["omitted_messages"] = len(messages) - len(kept)
     return found

@@ -22,9 +22,9 @@ from mcp_types import Resource as ListedResource
 from mcp_server.desk import Desk
 from mcp_server.results import well_formed
 from mcp_server.stories import instance_fields, line_text
-from mcp_server.texts import for_tools, tell
+from mcp_server.texts import tell
 from personalab.errors import NotFound, PersonaLabError, UserError
-from personalab.operations.reading import turn_lines
+from personalab.operations.reading import plain_lines
 from personalab.storage.stories import Listed
 from personalab.story.ids import check_id
 from personalab.story.instance import InstanceState
@@ -83,16 +83,16 @@ class Resources:
             if check_id(session_id, "session_id") not in stories.session_ids(instance_id):
                 raise NotFound("no_session", instance_id=instance_id, session_id=session_id)
             transcript = stories.session(instance_id, session_id).view()
-            rows: list[str] = []
+            rows = [f"{tell('by_summary', language)}: {note.content}" for note in transcript.trailing]
             left = MAX_CHARACTERS
             for turn in reversed(transcript.turns):
-                said = [line_text(line, language) for line in turn_lines(turn)]
+                said = [line_text(line, language) for line in plain_lines(turn)]
                 row = "\n".join([f"## {tell('turn_head', language, turn=turn.number)}", *said])
+                rows.append(row[:left])
                 left -= len(row)
                 if left < 0:
                     rows.append(tell("session_cut", language, turns=len(transcript.turns)))
                     break
-                rows.append(row)
             return "\n\n".join(reversed(rows))
 
         return await self._text(read)
@@ -127,7 +127,7 @@ class Resources:
 
     def _worded(self, error: PersonaLabError) -> ResourceError:
         kind = ResourceNotFoundError if isinstance(error, UserError) else ResourceError
-        return kind(for_tools(error.message(self._desk.language)))
+        return kind(well_formed(self._desk.worded(error.message(self._desk.language))))
 
     # --- listing
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired
+from typing import Any, Literal, NotRequired, cast
 
 from mcp_types import CallToolResult, TextContent
 from typing_extensions import TypedDict
@@ -38,6 +38,8 @@ class BegunTurn(TypedDict):
     prompt: NotRequired[Record]
     tokens: NotRequired[Record]
     reply: NotRequired[str]
+    usage: NotRequired[Record | None]
+    error: NotRequired[Record]
     cursor: NotRequired[str]
 
 
@@ -127,7 +129,7 @@ def result(text: str, data: Any, *, is_error: bool = False) -> CallToolResult:
     """Give both copies: the text that stands alone and the structured content."""
     return CallToolResult(
         content=[TextContent(type="text", text=well_formed(text))],
-        structured_content=_well_formed(data),
+        structured_content=all_well_formed(data),
         is_error=is_error,
     )
 
@@ -141,11 +143,15 @@ def well_formed(text: str) -> str:
     return text
 
 
-def _well_formed(data: Any) -> Any:
+def all_well_formed(data: Any, depth: int = 64) -> Any:
+    """Do so throughout a JSON value; what is nested deeper than anything of ours is left out."""
     if isinstance(data, str):
         return well_formed(data)
+    if isinstance(data, dict | list | tuple) and depth == 0:
+        return "…"
     if isinstance(data, dict):
-        return {well_formed(str(name)): _well_formed(value) for name, value in data.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] (any JSON)
+        known = cast("dict[object, Any]", data)
+        return {well_formed(str(name)): all_well_formed(value, depth - 1) for name, value in known.items()}
     if isinstance(data, list | tuple):
-        return [_well_formed(value) for value in data]  # pyright: ignore[reportUnknownVariableType] (any JSON)
+        return [all_well_formed(value, depth - 1) for value in cast("list[Any]", data)]
     return data

@@ -17,10 +17,12 @@ from mcp.server import MCPServer
 from mcp.server.apps import Apps
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context
-from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.request_state import RequestStateSecurity
+from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_PARAMS,
@@ -31,20 +33,22 @@ from mcp_types import (
     ListResourcesResult,
     PaginatedRequestParams,
     SubscribeRequestParams,
+    SubscriptionsListenRequestParams,
     ToolAnnotations,
     UnsubscribeRequestParams,
 )
 from mcp_types import Tool as ListedTool
-from pydantic import ValidationError
+from pydantic import AnyUrl, ValidationError
 
 from mcp_server import prompts
-from mcp_server.arguments import unknown_arguments, word_faults, word_missing, word_unknown
+from mcp_server.arguments import PlainArguments, unknown_arguments, word_faults, word_missing, word_unknown
 from mcp_server.desk import MAX_TURNS, Desk
 from mcp_server.looking import LookingTools
 from mcp_server.resources import Resources
+from mcp_server.results import well_formed
 from mcp_server.schemas import brief, brief_arguments
 from mcp_server.stories import StoryTools
-from mcp_server.texts import DESCRIPTIONS, INSTRUCTIONS, TITLES, for_tools, tell
+from mcp_server.texts import DESCRIPTIONS, INSTRUCTIONS, TITLES, tell
 from mcp_server.turns import TurnTools
 from mcp_server.updates import Updates
 from personalab.errors import PersonaLabError, UserError
@@ -96,6 +100,7 @@ class PersonaServer(MCPServer[None]):
     def __init__(self, desk: Desk, toolsets: tuple[str, ...]) -> None:
         self.desk = desk
         self._resources = Resources(desk)
+        self._listening = ListenHandler(desk.updates.bus)
         stories = StoryTools(desk)
         apps = Apps()
         panel = Path(__file__).with_name("panel.html").read_text(encoding="utf-8")
@@ -109,7 +114,7 @@ class PersonaServer(MCPServer[None]):
             extensions=[apps],
             lifespan=_watching,
             log_level="WARNING",
-            subscriptions=desk.updates.bus,
+            subscriptions=False,
             request_state_security=_state_security(desk.services),
         )
         self._resources.add_to(self)
@@ -135,26 +140,28 @@ class PersonaServer(MCPServer[None]):
         if tool is None:
             known = ", ".join(tool.name for tool in self._tool_manager.list_tools())
             message = tell("unknown_tool", self.desk.language, tool=name[:80], known=known)
-            raise MCPError(code=INVALID_PARAMS, message=message)
+            raise MCPError(code=INVALID_PARAMS, message=well_formed(message))
         if unknown := unknown_arguments(arguments, tool.parameters):
-            raise ToolError(f"{name}: {word_unknown(unknown, tool.parameters, self.desk.language)}")
+            fault = word_unknown(unknown, tool.parameters, self.desk.language)
+            raise ToolError(well_formed(f"{name}: {fault}"))
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
-            raise self._worded(name, tool.parameters, error) from error.__cause__
+            said = self._worded(name, tool.parameters, error)
+            raise ToolError(well_formed(said)) from error.__cause__
 
-    def _worded(self, name: str, schema: Mapping[str, Any], error: ToolError) -> ToolError:
+    def _worded(self, name: str, schema: Mapping[str, Any], error: ToolError) -> str:
         cause, language = error.__cause__, self.desk.language
         if isinstance(cause, PersonaLabError):
-            return ToolError(for_tools(cause.message(language)))
+            return self.desk.worded(cause.message(language))
         if isinstance(cause, ToolError):
-            return ToolError(str(cause))
+            return str(cause)
         if isinstance(error, UnexpectedToolError):
             _log.error("%s failed", name, exc_info=cause)
-            return ToolError(tell("internal", language, tool=name, error=type(cause).__name__))
+            return tell("internal", language, tool=name, error=type(cause).__name__)
         if isinstance(cause, ValidationError):
-            return ToolError(f"{name}: {word_faults(cause, schema, language)}")
-        return error
+            return f"{name}: {word_faults(cause, schema, language)}"
+        return str(error)
 
     # --- prompts and resources
 
@@ -167,7 +174,7 @@ class PersonaServer(MCPServer[None]):
         if found is None:
             known = ", ".join(prompt.name for prompt in self._prompt_manager.list_prompts())
             message = tell("unknown_prompt", language, prompt=name[:80], known=known)
-            raise MCPError(code=INVALID_PARAMS, message=message)
+            raise MCPError(code=INVALID_PARAMS, message=well_formed(message))
         known = [argument.name for argument in found.arguments or []]
         needed = [argument.name for argument in found.arguments or [] if argument.required]
         schema = {"properties": dict.fromkeys(known), "required": needed}
@@ -177,8 +184,20 @@ class PersonaServer(MCPServer[None]):
         if missing:
             fault = word_missing(missing[0], schema, language)
         if fault:
-            raise MCPError(code=INVALID_PARAMS, message=f"{name}: {fault}")
+            raise MCPError(code=INVALID_PARAMS, message=well_formed(f"{name}: {fault}"))
         return await super().get_prompt(name, arguments, context)
+
+    async def read_resource(
+        self, uri: AnyUrl | str, context: Context[None, Any] | None = None
+    ) -> Iterable[ReadResourceContents] | InputRequiredResult:
+        """Read an address; one there is none of is said in the reader's language."""
+        try:
+            return await super().read_resource(uri, context)
+        except ResourceNotFoundError as error:
+            if isinstance(error.__cause__, PersonaLabError):
+                raise
+            message = tell("unknown_resource", self.desk.language, uri=str(uri)[:200])
+            raise ResourceNotFoundError(well_formed(message)) from error
 
     async def _handle_list_resources(
         self, ctx: ServerRequestContext[None], params: PaginatedRequestParams | None
@@ -193,8 +212,18 @@ class PersonaServer(MCPServer[None]):
             resources=listed[start:end], next_cursor=str(end) if end < len(listed) else None
         )
 
+    async def serve_streams(self, read: Any, write: Any) -> None:
+        """Serve one client over a pair of streams."""
+        options = self._lowlevel_server.create_initialization_options()
+        await self._lowlevel_server.run(read, write, options)
+
+    async def close(self) -> None:
+        """End what is open: replies are closed as interrupted, streams of updates end."""
+        await self.desk.close_turns()
+        self._listening.close()
+
     def _serve_subscriptions(self) -> None:
-        """Serve older clients, which subscribe to single addresses; the SDK has no public way to it."""
+        """Serve listeners, and older clients, which subscribe to single addresses; the SDK has no public way to it."""
         updates = self.desk.updates
 
         async def subscribe(ctx: ServerRequestContext[None], params: SubscribeRequestParams) -> EmptyResult:
@@ -209,6 +238,7 @@ class PersonaServer(MCPServer[None]):
             return EmptyResult()
 
         serve = self._lowlevel_server.add_request_handler
+        serve("subscriptions/listen", SubscriptionsListenRequestParams, self._listening)
         serve("resources/subscribe", SubscribeRequestParams, subscribe)
         serve("resources/unsubscribe", UnsubscribeRequestParams, unsubscribe)
 
@@ -257,7 +287,13 @@ def _tool(fn: Any, annotations: ToolAnnotations, meta: dict[str, Any] | None = N
         fn, title=name, description=DESCRIPTIONS[name], annotations=annotations, meta=meta
     )
     tool.parameters = brief_arguments(tool.parameters)
-    tool.fn_metadata.output_schema = brief(tool.fn_metadata.output_schema)
+    known = tool.fn_metadata
+    tool.fn_metadata = PlainArguments(
+        arg_model=known.arg_model,
+        output_schema=brief(known.output_schema),
+        output_model=known.output_model,
+        wrap_output=known.wrap_output,
+    )
     return tool
 
 

@@ -20,7 +20,7 @@ from personalab.operations.instances import new_instance, switch_background
 from personalab.operations.library import save_background, save_character
 from personalab.operations.reading import BudgetedPage, read_newest
 from personalab.storage.stories import Listed
-from personalab.story.ids import check_id
+from personalab.story.ids import check_id, is_id
 from personalab.story.instance import InstanceState
 from personalab.story.library import Background, Character
 from personalab.texts import Language
@@ -32,11 +32,7 @@ KINDS: tuple[Literal["characters", "backgrounds", "instances"], ...] = (
     "instances",
 )
 Cursor = Annotated[str | None, Field(description="The cursor of the last result, to go on")]
-_LINE_FIELDS = frozenset(
-    ("type", "role", "content", "turn", "timestamp", "interrupted", "empty", "error", "request_id", "part")
-)
 _EXCERPT = 120
-_ROW_TOKENS = 60
 
 
 class StoryTools:
@@ -115,7 +111,7 @@ class StoryTools:
         await self._desk.updates.entry_changed(f"{what}s", entry_id, created=created)
         code = "saved_new" if created else "saved_old"
         text = tell(code, self._desk.language, what=f"{what}_id", entry_id=entry_id)
-        return result(text, {f"{what}_id": entry_id, "name": name, "created": created})
+        return result(text, {f"{what}_id": entry_id, "name": _short(name), "created": created})
 
     async def persona_switch_background(
         self,
@@ -155,16 +151,15 @@ class StoryTools:
             cost=budget.cost,
             cut=budget.cut,
         )
-        entries = [_line(entry) for entry in page.entries]
         data = {
             "instance_id": page.instance_id,
             "session_id": page.session_id,
             "continued_from": page.continued_from,
             "turns": page.turns,
-            "entries": entries,
+            "entries": page.entries,
             "cursor": page.cursor,
         }
-        return result(page_text(page, entries, self._desk.language), data)
+        return result(page_text(page, self._desk.language), data)
 
     # --- the library
 
@@ -173,7 +168,7 @@ class StoryTools:
         first, after = _library_cursor(cursor, kinds)
         data: dict[str, Any] = {"cursor": None}
         rows: list[str] = []
-        left = RESULT_TOKENS
+        left = RESULT_TOKENS * 2
         for each in kinds[kinds.index(first) :]:
             listed = [item for item in self._listed(each) if each != first or item.entry_id > after]
             shown: list[dict[str, Any]] = []
@@ -185,7 +180,7 @@ class StoryTools:
                     rows.append(tell("page_next", language, cursor=data["cursor"]))
                     break
                 fields, row = _listed_row(item, language)
-                left -= budget.cost(row) + _ROW_TOKENS
+                left -= budget.cost(row) + budget.cost(json.dumps(fields, ensure_ascii=False)) + 10
                 shown.append(fields)
                 rows.append(f"- {row}")
             if data["cursor"]:
@@ -234,7 +229,7 @@ def _library_cursor(cursor: str | None, kinds: tuple[str, ...]) -> tuple[str, st
     if cursor is None:
         return kinds[0], ""
     kind, colon, after = cursor.partition(":")
-    if not colon or kind not in kinds or len(after) > 64:
+    if not colon or kind not in kinds or not (after == "" or is_id(after)):
         raise UserError("bad_cursor", value=cursor[:80])
     return kind, after
 
@@ -256,7 +251,7 @@ def _listed_row(item: Listed, language: Language) -> tuple[dict[str, Any], str]:
             fields |= instance_fields(state)
             fields.pop("instance_id")
             plot = state.plot_state
-            place = f"{state.character_id} · {state.background_id or tell('none', language)}"
+            place = f"{state.character_id} · {fields['background_id'] or tell('none', language)}"
             return fields, (
                 f"{item.entry_id}: {place} · {state.current_session_id} · "
                 f"{plot.current_plot_index} {plot.current_status}"
@@ -277,9 +272,9 @@ def instance_fields(state: InstanceState) -> dict[str, Any]:
     return {
         "instance_id": state.instance_id,
         "character_id": state.character_id,
-        "background_id": state.background_id,
+        "background_id": state.background_id and state.background_id[:80],
         "session_id": state.current_session_id,
-        "created_at": state.created_at,
+        "created_at": state.created_at[:40],
         "plot_state": state.plot_state.fields(),
     }
 
@@ -291,16 +286,12 @@ def _named(names: Mapping[str, str | None], language: Language) -> dict[str, str
 # --- a session as text
 
 
-def _line(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in entry.items() if name in _LINE_FIELDS}
-
-
-def page_text(page: BudgetedPage, entries: list[dict[str, Any]], language: Language) -> str:
+def page_text(page: BudgetedPage, language: Language) -> str:
     """Word some turns of a session."""
     head = {"instance_id": page.instance_id, "session_id": page.session_id, "turns": page.turns}
     rows = [tell("page_head", language, **head)]
     turn: object = None
-    for entry in entries:
+    for entry in page.entries:
         if entry.get("turn") != turn:
             turn = entry.get("turn")
             if turn is not None:

@@ -157,7 +157,11 @@ TEXTS: dict[str, Text] = {
         '第 {turn} 轮在等你的回复。请按下面的提示词以角色身份写回复，然后调用 persona_end_turn(instance_id="{instance_id}", turn={turn}, reply=…)，再把同样的回复给用户看。',
         'Turn {turn} waits for your reply. Write it as the character, by the prompt below; then call persona_end_turn(instance_id="{instance_id}", turn={turn}, reply=…) and show the user the same reply.',
     ),
-    "left_out": Text(
+    "omitted_characters": Text(
+        '（最新一条消息太长，省去了开头的 {count} 个字符；全文用 persona_read(instance_id="{instance_id}") 读取）',
+        '(The newest message is too long: {count} characters of its beginning are left out; persona_read(instance_id="{instance_id}") gives it whole)',
+    ),
+    "omitted_messages": Text(
         '（为了不超长，省去了较早的 {count} 条消息；需要时用 persona_read(instance_id="{instance_id}") 读取）',
         '({count} older messages are left out to keep this short; read them with persona_read(instance_id="{instance_id}") if you need them)',
     ),

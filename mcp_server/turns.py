@@ -17,8 +17,8 @@ from pydantic import Field
 from mcp_server import writers
 from mcp_server.desk import Desk
 from mcp_server.rendering import begun_turn, turn_result
-from mcp_server.results import BegunTurn, Stopped, TurnResult, result
-from mcp_server.texts import for_tools, tell
+from mcp_server.results import BegunTurn, Stopped, TurnResult, result, well_formed
+from mcp_server.texts import tell
 
 if TYPE_CHECKING:
     from nodes.chat_turn.state import TurnInput, TurnOutput
@@ -61,13 +61,13 @@ class TurnTools:
         if request_id is not None:
             turn["request_id"] = request_id
         found = await self._run(ctx, turn)
-        return begun_turn(found, await self._desk.budget(), self._desk.language)
+        return await begun_turn(found, self._desk)
 
     async def persona_end_turn(
         self,
         ctx: Context[Any],
         instance_id: InstanceId,
-        turn: Annotated[int, Field(description="The turn that persona_begin_turn named")],
+        turn: Annotated[int, Field(description="The turn that persona_begin_turn named", ge=1, le=10**9)],
         reply: Annotated[str, Field(description="The character's whole reply")],
     ) -> Answer:
         """Take the host's reply."""
@@ -130,26 +130,26 @@ class TurnTools:
             if sentences is not None:
                 await sentences.end()
         if found.get("turn") is None:
-            raise ToolError(for_tools(str((found.get("error") or {}).get("message", ""))))
+            raise ToolError(desk.worded(str((found.get("error") or {}).get("message", ""))))
         await desk.updates.story_changed(instance_id)
         return found
 
     async def _rendered(self, found: TurnOutput) -> CallToolResult:
-        desk = self._desk
-        return await turn_result(found, desk.services, await desk.budget(), desk.language)
+        return await turn_result(found, self._desk)
 
 
 async def _graph() -> StreamTurn:
     """Find the graph; its libraries take a second to load the first time, aside from the event loop."""
-    if (loaded := sys.modules.get("graph.streaming")) is None:
+    found = getattr(sys.modules.get("graph.streaming"), "stream_turn", None)
+    if found is not None:
+        return found
 
-        def load() -> StreamTurn:
-            from graph.streaming import stream_turn
+    def load() -> StreamTurn:
+        from graph.streaming import stream_turn
 
-            return stream_turn
+        return stream_turn
 
-        return await asyncio.to_thread(load)
-    return loaded.stream_turn
+    return await asyncio.to_thread(load)
 
 
 def _ending(instance_id: str, turn: int, reply: str) -> TurnInput:
@@ -188,6 +188,6 @@ class Sentences:
         if self._ctx is None or not said:
             return
         try:
-            await self._ctx.report_progress(end, None, said)
+            await self._ctx.report_progress(end, None, well_formed(said))
         except Exception:  # noqa: BLE001 (a client that stopped listening must not end its turn)
             self._ctx = None

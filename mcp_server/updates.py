@@ -32,10 +32,11 @@ class Updates:
     """Tells those who listen; ``bus`` is the modern clients' part of it."""
 
     def __init__(self, stories: StoryFiles) -> None:
-        self.bus = _CountingBus()
+        self.bus = _CountingBus(self._look_first)
         self._stories = stories
         self._subscribed: dict[str, WeakSet[Connection]] = {}
-        self._seen: dict[str, Signature] = {}
+        self._seen: dict[str, Signature] | None = None
+        """How the stories stood when somebody last listened."""
 
     # --- who listens
 
@@ -45,7 +46,9 @@ class Updates:
             self._subscribed = {known: who for known, who in self._subscribed.items() if len(who)}
             if len(self._subscribed) >= MAX_SUBSCRIPTIONS:
                 return False
+        self._look_first()
         self._subscribed.setdefault(uri, WeakSet()).add(connection)
+        connection.exit_stack.callback(self.unsubscribe, uri, connection)
         return True
 
     def unsubscribe(self, uri: str, connection: Connection) -> None:
@@ -60,11 +63,16 @@ class Updates:
         """Whether somebody listens at all."""
         return self.bus.listening > 0 or any(len(who) for who in self._subscribed.values())
 
+    def _look_first(self) -> None:
+        """See how the stories stand before the first one listens: every change from here on is told."""
+        if not self.anyone:
+            self._seen = self._signatures()
+
     # --- what changed
 
     async def story_changed(self, instance_id: str) -> None:
         """Tell that a story has changed."""
-        if self.anyone:
+        if self.anyone and self._seen is not None:
             seen = self._seen.get(instance_id)
             self._seen[instance_id] = await asyncio.to_thread(self._signature, instance_id)
             if seen is None:
@@ -100,23 +108,19 @@ class Updates:
 
     async def watch(self) -> None:
         """Look for changes by other programs, for ever, while somebody listens."""
-        known: bool = False
         while True:
-            if not self.anyone:
-                known, self._seen = False, {}
-            else:
+            await asyncio.sleep(WATCH_SECONDS)
+            if self.anyone:
                 now = await asyncio.to_thread(self._signatures)
                 before, self._seen = self._seen, now
-                if known:
+                if before is not None:
                     await self._tell_changes(before, now)
-                known = True
-            await asyncio.sleep(WATCH_SECONDS)
 
     async def _tell_changes(self, before: dict[str, Signature], now: dict[str, Signature]) -> None:
         if before.keys() != now.keys():
             await self._tell(ResourcesListChanged())
         for instance_id, signature in now.items():
-            if before.get(instance_id, signature) != signature:
+            if before.get(instance_id) != signature:
                 await self._tell_story(instance_id)
 
     def _signatures(self) -> dict[str, Signature]:
@@ -139,9 +143,13 @@ class Updates:
 class _CountingBus(InMemorySubscriptionBus):
     """A bus that knows whether anyone listens."""
 
-    listening = 0
+    def __init__(self, before_first: Callable[[], None]) -> None:
+        super().__init__()
+        self.listening = 0
+        self._before_first = before_first
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        self._before_first()
         leave = super().subscribe(listener)
         self.listening += 1
         left: list[Any] = []

@@ -27,6 +27,7 @@ from mcp_types import (
     TextContent,
 )
 
+from mcp_server.results import well_formed
 from personalab.errors import ProviderError
 from personalab.ports import ReplyChunk
 from personalab.services import Services
@@ -96,10 +97,9 @@ def lent(services: Services, model: ClientModel) -> Generator[str]:
 
 def question(turn: int, prompt: Mapping[str, Any]) -> InputRequiredResult:
     """End the call with the question that the client's model answers."""
-    _, said = _split(prompt["messages"])
-    params = CreateMessageRequestParams(
-        messages=said, max_tokens=MAX_REPLY_TOKENS, system_prompt=prompt.get("system") or None
-    )
+    system: list[Message] = [{"role": "system", "content": prompt.get("system") or ""}]
+    told, said = _split([*system, *prompt["messages"]])
+    params = CreateMessageRequestParams(messages=said, max_tokens=MAX_REPLY_TOKENS, system_prompt=told)
     return InputRequiredResult(
         request_state=json.dumps({"turn": turn}),
         input_requests={_REPLY: CreateMessageRequest(params=params)},
@@ -129,8 +129,10 @@ def sampled_text(answer: CreateMessageResult) -> str:
 def _split(messages: Sequence[Message]) -> tuple[str | None, list[SamplingMessage]]:
     system = [message["content"] for message in messages if message["role"] == "system"]
     said = [
-        SamplingMessage(role=message["role"], content=TextContent(type="text", text=message["content"]))
+        SamplingMessage(
+            role=message["role"], content=TextContent(type="text", text=well_formed(message["content"]))
+        )
         for message in messages
         if message["role"] != "system"
     ]
-    return "\n\n".join(system) or None, said
+    return well_formed("\n\n".join(system)) or None, said

@@ -100,6 +100,11 @@ TEXTS: dict[str, Text] = {
         "环境变量 {name} 的值 “{value}” 不可用：{reason}",
         "{name} is '{value}', which cannot be used: {reason}",
     ),
+    "bad_usage": Text("用法不对：{reason}；见 --help", "Bad usage: {reason}; see --help"),
+    "no_streams": Text(
+        "标准输入或标准输出已关闭，无法通信；请由 MCP 客户端启动，或用 --http",
+        "stdin or stdout is closed, so nobody can be talked to; let an MCP client start this, or use --http",
+    ),
     "token_needed": Text(
         "地址 {host} 能从别的机器访问：请先设置 PERSONALAB_TOKEN，或用 127.0.0.1",
         "{host} can be reached from other machines: set PERSONALAB_TOKEN first, or use 127.0.0.1",

@@ -10,10 +10,10 @@ from personalab.errors import Busy, UserError
 from personalab.ports import Clock
 from personalab.storage.turns import OpenTurn, OpenTurns
 from personalab.story.ids import check_id
+from personalab.story.lines import MAX_REQUEST_ID_CHARACTERS
 from personalab.story.transcript import Turn
 
 MAX_INPUT_CHARACTERS = 200_000
-MAX_REQUEST_ID_CHARACTERS = 128
 REPEATED_SECONDS = 600.0
 """So long a repeated call waits for the turn that it began before."""
 

@@ -9,22 +9,28 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from personalab.errors import StorageError, UserError
 from personalab.services import Services
 from personalab.story.ids import check_id
-from personalab.story.lines import line_fields
+from personalab.story.lines import (
+    MAX_REQUEST_ID_CHARACTERS,
+    AssistantLine,
+    Summary,
+    UserLine,
+    line_fields,
+)
 from personalab.story.transcript import Transcript, Turn
 
 Cut = Callable[[str, int], str]
 """Gives the beginning of a text that costs no more than so much."""
 Cost = Callable[[str], int]
 
-_CURSOR = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63}):(\d{1,9}):(\d{1,9}):(\d{1,9})")
+_CURSOR = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63}):([0-9]{1,9}):([0-9]{1,9}):([0-9]{1,9})")
 _LINE_COST = 40
-"""What a line costs beside its text."""
+"""What a line's role, turn, time and flags cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +81,7 @@ async def read_newest(
         transcript = _transcript(services, instance_id, chosen)
         groups = _groups(transcript)
         place = start or Place(chosen, len(groups) - 1)
-        if place.position >= len(groups) and start is not None:
+        if start is not None and not _is_there(groups, start):
             raise UserError("bad_cursor", value=str(cursor)[:80])
         entries, following = _page(groups, place, budget, cost, cut)
         metadata = transcript.metadata
@@ -119,16 +125,39 @@ def _transcript(services: Services, instance_id: str, session_id: str) -> Transc
 
 def _groups(transcript: Transcript) -> list[list[dict[str, Any]]]:
     """Give each turn's lines; summaries after the last turn are the newest group."""
-    groups = [turn_lines(turn) for turn in transcript.turns]
+    groups = [plain_lines(turn) for turn in transcript.turns]
     if transcript.trailing:
-        groups.append([line_fields(note) for note in transcript.trailing])
+        groups.append([_plain(note) for note in transcript.trailing])
     return groups
+
+
+def _is_there(groups: list[list[dict[str, Any]]], place: Place) -> bool:
+    if place.position >= len(groups) or place.line >= len(groups[place.position]):
+        return False
+    return place.offset == 0 or place.offset < len(groups[place.position][place.line]["content"])
+
+
+def plain_lines(turn: Turn) -> list[dict[str, Any]]:
+    """Give a turn's lines without what other programs added to them."""
+    return [_plain(line) for line in _said(turn)]
+
+
+def _plain(line: Summary | UserLine | AssistantLine) -> dict[str, Any]:
+    if isinstance(line, Summary):
+        return {"type": "summary", "content": line.content}
+    request_id = line.extra.get("request_id")
+    named = isinstance(request_id, str) and len(request_id) <= MAX_REQUEST_ID_CHARACTERS
+    bare = replace(line, timestamp=line.timestamp[:40], extra={"request_id": request_id} if named else {})
+    return line_fields(bare)
 
 
 def turn_lines(turn: Turn) -> list[dict[str, Any]]:
     """Give a turn's lines as they stand in the file."""
-    said = [*turn.notes, *([turn.user] if turn.user is not None else []), *turn.replies]
-    return [line_fields(line) for line in said]
+    return [line_fields(line) for line in _said(turn)]
+
+
+def _said(turn: Turn) -> list[Summary | UserLine | AssistantLine]:
+    return [*turn.notes, *([turn.user] if turn.user is not None else []), *turn.replies]
 
 
 def _page(
@@ -139,7 +168,7 @@ def _page(
     line, offset = place.line, place.offset
     for position in range(place.position, -1, -1):
         lines = groups[position]
-        needed = sum(cost(entry["content"]) + _LINE_COST for entry in lines[line:])
+        needed = sum(cost(entry["content"]) + _beside(entry, cost) for entry in lines[line:])
         if needed > left and entries:
             return entries, Place(place.session_id, position, line, offset)
         for number in range(line, len(lines)):
@@ -149,7 +178,7 @@ def _page(
             if offset or len(shown) < len(rest):
                 entry["part"] = [offset, offset + len(shown), len(lines[number]["content"])]
             entries.append(entry)
-            left -= cost(shown) + _LINE_COST
+            left -= cost(shown) + _beside(entry, cost)
             if len(shown) < len(rest):
                 return entries, Place(place.session_id, position, number, offset + len(shown))
             offset = 0
@@ -157,3 +186,8 @@ def _page(
                 return entries, Place(place.session_id, position, number + 1)
         line = 0
     return entries, None
+
+
+def _beside(entry: dict[str, Any], cost: Cost) -> int:
+    """Count what a line costs beside its text."""
+    return _LINE_COST + (cost(entry["request_id"]) if "request_id" in entry else 0)

@@ -44,13 +44,15 @@ class Lease:
     on_release: Callable[..., None] | None = None
     """Told, by name, whether the work was ``abandoned`` rather than brought to an end or a pause."""
     released: bool = False
+    stopping: bool = False
+    """Whether this process itself wants the work to stop."""
     _steps: int = 0
     _ending: bool = False
     _abandoned: bool = False
 
     def stop_asked(self) -> bool:
         """Tell whether someone asked this very lease to stop."""
-        return (self.folder / f"{_STOP}-{self.lease_id}").exists()
+        return self.stopping or (self.folder / f"{_STOP}-{self.lease_id}").exists()
 
     @contextmanager
     def step(self) -> Generator[None]:

@@ -215,6 +215,11 @@ class OpenTurns:
             raise StorageError("file_broken", file=shown, reason=f"instance_id is {instance.instance_id}")
         return instance
 
+    def stop_all(self) -> None:
+        """Ask every turn of this process to stop, as if someone had called ``stop``."""
+        for turn in list(self._open.values()):
+            turn.lease.stopping = True
+
     @asynccontextmanager
     async def step(
         self, lease_id: str, instance_id: str, number: int, *, closed: bool

@@ -14,6 +14,7 @@ from typing import Any, Literal, cast
 NO_REPLY = "(无回复)"
 """What an empty reply is stored as, in every language: files are compared by it."""
 
+MAX_REQUEST_ID_CHARACTERS = 128
 _NO_EXTRA: Mapping[str, Any] = {}
 
 
