@@ -28,6 +28,7 @@ from personalab.services import Services, open_services
 from personalab.storage.leases import STOP_POLL_SECONDS
 from personalab.storage.turns import OpenTurn
 from personalab.story.events import DoneEvent, error_event
+from personalab.story.ids import is_id
 
 Update = dict[str, Any]
 Step = Callable[[TurnState, OpenTurn, Say, TurnContext], Awaitable[Update]]
@@ -112,7 +113,7 @@ def _opening(services: Services) -> Callable[..., Awaitable[Update]]:
     async def node(state: TurnState, runtime: Runtime[TurnContext]) -> Update:
         fresh = _fresh(state)
         try:
-            if (state.get("action") or "say") in ("say", "retry"):
+            if (state.get("action") or "say") in ("say", "retry") and not await _is_repeated(state, services):
                 await services.model((runtime.context or TurnContext()).model)
             update = {**fresh, **await append_input(state, turns=services.turns, now=services.now)}
             if update["status"] != "running":
@@ -125,6 +126,14 @@ def _opening(services: Services) -> Callable[..., Awaitable[Update]]:
             return {**fresh, "status": "error", "error": dict(event), "turn": None}
 
     return node
+
+
+async def _is_repeated(state: TurnState, services: Services) -> bool:
+    """Tell whether a call began its turn before: then it may have its reply, and needs no model."""
+    instance_id, request_id = state.get("instance_id"), state.get("request_id")
+    if request_id is None or not is_id(instance_id):
+        return False
+    return await services.turns.is_requested(str(instance_id), str(request_id))
 
 
 def _repeated(update: Update) -> DoneEvent:

@@ -65,6 +65,9 @@ class Desk:
                 await self._places.acquire()
         except TimeoutError:
             raise Busy("too_many_turns", limit=self.max_turns) from None
+        if self._closing:
+            self._places.release()
+            raise Busy("server_ending")
         self._running += 1
         try:
             yield

@@ -29,7 +29,6 @@ PATH = "/mcp"
 MAX_BODY_BYTES = 4 * 1024 * 1024
 MAX_SESSIONS = 1_000
 _SHUTDOWN_SECONDS = 1
-_LOCAL_HOSTS = ["127.0.0.1:*", "localhost:*", "[::1]:*"]
 
 
 def is_loopback(host: str) -> bool:
@@ -67,7 +66,9 @@ def _security(host: str, token: str | None, allow_hosts: Sequence[str]) -> Trans
     """
     if not is_loopback(host) and token and not allow_hosts:
         return TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    names = [*_LOCAL_HOSTS, *(name for given in allow_hosts for name in (given, f"{given}:*"))]
+    shown = f"[{host}]" if ":" in host else host
+    known = dict.fromkeys(["127.0.0.1", "localhost", "[::1]", shown, *allow_hosts])
+    names = [name for given in known for name in (given, f"{given}:*")]
     origins = [f"{scheme}://{name}" for name in names for scheme in ("http", "https")]
     return TransportSecuritySettings(allowed_hosts=names, allowed_origins=origins)
 

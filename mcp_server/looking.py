@@ -64,7 +64,7 @@ class LookingTools:
     async def persona_prompt(
         self,
         instance_id: InstanceId,
-        text: Annotated[str, Field(description="What the user would say")] = "…",
+        text: Annotated[str, Field(description="What the user would say", max_length=MAX_QUERY)] = "…",
         section: Annotated[str | None, Field(description="Show this section whole")] = None,
         cursor: Cursor = None,
     ) -> Annotated[CallToolResult, PromptView]:

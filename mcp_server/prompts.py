@@ -28,10 +28,9 @@ class Prompts:
         self._stories = stories
 
     def add_to(self, server: MCPServer[Any]) -> None:
-        """Give the server its prompts, titled in the reader's language."""
+        """Give the server its prompts."""
         for ask in (self.play, self.recap):
-            title = tell(f"prompt.{ask.__name__}", self._desk.language)
-            server.prompt(ask.__name__, title=title, description=title)(ask)
+            server.prompt(ask.__name__, description=ask.__doc__)(ask)
 
     async def play(
         self,

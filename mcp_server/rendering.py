@@ -41,6 +41,9 @@ async def turn_result(found: TurnOutput, desk: Desk, *, lead: str = "") -> CallT
         message = desk.worded(str(error.get("message", "")))
         data["error"] = {"code": error.get("code"), "message": message, "retryable": error.get("retryable")}
         rows.append(tell("error_line", language, message=message))
+    elif status == "error":
+        message = tell("failed_before", language)
+        data["error"] = {"code": "failed_before", "message": message, "retryable": True}
     if status != "done":
         rows.append(tell("retry_hint", language, instance_id=instance_id))
     return result("\n\n".join(rows), data, is_error=status == "error")
@@ -83,12 +86,15 @@ async def begun_turn(found: TurnOutput, desk: Desk) -> CallToolResult:
 def _within(prompt: Mapping[str, Any], budget: Budget, language: Language) -> dict[str, Any]:
     """Keep as much of a prompt as a result may carry: the system message, then the newest messages.
 
-    Of a newest message that alone is too long the end is kept: before it stand reminders and memories.
+    Of a long system message the middle is left out: at its end stand the outline and what the director asks for. Of
+    a newest message that alone is too long the end is kept: before it stand reminders and memories.
     """
     system, left = str(prompt.get("system", "")), RESULT_TOKENS
-    shown = budget.cut(system, RESULT_TOKENS * 3 // 4)
-    if len(shown) < len(system):
-        shown += "\n" + tell("system_cut", language)
+    shown, half = system, RESULT_TOKENS * 3 // 8
+    if len(budget.cut(system, half * 2)) < len(system):
+        first, last = budget.cut(system, half), budget.cut_from_end(system, half)
+        omitted = len(system) - len(first) - len(last)
+        shown = f"{first}\n{tell('system_cut', language, count=omitted)}\n{last}"
     left -= budget.cost(shown)
     messages: list[dict[str, str]] = list(prompt.get("messages", []))
     kept: list[dict[str, str]] = []

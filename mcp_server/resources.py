@@ -21,11 +21,11 @@ from mcp_types import Resource as ListedResource
 
 from mcp_server.desk import Desk
 from mcp_server.results import well_formed
-from mcp_server.stories import instance_fields, line_text
+from mcp_server.stories import KINDS, instance_fields, line_text
 from mcp_server.texts import tell
 from personalab.errors import NotFound, PersonaLabError, UserError
 from personalab.operations.reading import plain_lines
-from personalab.storage.stories import Listed
+from personalab.storage.stories import Kind, Listed
 from personalab.story.ids import check_id
 from personalab.story.instance import InstanceState
 from personalab.story.library import Background, Character
@@ -131,11 +131,15 @@ class Resources:
 
     # --- listing
 
-    def listed(self) -> list[ListedResource]:
-        """List what can be attached: each story, its current session, each character and background."""
+    def listed(self, start: int, count: int) -> tuple[list[ListedResource], bool]:
+        """List what can be attached, from one entry on: each story, its current session, characters, backgrounds.
+
+        Only what is listed is read. Tell also whether more follows.
+        """
         stories = self._desk.services.stories
-        entries = [*stories.all_instances(), *stories.characters(), *stories.backgrounds()]
-        return [resource for entry in entries for resource in self._listed(entry)]
+        names: list[tuple[Kind, str]] = [(kind, name) for kind in KINDS[::-1] for name in stories.names(kind)]
+        entries = (stories.listed(kind, name) for kind, name in names[start : start + count])
+        return [found for entry in entries for found in self._listed(entry)], start + count < len(names)
 
     def _listed(self, entry: Listed) -> Iterator[ListedResource]:
         language = self._desk.language
@@ -179,9 +183,5 @@ class Resources:
                 return stories.session_ids(check_id(known.get("instance_id"), "instance_id"))
             except UserError:
                 return []
-        listing = {
-            "instance_id": stories.all_instances,
-            "character_id": stories.characters,
-            "background_id": stories.backgrounds,
-        }.get(argument)
-        return [item.entry_id for item in listing()] if listing else []
+        kind = f"{argument.removesuffix('_id')}s"
+        return stories.names(kind) if kind in KINDS else []

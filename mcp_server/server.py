@@ -37,6 +37,7 @@ from mcp_types import (
     ToolAnnotations,
     UnsubscribeRequestParams,
 )
+from mcp_types import Prompt as ListedPrompt
 from mcp_types import Tool as ListedTool
 from pydantic import AnyUrl, ValidationError
 
@@ -57,8 +58,8 @@ from personalab.services import Services
 TOOLSETS = ("chat", "memory", "archive", "lab")
 DEFAULT_TOOLSETS = ("chat", "memory")
 PANEL = "ui://personalab/story.html"
-PAGE = 200
-"""So many resources are listed at once."""
+PAGE = 100
+"""So many stories, characters and backgrounds are listed at once."""
 
 _log = logging.getLogger("personalab.mcp")
 
@@ -165,6 +166,15 @@ class PersonaServer(MCPServer[None]):
 
     # --- prompts and resources
 
+    async def list_prompts(self) -> list[ListedPrompt]:
+        """List the prompts, titled in the reader's language."""
+        language = self.desk.language
+        listed = await super().list_prompts()
+        for prompt in listed:
+            prompt.title = tell(f"prompt.{prompt.name}", language) or prompt.title
+            prompt.description = prompt.title or prompt.description
+        return listed
+
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[None, Any] | None = None
     ) -> GetPromptResult | InputRequiredResult:
@@ -206,10 +216,10 @@ class PersonaServer(MCPServer[None]):
         start = int(cursor) if cursor and cursor.isascii() and cursor.isdigit() and len(cursor) < 9 else 0
         if cursor and str(start) != cursor:
             raise MCPError(code=INVALID_PARAMS, message=f"bad cursor {cursor[:40]!r}")
-        listed = [*await self.list_resources(), *await asyncio.to_thread(self._resources.listed)]
-        end = start + PAGE
+        fixed = [] if start else await self.list_resources()
+        listed, more = await asyncio.to_thread(self._resources.listed, start, PAGE)
         return ListResourcesResult(
-            resources=listed[start:end], next_cursor=str(end) if end < len(listed) else None
+            resources=[*fixed, *listed], next_cursor=str(start + PAGE) if more else None
         )
 
     async def serve_streams(self, read: Any, write: Any) -> None:
@@ -228,7 +238,8 @@ class PersonaServer(MCPServer[None]):
 
         async def subscribe(ctx: ServerRequestContext[None], params: SubscribeRequestParams) -> EmptyResult:
             if not updates.subscribe(str(params.uri), _connection(ctx)):
-                raise MCPError(code=INVALID_PARAMS, message="too many subscriptions; end some first")
+                message = "only persona:// addresses can be subscribed to, at most 100 of them"
+                raise MCPError(code=INVALID_PARAMS, message=message)
             return EmptyResult()
 
         async def unsubscribe(

@@ -170,7 +170,8 @@ class StoryTools:
         rows: list[str] = []
         left = RESULT_TOKENS * 2
         for each in kinds[kinds.index(first) :]:
-            listed = [item for item in self._listed(each) if each != first or item.entry_id > after]
+            stories = self._desk.services.stories
+            listed = [name for name in stories.names(each) if each != first or name > after]
             shown: list[dict[str, Any]] = []
             data[each] = shown
             rows.append(f"{tell(each, language)}:" + ("" if listed else f" {tell('nothing_here', language)}"))
@@ -179,7 +180,7 @@ class StoryTools:
                     data["cursor"] = f"{each}:{shown[-1]['entry_id'] if shown else ''}"
                     rows.append(tell("page_next", language, cursor=data["cursor"]))
                     break
-                fields, row = _listed_row(item, language)
+                fields, row = _listed_row(stories.listed(each, item), language)
                 left -= budget.cost(row) + budget.cost(json.dumps(fields, ensure_ascii=False)) + 10
                 shown.append(fields)
                 rows.append(f"- {row}")
@@ -189,14 +190,6 @@ class StoryTools:
             for fields in data.get(each, []):
                 fields[f"{each[:-1]}_id"] = fields.pop("entry_id")
         return result("\n".join(rows), data)
-
-    def _listed(self, kind: str) -> list[Listed]:
-        stories = self._desk.services.stories
-        return {
-            "characters": stories.characters,
-            "backgrounds": stories.backgrounds,
-            "instances": stories.all_instances,
-        }[kind]()
 
     def _entry(
         self, kind: Kind, entry_id: str, cursor: str | None, budget: Budget, language: Language

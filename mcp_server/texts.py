@@ -165,7 +165,10 @@ TEXTS: dict[str, Text] = {
         '（为了不超长，省去了较早的 {count} 条消息；需要时用 persona_read(instance_id="{instance_id}") 读取）',
         '({count} older messages are left out to keep this short; read them with persona_read(instance_id="{instance_id}") if you need them)',
     ),
-    "system_cut": Text("（以下从略）", "(cut here)"),
+    "system_cut": Text(
+        "（为了不超长，这里省去 {count} 个字符）", "({count} characters are left out here to keep this short)"
+    ),
+    "failed_before": Text("这一轮的回复先前失败了", "The reply of this turn failed before"),
     "answered_before": Text(
         "这个 request_id 的第 {turn} 轮已经有回复：", "Turn {turn} of this request_id has its reply already:"
     ),

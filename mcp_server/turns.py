@@ -6,7 +6,7 @@ import asyncio
 import re
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp.server.mcpserver import Context
@@ -19,6 +19,7 @@ from mcp_server.desk import Desk
 from mcp_server.rendering import begun_turn, turn_result
 from mcp_server.results import BegunTurn, Stopped, TurnResult, result, well_formed
 from mcp_server.texts import tell
+from personalab.errors import UserError
 
 if TYPE_CHECKING:
     from nodes.chat_turn.state import TurnInput, TurnOutput
@@ -86,7 +87,7 @@ class TurnTools:
         """Let whoever can write the reply: chosen for each call."""
         desk = self._desk
         if (brought := writers.answered(ctx)) is not None:
-            return await self._bring(ctx, turn.get("instance_id", ""), *brought)
+            return await self._bring(ctx, turn, brought)
         if desk.has_provider:
             return await self._rendered(await self._run(ctx, turn))
         if writers.offers_sampling(ctx):
@@ -96,21 +97,33 @@ class TurnTools:
                 with writers.lent(desk.services, writers.ClientModel(ctx)) as model:
                     return await self._rendered(await self._run(ctx, turn, model))
         found = await self._run(ctx, turn)
+        if found.get("tokens") is None:  # answered before, by whomever
+            return await self._rendered(found)
         note = {"category": "rehearsal", "message": tell("rehearsal", desk.language)}
         return await self._rendered({**found, "warnings": [*found.get("warnings", []), note]})
 
     async def _ask(self, ctx: Context[Any], turn: TurnInput) -> CallToolResult | InputRequiredResult:
         """Begin the turn and end the call with the question for the client's model."""
         action = "begin_again" if turn.get("action") == "retry" else "begin"
-        found = await self._run(ctx, {**turn, "action": action})
+        held = writers.SAMPLING_SECONDS
+        found = await self._run(ctx, {**turn, "action": action, "hold_seconds": held})
         if found.get("status") != "awaiting_reply":
             return await self._rendered(found)
-        return writers.question(found.get("turn") or 0, found.get("prompt") or {})
+        return writers.question(found)
 
-    async def _bring(self, ctx: Context[Any], instance_id: str, turn: int, reply: str) -> CallToolResult:
-        if not reply.strip():
-            raise ToolError(tell("no_text_sampled", self._desk.language, turn=turn))
-        return await self._rendered(await self._run(ctx, _ending(instance_id, turn, reply)))
+    async def _bring(self, ctx: Context[Any], turn: TurnInput, brought: writers.Brought) -> CallToolResult:
+        """Take what the client's model wrote; a repeated call gets the answer that came first."""
+        instance_id, services = turn.get("instance_id", ""), self._desk.services
+        if not brought.reply.strip():
+            raise ToolError(tell("no_text_sampled", self._desk.language, turn=brought.turn))
+        state = await asyncio.to_thread(services.stories.instance, instance_id)
+        if state.current_session_id != brought.session_id:
+            raise UserError("turn_overtaken", turn=brought.turn)
+        ending = _ending(instance_id, brought.turn, brought.reply)
+        if (request_id := turn.get("request_id")) is not None:
+            ending["request_id"] = request_id
+        found = await self._run(ctx, ending)
+        return await self._rendered({**found, "warnings": [*brought.warnings, *found.get("warnings", [])]})
 
     # --- one run of the graph
 
@@ -120,7 +133,10 @@ class TurnTools:
         desk, instance_id = self._desk, turn.get("instance_id", "")
         found: TurnOutput = {}
         sentences = Sentences(ctx) if turn.get("action") in ("say", "retry") else None
-        async with desk.place():
+        repeated = "request_id" in turn and await desk.services.turns.is_requested(
+            instance_id, turn["request_id"]
+        )
+        async with nullcontext() if repeated else desk.place():
             async with aclosing(stream_turn(desk.services, turn, model=model)) as stream:
                 async for part in stream:
                     if "type" not in part:
@@ -165,23 +181,32 @@ class Sentences:
     def __init__(self, ctx: Context[Any]) -> None:
         self._ctx: Context[Any] | None = ctx
         self._text = ""
+        self._fresh: list[str] = []
         self._told = 0
+        self._seen = 0
         self._last = 0.0
 
     async def hear(self, text: str) -> None:
         """Take in more of the reply; tell whole sentences, but not too often."""
-        self._text += text
+        self._fresh.append(text)
         now = asyncio.get_running_loop().time()
         if self._ctx is None or now - self._last < _PAUSE_SECONDS:
             return
-        ends = [found.end() for found in _SENTENCE.finditer(self._text, self._told)]
+        self._last = now
+        self._join()
+        ends = [found.end() for found in _SENTENCE.finditer(self._text, max(self._told, self._seen - 4))]
+        self._seen = len(self._text)
         if ends:
-            self._last = now
             await self._tell(ends[-1])
 
     async def end(self) -> None:
         """Tell the rest."""
+        self._join()
         await self._tell(len(self._text))
+
+    def _join(self) -> None:
+        self._text += "".join(self._fresh)
+        self._fresh.clear()
 
     async def _tell(self, end: int) -> None:
         said, self._told = self._text[self._told : end].strip(), end

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, ref
 
 from mcp.server.connection import Connection
 from mcp.server.subscriptions import (
@@ -24,7 +24,9 @@ from mcp.server.subscriptions import (
 from personalab.storage.stories import StoryFiles
 
 WATCH_SECONDS = 1.0
-MAX_SUBSCRIPTIONS = 1_000
+MAX_SUBSCRIPTIONS = 100
+_SEND_SECONDS = 1.0
+"""A client that takes longer to read a notification is not told of any more."""
 Signature = tuple[tuple[int, int], ...]
 
 
@@ -34,34 +36,36 @@ class Updates:
     def __init__(self, stories: StoryFiles) -> None:
         self.bus = _CountingBus(self._look_first)
         self._stories = stories
-        self._subscribed: dict[str, WeakSet[Connection]] = {}
+        self._subscribed: WeakKeyDictionary[Connection, set[str]] = WeakKeyDictionary()
+        self._telling: set[asyncio.Task[None]] = set()
         self._seen: dict[str, Signature] | None = None
         """How the stories stood when somebody last listened."""
 
     # --- who listens
 
     def subscribe(self, uri: str, connection: Connection) -> bool:
-        """Note that an older client wants to hear of an address; too many are refused."""
-        if uri not in self._subscribed and len(self._subscribed) >= MAX_SUBSCRIPTIONS:
-            self._subscribed = {known: who for known, who in self._subscribed.items() if len(who)}
-            if len(self._subscribed) >= MAX_SUBSCRIPTIONS:
-                return False
+        """Note that an older client wants to hear of an address; strange and too many ones are refused."""
+        known = self._subscribed.get(connection, set[str]())
+        if not uri.startswith("persona://") or (uri not in known and len(known) >= MAX_SUBSCRIPTIONS):
+            return False
         self._look_first()
-        self._subscribed.setdefault(uri, WeakSet()).add(connection)
-        connection.exit_stack.callback(self.unsubscribe, uri, connection)
+        if connection not in self._subscribed:
+            connection.exit_stack.callback(self._forget, ref(connection))
+        self._subscribed.setdefault(connection, set()).add(uri)
         return True
 
     def unsubscribe(self, uri: str, connection: Connection) -> None:
         """Forget that a client wants to hear of an address."""
-        if uri in self._subscribed:
-            self._subscribed[uri].discard(connection)
-            if not len(self._subscribed[uri]):
-                del self._subscribed[uri]
+        self._subscribed.get(connection, set[str]()).discard(uri)
+
+    def _forget(self, gone: ref[Connection]) -> None:
+        if (connection := gone()) is not None:
+            self._subscribed.pop(connection, None)
 
     @property
     def anyone(self) -> bool:
         """Whether somebody listens at all."""
-        return self.bus.listening > 0 or any(len(who) for who in self._subscribed.values())
+        return self.bus.listening > 0 or any(self._subscribed.values())
 
     def _look_first(self) -> None:
         """See how the stories stand before the first one listens: every change from here on is told."""
@@ -76,19 +80,26 @@ class Updates:
             seen = self._seen.get(instance_id)
             self._seen[instance_id] = await asyncio.to_thread(self._signature, instance_id)
             if seen is None:
-                await self._tell(ResourcesListChanged())
-            await self._tell_story(instance_id)
+                self._tell_soon(self._tell(ResourcesListChanged()))
+            self._tell_soon(self._tell_story(instance_id))
 
     async def entry_changed(self, kind: str, entry_id: str, *, created: bool) -> None:
         """Tell that a character or a background has changed."""
         if created:
-            await self._tell(ResourcesListChanged())
-        await self._tell(ResourceUpdated(uri=f"persona://{kind}/{entry_id}"))
+            self._tell_soon(self._tell(ResourcesListChanged()))
+        self._tell_soon(self._tell(ResourceUpdated(uri=f"persona://{kind}/{entry_id}")))
+
+    def _tell_soon(self, telling: Coroutine[Any, Any, None]) -> None:
+        """Tell aside: nobody's turn waits until all have heard of it."""
+        task = asyncio.create_task(telling)
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
 
     async def _tell_story(self, instance_id: str) -> None:
         base = f"persona://instances/{instance_id}"
         uris = {base, f"{base}/prompt"}
-        uris |= {uri for uri in self._subscribed if uri.startswith(f"{base}/sessions/")}
+        known = [uri for uris in self._subscribed.values() for uri in uris]
+        uris |= {uri for uri in known if uri.startswith(f"{base}/sessions/")}
         with suppress(Exception):
             session_id = (await asyncio.to_thread(self._stories.instance, instance_id)).current_session_id
             uris.add(f"{base}/sessions/{session_id}")
@@ -98,11 +109,13 @@ class Updates:
     async def _tell(self, event: ServerEvent) -> None:
         await self.bus.publish(event)
         if isinstance(event, ResourceUpdated):
-            for connection in list(self._subscribed.get(str(event.uri), ())):
+            uri = str(event.uri)
+            for connection in [who for who, uris in self._subscribed.items() if uri in uris]:
                 try:
-                    await connection.send_resource_updated(event.uri)
-                except Exception:  # noqa: BLE001 (a client that has gone: the others are told all the same)
-                    self.unsubscribe(str(event.uri), connection)
+                    async with asyncio.timeout(_SEND_SECONDS):
+                        await connection.send_resource_updated(uri)
+                except Exception:  # noqa: BLE001 (it has gone or reads no more: the others are told all the same)
+                    self._subscribed.pop(connection, None)
 
     # --- what others do
 

@@ -7,11 +7,13 @@ the answer: there the turn is begun and ended by the caller.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
 import warnings
-from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from mcp.server.mcpserver import Context
@@ -36,8 +38,12 @@ from personalab.story.prompt import Message
 if TYPE_CHECKING:
     from mcp_types import CreateMessageResult
 
+    from nodes.chat_turn.state import TurnOutput
+
 MODERN = "2026-07-28"
 MAX_REPLY_TOKENS = 8_192
+SAMPLING_SECONDS = 180.0
+"""So long a client's model may take, and its story is kept for it."""
 _REPLY = "reply"
 
 
@@ -74,7 +80,11 @@ class ClientModel:
                 related_request_id=self._ctx.request_id,
             )
         try:
-            answer = await asked
+            async with asyncio.timeout(SAMPLING_SECONDS):
+                answer = await asked
+        except TimeoutError as error:
+            reason = f"{SAMPLING_SECONDS:g} s"
+            raise ProviderError("provider.client", retryable=True, reason=reason) from error
         except MCPError as error:
             raise ProviderError("provider.client", retryable=True, reason=str(error)[:200]) from error
         if text := sampled_text(answer):
@@ -95,28 +105,40 @@ def lent(services: Services, model: ClientModel) -> Generator[str]:
 # --- by ending the call
 
 
-def question(turn: int, prompt: Mapping[str, Any]) -> InputRequiredResult:
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What a call that is made again brings: the turn it began, what was odd about it, and the reply."""
+
+    turn: int
+    session_id: str
+    warnings: list[dict[str, Any]]
+    reply: str
+
+
+def question(turn: TurnOutput) -> InputRequiredResult:
     """End the call with the question that the client's model answers."""
+    prompt = turn.get("prompt") or {"messages": []}
     system: list[Message] = [{"role": "system", "content": prompt.get("system") or ""}]
     told, said = _split([*system, *prompt["messages"]])
     params = CreateMessageRequestParams(messages=said, max_tokens=MAX_REPLY_TOKENS, system_prompt=told)
     return InputRequiredResult(
-        request_state=json.dumps({"turn": turn}),
+        request_state=json.dumps({name: turn.get(name) for name in ("turn", "session_id", "warnings")}),
         input_requests={_REPLY: CreateMessageRequest(params=params)},
     )
 
 
-def answered(ctx: Context[Any]) -> tuple[int, str] | None:
-    """Read the turn and the reply of a call that is made again with its answer; ``None`` for a first call."""
+def answered(ctx: Context[Any]) -> Brought | None:
+    """Read what a call brings that is made again with its answer; ``None`` for a first call."""
     if ctx.request_state is None:
         return None
-    turn = json.loads(ctx.request_state)["turn"]
+    state = json.loads(ctx.request_state)
     answer = (ctx.input_responses or {}).get(_REPLY)
     if answer is None or not hasattr(answer, "content"):
         raise ToolError(
             "the call carries no answer of the client's model under the key 'reply'; make it anew"
         )
-    return turn, sampled_text(cast("CreateMessageResult", answer))
+    reply = sampled_text(cast("CreateMessageResult", answer))
+    return Brought(state["turn"], state["session_id"], state["warnings"] or [], reply)
 
 
 def sampled_text(answer: CreateMessageResult) -> str:

@@ -137,6 +137,14 @@ TEXTS: dict[str, Text] = {
         "故事 {instance_id} 正忙（进程 {pid} 正在写入），等了 {seconds} 秒；请稍后再试，或用 personalab stop {instance_id} 停止它",
         "The story {instance_id} is busy (process {pid} is writing it); waited {seconds} s. Try again later, or end it with personalab stop {instance_id}",
     ),
+    "file_busy": Text(
+        "另一个进程正在修改 {file}，等了 {seconds} 秒；请稍后再试",
+        "Another process is changing {file}; waited {seconds} s. Try again later",
+    ),
+    "awaiting_client": Text(
+        "故事 {instance_id} 的第 {turn} 轮正由一个客户端的模型写回复；请稍后再试，或用 personalab stop {instance_id} 结束等待",
+        "A client's model is writing the reply of turn {turn} of {instance_id}; try again later, or end the wait with personalab stop {instance_id}",
+    ),
     "server_ending": Text(
         "服务器正在关闭；什么都没有写入，请稍后再试",
         "The server is shutting down; nothing was written, try again later",
@@ -146,8 +154,8 @@ TEXTS: dict[str, Text] = {
         "The server is at its limit of {limit} turns at once; nothing was written, try again later",
     ),
     "turn_overtaken": Text(
-        "第 {turn} 轮开始后会话又有了新内容，这一轮不能再继续；请重新输入",
-        "The session has gone on since turn {turn} began; this turn cannot be continued, say it again",
+        "第 {turn} 轮开始后会话又有了新内容，这一轮不能再继续；请重新输入（若有 request_id，请换一个）",
+        "The session has gone on since turn {turn} began; this turn cannot be continued, say it again (with a new request_id, if it had one)",
     ),
     # --- files
     "file_missing": Text(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, get_args
 
@@ -16,6 +17,8 @@ from personalab.story.transcript import Turn
 MAX_INPUT_CHARACTERS = 200_000
 REPEATED_SECONDS = 600.0
 """So long a repeated call waits for the turn that it began before."""
+_KEPT_SECONDS = 0.05
+"""How often a new turn looks whether a client has brought its reply."""
 
 
 async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dict[str, Any]:
@@ -31,6 +34,7 @@ async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dic
         def prepare(turn: OpenTurn) -> None:
             known = turn.transcript.requested(request_id) if request_id else None
             if known is None:
+                _check_not_kept(turn, instance_id)
                 turn.say(text, now(), request_id)
             elif known.user is None or known.user.content != text:
                 raise UserError("request_id_reused", request_id=request_id, turn=known.number)
@@ -47,9 +51,11 @@ async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dic
 
     else:
         reply, number = _checked_text(state.get("caller_reply"), "blank_reply"), state.get("turn")
+        begun_by = _checked_request(state.get("request_id"))
 
         def prepare(turn: OpenTurn) -> None:
-            waiting = _waiting(turn, number, reply, instance_id)
+            waiting = _waiting(turn, number, reply, instance_id, begun_by)
+            turn.lease.keep_no_more()
             if waiting.settled:
                 answered.append(waiting)
                 turn.number = waiting.number
@@ -65,6 +71,10 @@ async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dic
         "turn": turn.number,
         "plot_state": turn.instance.plot_state.fields(),
     }
+    if action in ("say", "retry"):
+        turn.model_asked_at = now()
+    elif (seconds := state.get("hold_seconds")) and action != "end":
+        turn.lease.keep_for(turn.number, seconds)
     last = answered[0].last_reply if answered else None
     if last is not None:
         turn.lease.release()
@@ -80,12 +90,27 @@ async def _begun(
     request_id: str | None,
 ) -> OpenTurn:
     """Begin the turn; a repeated call waits until the turn it began before has been answered."""
-    try:
-        return await turns.begin(instance_id, action, prepare)
-    except Busy:
-        if request_id is None or not await turns.is_requested(instance_id, request_id):
-            raise
-    return await turns.begin(instance_id, action, prepare, wait=REPEATED_SECONDS)
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + turns.wait
+    while True:
+        try:
+            return await turns.begin(instance_id, action, prepare)
+        except Busy as error:
+            if error.code == "awaiting_client":
+                if loop.time() >= deadline:
+                    raise
+                await asyncio.sleep(_KEPT_SECONDS)
+                continue
+            if request_id is None or not await turns.is_requested(instance_id, request_id):
+                raise
+        return await turns.begin(instance_id, action, prepare, wait=REPEATED_SECONDS)
+
+
+def _check_not_kept(turn: OpenTurn, instance_id: str) -> None:
+    """Refuse a new turn while a client's model is writing the reply of the last one."""
+    last, kept = turn.transcript.last, turn.lease.kept_for()
+    if kept is not None and last is not None and last.number == kept and last.last_reply is None:
+        raise Busy("awaiting_client", instance_id=instance_id, turn=kept)
 
 
 def _checked_action(action: object) -> Action:
@@ -117,8 +142,12 @@ def _resume(turn: OpenTurn, last: Turn | None, instance_id: str) -> None:
     turn.number = last.number
 
 
-def _waiting(turn: OpenTurn, number: object, reply: str, instance_id: str) -> Turn:
-    """Find the turn a reply is brought for; one answered with the same text already is fine."""
+def _waiting(turn: OpenTurn, number: object, reply: str, instance_id: str, request_id: str | None) -> Turn:
+    """Find the turn a reply is brought for.
+
+    One answered already is fine if the text is the same, or if the call that began it was repeated: the first answer
+    stands then.
+    """
     last = turn.transcript.last
     wanted = number if number is not None else (last.number if last else 0)
     found = next((known for known in reversed(turn.transcript.turns) if known.number == wanted), None)
@@ -127,6 +156,7 @@ def _waiting(turn: OpenTurn, number: object, reply: str, instance_id: str) -> Tu
             "nothing_pending", instance_id=instance_id, turn=wanted, last=last.number if last else 0
         )
     answer = found.last_reply
-    if found.settled and answer is not None and answer.content != reply:
+    repeated = request_id is not None and found.user.extra.get("request_id") == request_id
+    if found.settled and answer is not None and answer.content != reply and not repeated:
         raise UserError("already_answered", turn=wanted)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -15,6 +16,8 @@ from personalab.story.prompt import window_start
 from personalab.story.recall import Search, StoryEvent, choose, plan_lookup, recalled_item, turn_event
 
 _log = logging.getLogger("personalab.turn")
+_QUICK_TURNS = 500
+"""So many turns can be gone through without keeping others waiting."""
 
 
 async def recall_history(
@@ -34,7 +37,10 @@ async def recall_history(
     if lookup is None:
         return {"recalled": []}
     try:
-        first, forgotten = _forgotten(scene, counter)
+        many = len(scene.transcript.turns) > _QUICK_TURNS
+        first, forgotten = (
+            await asyncio.to_thread(_forgotten, scene, counter) if many else _forgotten(scene, counter)
+        )
         if index and (missing := await library.missing(scene.instance.instance_id, list(forgotten))):
             await library.write([forgotten[event_id] for event_id in missing])
         search = Search(

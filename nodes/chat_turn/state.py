@@ -22,6 +22,7 @@ class TurnInput(TypedDict, total=False):
     ``begin``: the prompt for ``user_input`` is handed out and the caller writes the reply. ``begin_again``: the
     same for the last turn, if it has no whole reply yet. ``end``: the caller brings ``caller_reply`` for ``turn``.
     ``request_id`` names a call of ``say`` or ``begin``: repeating it gives the same turn instead of another one.
+    ``hold_seconds`` keeps the story for the caller of ``begin``: for so long a new turn of others waits for its reply.
     What is said in one call is gone in the next, also where a server keeps a thread's state; only the instance and
     the turn stay.
     """
@@ -32,6 +33,7 @@ class TurnInput(TypedDict, total=False):
     turn: int
     caller_reply: Annotated[str, EphemeralValue]
     request_id: Annotated[str, EphemeralValue]
+    hold_seconds: Annotated[float, EphemeralValue]
 
 
 def _latest(_: Any, new: Any) -> Any:

@@ -48,6 +48,8 @@ async def save_character(
             raise UserError("field_missing", field="base_persona")
         return Character(character_id, name or character_id, base_persona, language)
 
+    _check_given(name=name, base_persona=base_persona)
+
     def changed(old: Character) -> Character:
         return replace(
             old,
@@ -93,6 +95,8 @@ async def save_background(
         if world_setting is None or not world_setting.strip():
             raise UserError("field_missing", field="world_setting")
         return Background(background_id, name or background_id, world_setting, outline)
+
+    _check_given(name=name, world_setting=world_setting)
 
     def changed(old: Background) -> Background:
         return replace(
@@ -140,6 +144,13 @@ async def _save(
             return Saved(entry, old is None)
 
     return await unbroken(save)
+
+
+def _check_given(**fields: str | None) -> None:
+    """Refuse a text that is given and blank; one that is left out stays as it is."""
+    for field, value in fields.items():
+        if value is not None and not value.strip():
+            raise UserError("field_missing", field=field)
 
 
 def _check_length(field: str, value: Sequence[str] | None, limit: int) -> None:

@@ -115,10 +115,10 @@ def read_ranks(path: Path, sha256: str) -> dict[bytes, int]:
     try:
         raw = gzip.decompress(path.read_bytes())
     except (OSError, EOFError, zlib.error) as error:
-        raise StorageError("file_broken", file=str(path), reason=str(error)) from error
+        raise StorageError("file_broken", file=path.name, reason=str(error)) from error
     if hashlib.sha256(raw).hexdigest() != sha256:
         raise StorageError(
-            "file_broken", file=str(path), reason="its checksum is not that of the published file"
+            "file_broken", file=path.name, reason="its checksum is not that of the published file"
         )
     pairs = (line.split() for line in raw.splitlines() if line)
     return {base64.b64decode(token): int(rank) for token, rank in pairs}

@@ -23,13 +23,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from personalab.errors import Busy, NotFound
+from personalab.errors import Busy, NotFound, StorageError
 from personalab.storage.files import replace_file, writing
 from personalab.story.ids import check_id
 
 STOP_POLL_SECONDS = 0.2
 _RETRY_SECONDS = 0.02
-_LOCK, _STOP = ".lock", ".stop"
+_LOCK, _STOP, _AWAITED = ".lock", ".stop", ".awaited"
 T = TypeVar("T")
 
 
@@ -42,17 +42,36 @@ class Lease:
     folder: Path
     fd: int
     on_release: Callable[..., None] | None = None
-    """Told, by name, whether the work was ``abandoned`` rather than brought to an end or a pause."""
+    """Told, by name, whether the work was ``abandoned`` rather than brought to an end or a pause, and if it was
+    abandoned because it was ``cancelled``."""
     released: bool = False
     stopping: bool = False
     """Whether this process itself wants the work to stop."""
     _steps: int = 0
     _ending: bool = False
     _abandoned: bool = False
+    _cancelled: bool = False
 
     def stop_asked(self) -> bool:
         """Tell whether someone asked this very lease to stop."""
         return self.stopping or (self.folder / f"{_STOP}-{self.lease_id}").exists()
+
+    # --- kept for someone who is not here
+
+    def keep_for(self, turn: int, seconds: float) -> None:
+        """Keep the story for a client that is writing a turn's reply, though nobody holds the lock meanwhile."""
+        word = json.dumps({"turn": turn, "until": time.time() + seconds})
+        with contextlib.suppress(StorageError):  # then others may come first
+            replace_file(self.folder / _AWAITED, word.encode("ascii"), _AWAITED)
+
+    def kept_for(self) -> int | None:
+        """Tell for which turn's reply the story is kept now."""
+        return kept_for(self.folder)
+
+    def keep_no_more(self) -> None:
+        """Let others write again."""
+        with contextlib.suppress(OSError):
+            (self.folder / _AWAITED).unlink(missing_ok=True)
 
     @contextmanager
     def step(self) -> Generator[None]:
@@ -60,24 +79,26 @@ class Lease:
         self._steps += 1
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             self._ending = self._abandoned = True
+            self._cancelled = self._cancelled or isinstance(error, asyncio.CancelledError)
             raise
         finally:
             self._steps -= 1
             if self._ending:
                 self.release()
 
-    def release(self, *, abandoned: bool = False) -> None:
+    def release(self, *, abandoned: bool = False, cancelled: bool = False) -> None:
         """Give the lock back, as soon as the last step that works under it has ended."""
         self._ending = True
         self._abandoned = self._abandoned or abandoned
+        self._cancelled = self._cancelled or cancelled
         if self.released or self._steps:
             return
         self.released = True
         try:
             if self.on_release is not None:
-                self.on_release(abandoned=self._abandoned)
+                self.on_release(abandoned=self._abandoned, cancelled=self._cancelled)
         finally:
             with contextlib.suppress(OSError):  # who held it is only a courtesy to the next one
                 os.ftruncate(self.fd, 0)
@@ -92,14 +113,17 @@ def held_by_this_run() -> Generator[list[Lease]]:
     """Collect the leases taken within the block, also by tasks it starts, and release them at its end."""
     held: list[Lease] = []
     token = _run.set(held)
-    abandoned = True
+    abandoned, cancelled = True, False
     try:
         yield held
         abandoned = False
+    except asyncio.CancelledError:
+        cancelled = True
+        raise
     finally:
         _run.reset(token)
         for lease in held:
-            lease.release(abandoned=abandoned)
+            lease.release(abandoned=abandoned, cancelled=cancelled)
 
 
 async def unbroken(work: Callable[..., T], *arguments: Any) -> T:
@@ -164,7 +188,10 @@ class Leases:
             if time.monotonic() >= deadline:
                 raise _busy(folder, wait)
         if holder is None:
-            raise NotFound("nothing_running", instance_id=instance_id)
+            if kept_for(folder) is None:
+                raise NotFound("nothing_running", instance_id=instance_id)
+            await asyncio.to_thread((folder / _AWAITED).unlink, missing_ok=True)
+            return "sampling"
         stop = folder / f"{_STOP}-{holder['lease']}"
         await asyncio.to_thread(replace_file, stop, b"", f"{instance_id}/{_STOP}")
         try:
@@ -224,6 +251,15 @@ def running(folder: Path) -> dict[str, Any] | None:
     finally:
         os.close(fd)
     return {"lease": "", **cast("dict[str, Any]", found)} if isinstance(found, dict) else {"lease": ""}
+
+
+def kept_for(folder: Path) -> int | None:
+    """Find the turn whose reply a client is writing elsewhere; ``None`` when there is none, or its time is over."""
+    try:
+        found: Any = json.loads((folder / _AWAITED).read_bytes()[:200])
+        return int(found["turn"]) if float(found["until"]) > time.time() else None
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
 
 
 def _busy(folder: Path, wait: float) -> Busy:

@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from pathlib import Path
 from types import TracebackType
 
+from personalab.errors import Busy
 from personalab.storage.files import writing
+
+WAIT_SECONDS = 10.0
 
 
 class locked_file:  # noqa: N801 (used like a function, in a with statement)
-    """Hold an exclusive (or shared) lock on a file beside the data while the block runs; waits for it."""
+    """Hold an exclusive lock on a file beside the data while the block runs; waits for it, but not for ever."""
 
-    def __init__(self, path: Path, shown: str, *, shared: bool = False) -> None:
+    def __init__(self, path: Path, shown: str) -> None:
         self._path = path
         self._shown = shown
-        self._kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         self._fd = -1
 
     def __enter__(self) -> None:
         with writing(self._shown):
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            fcntl.flock(self._fd, self._kind)
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    os.close(self._fd)
+                    raise Busy("file_busy", file=self._shown, seconds=f"{WAIT_SECONDS:g}") from None
+                time.sleep(0.01)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -6,10 +6,10 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from personalab.errors import NotFound, PersonaLabError, StorageError, UserError
 from personalab.storage.files import read_json, replace_file, write_json, writing
@@ -21,6 +21,7 @@ from personalab.story.library import Background, Character
 from personalab.story.lines import Metadata, dump_line
 
 T = TypeVar("T")
+Kind = Literal["characters", "backgrounds", "instances"]
 _SESSION_NAME = re.compile(r"(?:sess|session)_(\d{3,9})")
 
 
@@ -90,28 +91,33 @@ class StoryFiles:
 
     def characters(self) -> list[Listed]:
         """List the characters by id, the unreadable ones too."""
-        return list(self._listing("characters", self.character))
+        return [self.listed("characters", name) for name in self.names("characters")]
 
     def backgrounds(self) -> list[Listed]:
         """List the backgrounds by id, the unreadable ones too."""
-        return list(self._listing("backgrounds", self.background))
+        return [self.listed("backgrounds", name) for name in self.names("backgrounds")]
 
     def all_instances(self) -> list[Listed]:
         """List the instances by id, the unreadable ones too."""
-        return list(self._listing("instances", self.instance))
+        return [self.listed("instances", name) for name in self.names("instances")]
 
-    def _listing(
-        self, kind: str, read: Callable[[str], Character | Background | InstanceState]
-    ) -> Iterator[Listed]:
+    def names(self, kind: Kind) -> list[str]:
+        """List the ids of a kind, in order."""
         folder = self.root / kind
-        names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir()) if folder.is_dir() else []
-        for name in names:
-            if not is_id(name):
-                continue
-            try:
-                yield Listed(name, read(name))
-            except PersonaLabError as error:
-                yield Listed(name, None, error)
+        found = [entry.name for entry in folder.iterdir() if entry.is_dir()] if folder.is_dir() else []
+        return sorted(name for name in found if is_id(name))
+
+    def listed(self, kind: Kind, entry_id: str) -> Listed:
+        """Read one entry of the library, or why it cannot be read."""
+        reading: dict[Kind, Callable[[str], Character | Background | InstanceState]] = {
+            "characters": self.character,
+            "backgrounds": self.background,
+            "instances": self.instance,
+        }
+        try:
+            return Listed(entry_id, reading[kind](entry_id))
+        except PersonaLabError as error:
+            return Listed(entry_id, None, error)
 
     # --- instances
 

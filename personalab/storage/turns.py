@@ -90,6 +90,8 @@ class OpenTurn(Scene):
     """Whether someone asked to stop before the reply began."""
     unread: str | None = None
     """A closed reply whose markers were not followed yet."""
+    model_asked_at: str | None = None
+    """When a model was asked to answer; ``None`` while the caller writes, and after the reply was closed."""
     text: list[str] = field(default_factory=list[str])
 
     @property
@@ -128,6 +130,7 @@ class OpenTurn(Scene):
         self.transcript = self.writer.transcript
         self.reply = None
         self.unread = content
+        self.model_asked_at = None
         return line
 
     # --- the plot
@@ -143,15 +146,18 @@ class OpenTurn(Scene):
         self.stories.save_instance(self.instance, sync=self.sync)
         return progress
 
-    def let_go(self, *, abandoned: bool) -> None:
-        """Close the file; the reply of a turn that was left before its last step is followed all the same."""
-        if abandoned and self.unread is not None and self.loaded is not None:
-            try:
+    def let_go(self, *, abandoned: bool, cancelled: bool) -> None:
+        """Close the file; a turn that was left before its last step is brought to its end all the same.
+
+        One that was cancelled before its reply began gets an interrupted one.
+        """
+        try:
+            if cancelled and self.model_asked_at is not None:
+                self.close_reply(self.model_asked_at, interrupted=True)
+            if abandoned and self.unread is not None and self.loaded is not None:
                 self.record_progress(self.unread)
-            except PersonaLabError as error:
-                _log.warning(
-                    "turn %d was left, and its markers could not be followed: %s", self.number, error
-                )
+        except PersonaLabError as error:
+            _log.warning("turn %d was left and could not be brought to its end: %s", self.number, error)
         self.stories.cache.keep(self.writer.close())
 
 
@@ -164,7 +170,7 @@ class OpenTurns:
         self._stories = stories
         self._preferences = preferences
         self._leases = leases
-        self._wait = wait
+        self.wait = wait
         self._open: dict[str, OpenTurn] = {}
         self._reopening: dict[str, asyncio.Task[OpenTurn]] = {}
 
@@ -191,7 +197,7 @@ class OpenTurns:
         These are a few small reads and one write: quicker than a thread. Only a session with much that is new
         is read aside from the event loop.
         """
-        lease = await self._leases.acquire(instance_id, task, wait=self._wait if wait is None else wait)
+        lease = await self._leases.acquire(instance_id, task, wait=self.wait if wait is None else wait)
         with lease.step():
             instance = self._checked_instance(instance_id)
             character = self._stories.character_state(instance_id)

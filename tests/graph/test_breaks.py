@@ -87,6 +87,7 @@ def test_a_run_cancelled_at_any_moment_leaves_the_instance_free_for_the_next_eve
     assert len(os.listdir("/proc/self/fd")) <= descriptors + 2
     found = services.stories.session(instance, "sess_001").transcript.turns
     assert [turn.number for turn in found] == list(range(1, len(found) + 1))
+    assert all(turn.replies for turn in found)
 
 
 @pytest.mark.parametrize("node", NODES)

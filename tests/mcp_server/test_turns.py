@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import anyio
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from mcp_types import CreateMessageRequestParams, CreateMessageResult, TextContent
 
 from mcp_server.server import PersonaServer, build_server
 from personalab.providers.scripted import ScriptedModel, ScriptedReply
@@ -196,8 +198,6 @@ async def test_a_provider_that_fails_gives_an_error_with_the_partial_text_and_wh
 async def test_a_model_that_cannot_be_opened_refuses_and_leaves_nothing(
     services: Services, instance: str
 ) -> None:
-    from dataclasses import replace
-
     services.settings = replace(services.settings, model="nonsense:model")
     async with Client(build_server(services)) as client:
         said = await refused(client, "persona_chat", instance_id=instance, text="你好")
@@ -342,3 +342,124 @@ async def test_a_prompt_over_its_limit_says_what_to_do_and_can_be_retried(
         services.preferences.change({"max_total_tokens": 100_000})
         again = await call(client, "persona_retry", instance_id=instance)
     assert (again["turn"], again["reply"]) == (1, "好。")
+
+
+# --- several at once, with the client's own model
+
+
+async def test_twenty_clients_at_once_whose_own_models_write_lose_no_turn(
+    server: PersonaServer, services: Services, instance: str, mode: Mode
+) -> None:
+    async def echo(context: Any, params: CreateMessageRequestParams) -> CreateMessageResult:
+        await asyncio.sleep(0.01)
+        asked = params.messages[-1].content_as_list[0]
+        said = str(getattr(asked, "text", "")).rpartition("\n")[2]
+        return CreateMessageResult(
+            role="assistant", content=TextContent(type="text", text=f"re: {said}"), model="echo"
+        )
+
+    services.turns.wait = 60
+    async with Client(server, mode=mode, sampling_callback=echo) as client, asyncio.TaskGroup() as group:
+        calls = [
+            group.create_task(
+                call(client, "persona_chat", instance_id=instance, text=f"n{n}", request_id=f"id{n}")
+            )
+            for n in range(20)
+        ]
+    assert {found.result()["reply"] for found in calls} == {f"re: n{n}" for n in range(20)}
+    said = _said(services)
+    assert [turn for _, _, turn in said] == [n for n in range(1, 21) for _ in range(2)]
+    for (_, asked, _), (_, replied, _) in zip(said[::2], said[1::2], strict=True):
+        assert replied == f"re: {asked}"
+
+
+async def test_a_repeated_sampling_call_gets_the_answer_that_came_first(
+    server: PersonaServer, services: Services, instance: str, mode: Mode
+) -> None:
+    async with (
+        Client(server, mode=mode, sampling_callback=Sampler("一。", "二。", "三。")) as client,
+        asyncio.TaskGroup() as group,
+    ):
+        asked = {"instance_id": instance, "text": "你好", "request_id": "same"}
+        calls = [group.create_task(call(client, "persona_chat", **asked)) for _ in range(3)]
+    assert len({found.result()["reply"] for found in calls}) == 1
+    assert len(lines(services)) == 3
+
+
+async def test_a_story_kept_for_a_client_that_never_answers_can_be_freed(
+    server: PersonaServer, services: Services, instance: str
+) -> None:
+    async with Client(server, sampling_callback=Sampler()) as client:
+        asked = {"instance_id": instance, "text": "你好"}
+        await client.session.call_tool("persona_chat", asked, allow_input_required=True)
+        assert "persona_stop" in await refused(
+            client, "persona_begin_turn", instance_id=instance, text="别的"
+        )
+        assert _said(services) == [("user", "你好", 1)]
+        assert (await call(client, "persona_stop", instance_id=instance))["stopped"] == "sampling"
+        begun = await call(client, "persona_begin_turn", instance_id=instance, text="别的")
+    assert begun["turn"] == 2
+
+
+async def test_what_is_odd_about_a_turn_is_told_whoever_writes(
+    server: PersonaServer, services: Services, instance: str, mode: Mode
+) -> None:
+    services.preferences.change({"middle_section_warning_tokens": 1_000})
+    async with Client(server, mode=mode, sampling_callback=Sampler("好。")) as client:
+        found = await call(client, "persona_chat", instance_id=instance, text="很长" * 1_500)
+    assert [warning["category"] for warning in found["warnings"]] == ["middle_section_overflow"]
+
+
+async def test_a_reply_of_the_host_is_never_called_a_rehearsal(
+    server: PersonaServer, instance: str, mode: Mode
+) -> None:
+    async with Client(server, mode=mode) as client:
+        asked = {"instance_id": instance, "text": "你好", "request_id": "r"}
+        await call(client, "persona_begin_turn", **asked)
+        await call(client, "persona_end_turn", instance_id=instance, turn=1, reply="好。")
+        found = await call(client, "persona_chat", **asked)
+    assert (found["reply"], found["warnings"]) == ("好。", [])
+
+
+async def test_a_stored_turn_comes_back_though_the_model_has_gone(
+    server: PersonaServer, services: Services, instance: str, provider: Provider
+) -> None:
+    provider("好。")
+    asked = {"instance_id": instance, "text": "你好", "request_id": "r"}
+    async with Client(server) as client:
+        await call(client, "persona_chat", **asked)
+        services.settings = replace(services.settings, model="nonsense:gone")
+        assert (await call(client, "persona_chat", **asked))["reply"] == "好。"
+
+
+async def test_an_outline_reaches_a_host_however_long_the_persona_is(
+    server: PersonaServer, services: Services, mode: Mode
+) -> None:
+    async with Client(server, mode=mode) as client:
+        await call(
+            client, "persona_save_character", character_id="long", base_persona="她记得每一块石头。" * 5_000
+        )
+        await call(
+            client, "persona_new_instance", character_id="long", background_id="bg_wasteland", instance_id="x"
+        )
+        begun = await call(client, "persona_begin_turn", instance_id="x", text="你好")
+    assert "发现背叛者的线索" in begun["prompt"]["system"]
+    assert "[PROGRESS:" in begun["prompt"]["system"]
+    assert begun["prompt"]["messages"][-1]["content"] == "你好"
+
+
+async def test_an_ending_server_closes_replies_and_begins_no_other(
+    services: Services, instance: str, provider: Provider
+) -> None:
+    provider(ScriptedReply(("我",), hang=True), "never")
+    server = build_server(services, max_turns=1)
+    async with Client(server) as client, asyncio.TaskGroup() as group:
+        turn = group.create_task(call(client, "persona_chat", instance_id=instance, text="一"))
+        while not services.stories.session(instance, "sess_001").torn:
+            await asyncio.sleep(0.01)
+        waiting = group.create_task(refused(client, "persona_chat", instance_id=instance, text="二"))
+        await asyncio.sleep(0)
+        await server.close()
+    assert (turn.result()["status"], turn.result()["reply"]) == ("interrupted", "我")
+    assert waiting.result()
+    assert [content for _, content, _ in _said(services)] == ["一", "我"]
