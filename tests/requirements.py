@@ -26,7 +26,7 @@ _EXAMPLE, _SESSIONS, _LINE = (
     "storage/test_sessions.py",
     "storage/test_reply_line.py",
 )
-_BREAKS = "graph/test_breaks.py"
+_BREAKS, _MCP = "graph/test_breaks.py", "mcp_server"
 _CONFIG, _PURE = "story/test_config.py", "story/test_rules.py"
 
 REQUIREMENTS: dict[str, Requirement] = {
@@ -327,6 +327,97 @@ REQUIREMENTS: dict[str, Requirement] = {
         "Everything a user reads exists in Chinese and English",
         f"{_PURE}::test_every_text_has_the_same_places_in_both_languages",
         f"{_PURE}::test_both_languages_have_the_same_templates_with_the_same_places",
+    ),
+    # --- spec 5: the MCP server
+    "5.tools": _by(
+        "The toolset chat by its names, in a stable order, with titles, all annotations, schemas; toolsets chosen",
+        f"{_MCP}/test_resources.py::test_the_tools_are_those_that_are_built_in_a_stable_order",
+        f"{_MCP}/test_budgets.py::test_the_list_of_tools_is_short_and_says_all_of_each",
+        f"{_MCP}/test_budgets.py::test_each_tools_result_is_what_its_schema_says",
+        f"{_MCP}/test_docs.py::test_the_table_of_tools_is_the_servers",
+    ),
+    "5.writers": _by(
+        "Provider, sampling in both eras, the host, rehearsal: chosen for each call, on the one graph",
+        f"{_MCP}/test_turns.py::test_a_configured_provider_writes_and_its_sentences_are_progress",
+        f"{_MCP}/test_turns.py::test_without_a_provider_a_client_that_offers_sampling_writes",
+        f"{_MCP}/test_turns.py::test_without_provider_and_sampling_the_rehearsal_model_says_what_it_is",
+        f"{_MCP}/test_turns.py::test_the_host_writes_between_begin_and_end",
+        f"{_MCP}/test_turns.py::test_twenty_clients_at_once_whose_own_models_write_lose_no_turn",
+    ),
+    "5.request_id": _by(
+        "A repeated call gives the same turn: in a row, at once, after a time-out, in a new process",
+        f"{_MCP}/test_turns.py::test_a_request_id_called_three_times_is_one_turn",
+        f"{_MCP}/test_turns.py::test_the_same_request_id_three_times_at_once_is_one_turn",
+        f"{_MCP}/test_http.py::test_after_a_time_out_the_same_request_id_gives_the_stored_turn",
+        f"{_MCP}/test_stdio.py::test_the_second_half_of_a_call_may_come_to_a_new_server",
+    ),
+    "5.leaving": _by(
+        "Cancellation, a client that disappears, an ending server: the line is closed and the director runs",
+        f"{_MCP}/test_turns.py::test_a_cancelled_call_closes_its_line_and_its_repetition_returns_it",
+        f"{_MCP}/test_stdio.py::test_a_reply_is_closed_as_interrupted_however_the_server_is_left",
+        f"{_MCP}/test_http.py::test_a_modern_client_that_drops_its_connection_interrupts_the_reply",
+        f"{_MCP}/test_http.py::test_places_are_limited_and_a_signal_closes_what_is_open",
+        f"{_BREAKS}::test_a_run_cancelled_at_any_moment_leaves_the_instance_free_for_the_next_event_loop",
+    ),
+    "5.many": _by(
+        "Two clients on one story, 50 calls at once: no turn lost or doubled",
+        f"{_MCP}/test_http.py::test_many_calls_on_one_story_are_turns_in_a_row",
+        f"{_MCP}/test_http.py::test_many_stories_are_answered_at_once",
+        f"{_MCP}/test_http.py::test_two_servers_on_one_story_take_turns",
+    ),
+    "5.whole_story": _by(
+        "Ten turns by a host leave the files of the same story in the terminal",
+        f"{_MCP}/test_whole_story.py::test_ten_turns_by_a_host_equal_the_terminals",
+    ),
+    "5.errors": _by(
+        "Whatever a call is given, its error says what to do, leaks nothing and leaves nothing behind",
+        f"{_MCP}/test_arguments.py::test_whatever_a_tool_is_given_its_answer_can_be_acted_on",
+        f"{_MCP}/test_arguments.py::test_hostile_texts_for_each_argument_of_each_tool_are_answered_in_words",
+        f"{_MCP}/test_arguments.py::test_whatever_address_is_read_the_answer_can_be_acted_on",
+    ),
+    "5.budgets": _by(
+        "Results under 25,000 tokens, paged without loss; the tools' descriptions under 6,000",
+        f"{_MCP}/test_budgets.py::test_the_pages_of_any_session_join_to_its_lines",
+        f"{_MCP}/test_budgets.py::test_a_giant_reply_is_cut_and_its_rest_is_read_by_the_cursor",
+        f"{_MCP}/test_budgets.py::test_a_prompt_near_its_limit_is_handed_over_within_the_budget",
+    ),
+    "5.resources": _by(
+        "Resources, templates, completion, updates (also of other processes), the prompts play and recap",
+        f"{_MCP}/test_resources.py::test_every_address_can_be_read_listed_and_completed",
+        f"{_MCP}/test_resources.py::test_a_modern_client_hears_of_a_story_that_changed_here_or_elsewhere",
+        f"{_MCP}/test_resources.py::test_an_older_client_hears_of_what_it_subscribed_to",
+        f"{_MCP}/test_resources.py::test_the_prompts_begin_a_story_and_look_back_at_one",
+    ),
+    "5.stdio": _by(
+        "stdout carries protocol only", f"{_MCP}/test_stdio.py::test_stdout_carries_nothing_but_protocol"
+    ),
+    "5.http": _by(
+        "Loopback by default, DNS-rebinding protection, bearer token, limits",
+        f"{_MCP}/test_http.py::test_by_default_other_machines_cannot_reach_it",
+        f"{_MCP}/test_http.py::test_a_page_in_a_browser_cannot_reach_it_through_a_name_of_its_own",
+        f"{_MCP}/test_http.py::test_a_token_is_asked_for_and_enough",
+        f"{_MCP}/test_http.py::test_too_large_and_unreadable_bodies_are_refused_and_the_server_lives_on",
+    ),
+    "5.clients": _by(
+        "Other clients and the conformance suite, in both eras",
+        f"{_MCP}/test_foreign_clients.py::test_a_client_writes_replies_itself_and_through_sampling",
+        f"{_MCP}/test_foreign_clients.py::test_langchain_gets_the_tools_as_its_own",
+        f"{_MCP}/test_foreign_clients.py::test_the_inspector_approves_of_the_tools_and_calls_them",
+        f"{_MCP}/test_conformance.py::test_with_the_suites_fixtures_every_scored_scenario_passes",
+        f"{_MCP}/test_conformance.py::test_the_product_fails_only_what_it_does_not_offer",
+    ),
+    "5.panel": _by(
+        "A panel with outline, counter, warnings and token bars, in the official host library",
+        f"{_MCP}/test_panel.py::test_the_official_bridge_accepts_the_handshake",
+        f"{_MCP}/test_panel.py::test_the_outline_marks_what_is_done_here_and_ahead",
+        f"{_MCP}/test_panel.py::test_no_malformed_answer_breaks_the_panel",
+    ),
+    "5.desktop": _by(
+        "A bundle that the official packer accepts, and snippets that start the server",
+        "test_mcpb.py::test_the_official_packer_reads_what_we_pack",
+        "test_mcpb.py::test_the_unpacked_bundle_speaks_mcp_and_writes_only_into_the_users_folder",
+        "cli/test_mcp_config.py::test_what_is_pasted_really_starts_the_server",
+        "cli/test_mcp_config.py::test_no_key_and_no_token_is_ever_printed",
     ),
     # --- Studio
     "1.studio": _by(
