@@ -115,6 +115,7 @@ class TurnTools:
         """Take what the client's model wrote; a repeated call gets the answer that came first."""
         instance_id, services = turn.get("instance_id", ""), self._desk.services
         if not brought.reply.strip():
+            services.leases.keep_no_more(instance_id)
             raise ToolError(tell("no_text_sampled", self._desk.language, turn=brought.turn))
         state = await asyncio.to_thread(services.stories.instance, instance_id)
         if state.current_session_id != brought.session_id:

@@ -70,8 +70,7 @@ class Lease:
 
     def keep_no_more(self) -> None:
         """Let others write again."""
-        with contextlib.suppress(OSError):
-            (self.folder / _AWAITED).unlink(missing_ok=True)
+        _free(self.folder)
 
     @contextmanager
     def step(self) -> Generator[None]:
@@ -190,7 +189,7 @@ class Leases:
         if holder is None:
             if kept_for(folder) is None:
                 raise NotFound("nothing_running", instance_id=instance_id)
-            await asyncio.to_thread((folder / _AWAITED).unlink, missing_ok=True)
+            _free(folder)
             return "sampling"
         stop = folder / f"{_STOP}-{holder['lease']}"
         await asyncio.to_thread(replace_file, stop, b"", f"{instance_id}/{_STOP}")
@@ -202,6 +201,10 @@ class Leases:
         finally:
             await unbroken(partial(stop.unlink, missing_ok=True))
         return str(holder.get("task", ""))
+
+    def keep_no_more(self, instance_id: str) -> None:
+        """Let others write a story that was kept for a client."""
+        _free(self._folder(instance_id))
 
     def _folder(self, instance_id: str) -> Path:
         folder = self._instances / check_id(instance_id, "instance_id")
@@ -260,6 +263,11 @@ def kept_for(folder: Path) -> int | None:
         return int(found["turn"]) if float(found["until"]) > time.time() else None
     except (OSError, ValueError, TypeError, KeyError):
         return None
+
+
+def _free(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        (folder / _AWAITED).unlink(missing_ok=True)
 
 
 def _busy(folder: Path, wait: float) -> Busy:

@@ -165,6 +165,15 @@ async def test_a_modern_client_whose_model_gives_nothing_can_try_again(
     assert _said(services) == [("user", "你好", 1), ("assistant", "好。", 1)]
 
 
+async def test_a_story_is_not_kept_for_a_client_whose_model_gave_nothing(
+    server: PersonaServer, instance: str
+) -> None:
+    async with Client(server, mode="auto", sampling_callback=Sampler("  ", "好。")) as client:
+        await refused(client, "persona_chat", instance_id=instance, text="你好")
+        found = await call(client, "persona_chat", instance_id=instance, text="在吗")
+    assert (found["turn"], found["reply"]) == (2, "好。")
+
+
 async def test_a_legacy_client_whose_model_gives_nothing_has_an_empty_reply(
     server: PersonaServer, instance: str
 ) -> None:
