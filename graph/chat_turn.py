@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import cache
 from typing import Any
 
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 
 from graph.pumped import PumpedBuilder, PumpedGraph
+from graph.serving import served
 from nodes.chat_turn.append_input import append_input
 from nodes.chat_turn.assemble_prompt import assemble_prompt
 from nodes.chat_turn.load_state import load_state
@@ -24,7 +24,7 @@ from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnContext, TurnInput, TurnOutput, TurnState
 from nodes.chat_turn.stream_reply import stream_reply
 from personalab.errors import PersonaLabError
-from personalab.services import Services, open_services
+from personalab.services import Services
 from personalab.storage.leases import STOP_POLL_SECONDS
 from personalab.storage.turns import OpenTurn
 from personalab.story.events import DoneEvent, error_event
@@ -78,12 +78,7 @@ def build_chat_turn(services: Services) -> PumpedBuilder:
 
 async def make_graph() -> PumpedGraph:
     """Give the graph to a server that loads it by name (``langgraph.json``), and does so for every run."""
-    return await asyncio.to_thread(_served_graph)
-
-
-@cache
-def _served_graph() -> PumpedGraph:
-    return build_chat_turn(open_services()).compile(name="chat_turn")
+    return await served("chat_turn", build_chat_turn)
 
 
 _FRESH: Update = {

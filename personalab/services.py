@@ -13,6 +13,7 @@ from personalab.storage.leases import Leases
 from personalab.storage.preferences import PreferenceFiles
 from personalab.storage.seed import seed
 from personalab.storage.stories import StoryFiles
+from personalab.storage.summaries import SummaryFiles
 from personalab.storage.turns import OpenTurns
 
 
@@ -43,6 +44,11 @@ class Services:
     def preferences(self) -> PreferenceFiles:
         """Settings, switches and prompt templates."""
         return PreferenceFiles(self.settings.data_root, self.settings.shipped)
+
+    @cached_property
+    def summaries(self) -> SummaryFiles:
+        """What long sessions became."""
+        return SummaryFiles(self.stories)
 
     @cached_property
     def leases(self) -> Leases:

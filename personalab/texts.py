@@ -81,6 +81,23 @@ TEXTS: dict[str, Text] = {
         "提示词里没有 “{section}” 这一段；有：{known}",
         "The prompt has no section '{section}'; there are: {known}",
     ),
+    "nothing_to_summarize": Text(
+        "实例 {instance_id} 的会话 {session_id} 里还没有可以汇总的对话",
+        "The session {session_id} of instance {instance_id} has nothing to summarise yet",
+    ),
+    "session_went_on": Text(
+        "会话 {session_id} 在汇总期间有了新的内容（第 {turn} 轮）；什么都没有改变，请再汇总一次",
+        "The session {session_id} went on while it was being summarised (turn {turn}); nothing was changed, try again",
+    ),
+    "session_switched": Text(
+        "当前会话已经换成 {session_id}；什么都没有改变，请再试一次",
+        "The current session is {session_id} by now; nothing was changed, try again",
+    ),
+    "summary_stopped": Text("汇总已停止；什么都没有改变", "The summary was stopped; nothing was changed"),
+    "nothing_to_undo": Text(
+        "实例 {instance_id} 的会话 {session_id} 不是由汇总而来，没有可以撤销的汇总",
+        "The session {session_id} of instance {instance_id} does not come from a summary: there is none to undo",
+    ),
     "unknown_toolset": Text(
         "没有工具集 “{names}”；可用：{known}", "There is no toolset '{names}'; there are: {known}"
     ),
@@ -244,6 +261,10 @@ TEXTS: dict[str, Text] = {
     "provider.filtered": Text(
         "模型服务的内容过滤截断了回复", "The provider's content filter cut the reply off"
     ),
+    "provider.bad_summary": Text(
+        "模型给出的汇总不能用：{reason}；已要求改正一次。什么都没有改变，请再试一次或换一个模型",
+        "The model's summary cannot be used: {reason}; it was asked to mend it once. Nothing was changed: try again, or another model",
+    ),
     "provider.client": Text(
         "客户端的模型没有回答：{reason}；请再试一次，或由你来写回复",
         "The client's model did not answer: {reason}; try again, or write the reply yourself",
@@ -346,6 +367,13 @@ TEXTS: dict[str, Text] = {
         "历史事件库不可用：{reason}", "The event library cannot be used: {reason}"
     ),
     "warning.recall_unavailable.suggestion": Text(
+        "运行 personalab reindex 重建索引", "Rebuild it with personalab reindex"
+    ),
+    "warning.summary_not_indexed": Text(
+        "汇总已完成，但没有写入历史事件库：{reason}",
+        "The summary is done, but the event library could not take it: {reason}",
+    ),
+    "warning.summary_not_indexed.suggestion": Text(
         "运行 personalab reindex 重建索引", "Rebuild it with personalab reindex"
     ),
     "warning.session_restored": Text(

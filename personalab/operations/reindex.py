@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from personalab.errors import PersonaLabError
 from personalab.services import Services
-from personalab.storage.stories import StoryFiles
 from personalab.story.instance import InstanceState
 from personalab.story.recall import StoryEvent, point_events, turn_event
 
@@ -52,7 +51,7 @@ async def _write_instance(
     show(written)
     for session_id in await asyncio.to_thread(services.stories.session_ids, instance.instance_id):
         try:
-            waiting += await asyncio.to_thread(session_events, services.stories, instance, session_id)
+            waiting += await asyncio.to_thread(session_events, services, instance, session_id)
         except PersonaLabError as error:
             rebuilt.skipped.append(error)
         while len(waiting) >= BATCH:
@@ -69,18 +68,21 @@ async def _write(services: Services, events: list[StoryEvent], rebuilt: Rebuilt)
         rebuilt.counts[event.kind] += 1
 
 
-def session_events(stories: StoryFiles, instance: InstanceState, session_id: str) -> list[StoryEvent]:
+def session_events(services: Services, instance: InstanceState, session_id: str) -> list[StoryEvent]:
     """Collect what a session file makes findable: its turns, and the summaries of the session before it.
 
-    A summary line tells of the session that was continued from; it may name the turns it covers (``turns``)
-    and carry its detailed plot (``plot``).
+    The points with their plots stand in a file beside it. Where there is none, a summary line may name the turns it
+    covers (``turns``) and carry its plot (``plot``) itself.
     """
-    transcript = stories.session(instance.instance_id, session_id).transcript
+    transcript = services.stories.session(instance.instance_id, session_id).transcript
     background = instance.background_id or ""
     place = (instance.instance_id, session_id, instance.character_id, background)
     events = [event for turn in transcript.turns if (event := turn_event(turn, *place)).text]
     before = transcript.metadata.continued_from if transcript.metadata else None
-    points = [
+    points: list[tuple[str, str | None, tuple[int, int] | None]] = [
+        (point.summary, point.plot, (point.first_turn, point.last_turn))
+        for point in services.summaries.plots(instance.instance_id, session_id)
+    ] or [
         (note.content, _text(note.extra.get("plot")), _turns(note.extra.get("turns")))
         for note in transcript.summaries()
     ]

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
+from weakref import WeakValueDictionary
 
 from personalab.errors import Busy, NotFound, StorageError
 from personalab.storage.files import replace_file, writing
@@ -33,7 +34,7 @@ _LOCK, _STOP, _AWAITED = ".lock", ".stop", ".awaited"
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Lease:
     """The right to write one instance, held by this process."""
 
@@ -145,6 +146,7 @@ class Leases:
 
     def __init__(self, instances: Path) -> None:
         self._instances = instances
+        self._held: WeakValueDictionary[str, Lease] = WeakValueDictionary()
 
     async def acquire(self, instance_id: str, task: str, *, wait: float) -> Lease:
         """Wait for the instance's lock, at most so many seconds, then say who holds it."""
@@ -166,6 +168,16 @@ class Leases:
             raise
         if (run := _run.get()) is not None:
             run.append(lease)
+        self._held[lease.lease_id] = lease
+        return lease
+
+    async def again(self, lease_id: str, instance_id: str, task: str, *, wait: float) -> Lease:
+        """Find a lease that an earlier step took, or take another one if it was given up meanwhile."""
+        found = self._held.get(lease_id)
+        if found is not None and not found.released:
+            return found
+        lease = await self.acquire(instance_id, task, wait=wait)
+        self._held[lease_id] = lease
         return lease
 
     @contextlib.asynccontextmanager

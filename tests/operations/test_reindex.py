@@ -78,7 +78,7 @@ async def test_an_index_from_files_alone_answers_as_the_one_written_at_first(
 ) -> None:
     state = services.stories.instance(story)
     for session_id in services.stories.session_ids(story):
-        for event in session_events(services.stories, state, session_id):
+        for event in session_events(services, state, session_id):
             await services.library.write([event])
     at_first = await answers(services, story)
     assert all(at_first)

@@ -1,0 +1,27 @@
+"""How does a server that loads graphs by name get them? Over one set of services a process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import cache
+
+from graph.pumped import PumpedBuilder, PumpedGraph
+from personalab.services import Services, open_services
+
+Build = Callable[[Services], PumpedBuilder]
+
+
+async def served(name: str, build: Build) -> PumpedGraph:
+    """Give a compiled graph, always the same one."""
+    return await asyncio.to_thread(_compiled, name, build)
+
+
+@cache
+def _compiled(name: str, build: Build) -> PumpedGraph:
+    return build(_services()).compile(name=name)
+
+
+@cache
+def _services() -> Services:
+    return open_services()

@@ -1,0 +1,45 @@
+"""Make the points findable; the library is derived, so a failure is reported and does not stop the summary."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from nodes.summarize.material import read_material
+from nodes.summarize.state import SummaryState
+from personalab.errors import PersonaLabError
+from personalab.services import Services
+from personalab.story.events import Notice
+from personalab.story.recall import point_events, turn_event
+from personalab.story.summary import PlotPoint
+
+_log = logging.getLogger("personalab.summary")
+
+
+async def index_summary(state: SummaryState, *, services: Services) -> dict[str, Any]:
+    """Write the session's points and turns into the library, in place of what an earlier try left there."""
+    material = await asyncio.to_thread(
+        read_material, services, state.get("instance_id", ""), last_turn=state.get("last_turn")
+    )
+    instance = material.instance
+    background = instance.background_id or ""
+    place = (instance.instance_id, instance.current_session_id, instance.character_id)
+    points = [PlotPoint.read(data) for data in state.get("points", [])]
+    told = [(point.summary, point.plot, (point.first_turn, point.last_turn)) for point in points]
+    turns = [turn_event(turn, *place, background) for turn in material.transcript.turns]
+    try:
+        await services.library.remove(instance.instance_id, session_id=instance.current_session_id)
+        await services.library.write(
+            [*point_events(told, *place, background), *(event for event in turns if event.text)]
+        )
+    except Exception as error:  # noqa: BLE001 (a library never fails a summary, whoever wrote it)
+        _log.warning("the event library could not take the summary", exc_info=error)
+        reason = (
+            error.message(material.config.language)
+            if isinstance(error, PersonaLabError)
+            else type(error).__name__
+        )
+        notice = Notice("summary_not_indexed", {"reason": reason})
+        return {"warnings": [dict(notice.event(None, material.config.language))]}
+    return {}

@@ -1,0 +1,32 @@
+"""Read the session, and refuse one in which nothing has happened."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from nodes.summarize.material import read_material
+from nodes.summarize.state import SummaryState
+from personalab.errors import UserError
+from personalab.services import Services
+from personalab.story.ids import check_id
+from personalab.story.summary import last_turns, worth_telling
+
+
+async def read_session(state: SummaryState, *, services: Services) -> dict[str, Any]:
+    """Find what there is to tell, under the instance's lock, and name the session that will follow."""
+    instance_id = check_id(state.get("instance_id"), "instance_id")
+    lease = await services.leases.acquire(instance_id, "summarize", wait=services.settings.busy_seconds)
+    material = await asyncio.to_thread(read_material, services, instance_id)
+    session_id = material.instance.current_session_id
+    if not worth_telling(material.transcript):
+        raise UserError("nothing_to_summarize", instance_id=instance_id, session_id=session_id)
+    last = material.transcript.last
+    return {
+        "lease": lease.lease_id,
+        "preview": bool(state.get("dry_run")),
+        "session_id": session_id,
+        "new_session_id": services.summaries.next_session_id(session_id),
+        "last_turn": last.number if last else 0,
+        "kept_turns": len(last_turns(material.transcript, material.config.summary_last_n_turns)),
+    }

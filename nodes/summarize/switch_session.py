@@ -1,0 +1,20 @@
+"""Make the new session the current one: the last step, and atomic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nodes.summarize.state import SummaryState
+from personalab.services import Services
+from personalab.storage.leases import unbroken
+
+
+async def switch_session(state: SummaryState, *, services: Services) -> dict[str, Any]:
+    """Switch; from here on the story goes on in the new session."""
+    instance_id, old = state.get("instance_id", ""), state.get("session_id", "")
+
+    def switch() -> None:
+        services.summaries.switch(instance_id, state.get("new_session_id", ""), expected=old)
+
+    await unbroken(switch)
+    return {"status": "done"}

@@ -1,0 +1,95 @@
+"""How is a summary written so that a crash leaves the old session or the new one, never something between?
+
+The plots stand beside the session they lead to (``{session}.plots.json``), the summaries in it. Both are written
+before the instance is switched to the new session, which is the last step and atomic: until then they are a draft
+that nobody reads. A draft, or a session that was undone, gives way by being set aside, never by being lost.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+from personalab.errors import StorageError, UserError
+from personalab.storage.files import read_json, replace_file, write_json, writing
+from personalab.storage.stories import StoryFiles
+from personalab.story.instance import InstanceState, object_of
+from personalab.story.lines import Line, dump_line
+from personalab.story.summary import PlotPoint
+
+
+class SummaryFiles:
+    """The summaries of the stories under one data root; whoever writes holds the instance's lock."""
+
+    def __init__(self, stories: StoryFiles) -> None:
+        self._stories = stories
+
+    def next_session_id(self, session_id: str) -> str:
+        """Name the session that follows: one higher than the one at hand."""
+        digits = session_id.rpartition("_")[2]
+        number = int(digits) + 1 if digits.isdigit() and len(digits) < 10 else 1
+        return f"sess_{number:03}"
+
+    def write_draft(
+        self, instance_id: str, session_id: str, lines: Sequence[Line], points: Sequence[PlotPoint]
+    ) -> None:
+        """Write the next session and its plots; what stands there under these names is set aside."""
+        path = self._stories.session_path(instance_id, session_id)
+        self.set_aside(instance_id, session_id)
+        write_json(
+            self._plots(path),
+            {"points": [point.fields() for point in points]},
+            self._shown(self._plots(path)),
+        )
+        replace_file(path, b"".join(dump_line(line) for line in lines), self._shown(path))
+
+    def switch(self, instance_id: str, session_id: str, *, expected: str) -> InstanceState:
+        """Make another session the current one, if the expected one still is."""
+        state = self._stories.instance(instance_id)
+        if state.current_session_id != expected:
+            raise UserError("session_switched", session_id=state.current_session_id)
+        fresh = replace(state, current_session_id=session_id)
+        self._stories.save_instance(fresh)
+        return fresh
+
+    def set_aside(self, instance_id: str, session_id: str) -> None:
+        """Move a session that is not current out of the way, with its plots; nothing is deleted."""
+        path = self._stories.session_path(instance_id, session_id)
+        for found in (path, self._plots(path)):
+            if not found.exists():
+                continue
+            with writing(self._shown(found)):
+                os.rename(found, _free_name(found))
+        self._stories.cache.forget(path)
+
+    def plots(self, instance_id: str, session_id: str) -> list[PlotPoint]:
+        """Read the plots beside a session; none where there is no file."""
+        path = self._plots(self._stories.session_path(instance_id, session_id))
+        if not path.exists():
+            return []
+        shown = self._shown(path)
+        try:
+            given: object = object_of(read_json(path, shown)).get("points", [])
+            if not isinstance(given, list):
+                raise ValueError("points is not a list")
+            return [PlotPoint.read(data) for data in cast("list[object]", given)]
+        except ValueError as error:
+            raise StorageError("file_broken", file=shown, reason=str(error)) from error
+
+    def _plots(self, session: Path) -> Path:
+        return session.with_name(f"{session.stem}.plots.json")
+
+    def _shown(self, path: Path) -> str:
+        return self._stories.shown(path)
+
+
+def _free_name(path: Path) -> Path:
+    """Find a name beside that nobody has."""
+    for number in range(1, 10_000):
+        name = path.with_name(f"{path.name}.aside{number}")
+        if not name.exists():
+            return name
+    raise StorageError("not_writable", file=path.name, reason="too many files were set aside")

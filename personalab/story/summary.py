@@ -1,0 +1,226 @@
+"""How does a long session become a few points that the story goes on from?
+
+A model is shown the session in pieces and answers with points as JSON: a short summary for the next session, and a
+detailed plot for those who ask how it came about, each with the turns it rests on. What it answers is checked here,
+for a model may answer anything.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from personalab.config import SummaryOrder
+from personalab.story.lines import AssistantLine, Line, Metadata, Summary, UserLine
+from personalab.story.prompt import Message, turn_text
+from personalab.story.transcript import Transcript, Turn, usable_reply
+from personalab.texts import Language, fill
+
+MAX_POINTS = 40
+"""More points of one piece are a retelling, not a summary."""
+MAX_SUMMARY = 2_000
+MAX_PLOT = 20_000
+
+Count = Callable[[str], int]
+Templates = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PlotPoint:
+    """One thing that happened: in short, in detail, and in which turns."""
+
+    summary: str
+    plot: str
+    first_turn: int
+    last_turn: int
+
+    @classmethod
+    def read(cls, data: object) -> PlotPoint:
+        """Read it from its JSON value."""
+        match data:
+            case {"summary": str(summary), "plot": str(plot), "turns": [int(first), int(last)]}:
+                return cls(summary, plot, first, last)
+            case _:
+                raise ValueError("a point has no summary, plot and turns")
+
+    def fields(self) -> dict[str, Any]:
+        """Give its JSON object."""
+        return {"summary": self.summary, "plot": self.plot, "turns": [self.first_turn, self.last_turn]}
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Turns that a model can read at once."""
+
+    turns: tuple[Turn, ...]
+    text: str
+
+    @property
+    def first(self) -> int:
+        """The number of its first turn."""
+        return self.turns[0].number
+
+    @property
+    def last(self) -> int:
+        """The number of its last turn."""
+        return self.turns[-1].number
+
+
+# --- what the model reads
+
+
+def worth_telling(transcript: Transcript) -> list[Turn]:
+    """Pick the turns something happened in: those with an answer that is more than an error."""
+    return [turn for turn in transcript.turns if turn.user is not None and turn.answer is not None]
+
+
+def cut_into_pieces(turns: Sequence[Turn], templates: Templates, count: Count, budget: int) -> list[Piece]:
+    """Group turns so that each piece fits; a turn that alone is too long is a piece, cut to what fits."""
+    pieces: list[Piece] = []
+    gathered: list[tuple[Turn, str]] = []
+    used = 0
+    for turn in turns:
+        text = turn_text(replace(turn, notes=[]), templates)
+        cost = count(text)
+        if gathered and used + cost > budget:
+            pieces.append(_piece(gathered))
+            gathered, used = [], 0
+        if cost > budget:
+            text = text[: max(1, len(text) * budget // cost)]
+        gathered.append((turn, text))
+        used += cost
+    if gathered:
+        pieces.append(_piece(gathered))
+    return pieces
+
+
+def _piece(gathered: Sequence[tuple[Turn, str]]) -> Piece:
+    return Piece(tuple(turn for turn, _ in gathered), "".join(text for _, text in gathered).rstrip("\n"))
+
+
+def summary_messages(
+    piece: Piece, before: Iterable[str], persona: str, templates: Templates
+) -> list[Message]:
+    """Ask for the points of a piece; what happened before it comes along, so that names and threads go on."""
+    known = "\n".join(f"- {text}" for text in before)
+    asked = fill(
+        templates["summarize"],
+        first=piece.first,
+        last=piece.last,
+        max_points=MAX_POINTS,
+        persona=persona,
+        before=known or "–",
+        conversation=piece.text,
+    )
+    return [{"role": "system", "content": templates["summarize_system"]}, {"role": "user", "content": asked}]
+
+
+def repair_messages(
+    asked: Sequence[Message], answer: str, reason: str, templates: Templates
+) -> list[Message]:
+    """Ask once more, saying what was wrong with the answer."""
+    again = fill(templates["summarize_repair"], reason=reason)
+    return [
+        *asked,
+        {"role": "assistant", "content": answer[:20_000] or "…"},
+        {"role": "user", "content": again},
+    ]
+
+
+# --- what the model answers
+
+
+_FENCED = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
+_HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
+
+
+def read_points(answer: str, first: int, last: int, language: Language) -> list[PlotPoint]:
+    """Read the points of an answer, in the order of their turns; ``ValueError`` says what is wrong with it."""
+    points = [_point(data, place, first, last) for place, data in enumerate(_listed(answer), start=1)]
+    if not points:
+        raise ValueError("the list of points is empty")
+    if len(points) > MAX_POINTS:
+        raise ValueError(f"there are {len(points)} points, more than {MAX_POINTS}")
+    for place, point in enumerate(points, start=1):
+        if not _is_in(language, point.summary):
+            raise ValueError(f"point {place} is not written in the story's language ({language})")
+    return sorted(points, key=lambda point: (point.first_turn, point.last_turn))
+
+
+def _listed(answer: str) -> list[object]:
+    fenced = _FENCED.search(answer)
+    text = (fenced[1] if fenced else answer).strip()
+    begin, end = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=-1), len(text)
+    if begin < 0:
+        raise ValueError("there is no JSON in the answer")
+    end = max(text.rfind("}"), text.rfind("]")) + 1
+    try:
+        found = json.loads(text[begin:end])
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the JSON cannot be read: {error}") from error
+    points: object = cast("dict[str, object]", found).get("points") if isinstance(found, dict) else found
+    if not isinstance(points, list):
+        raise ValueError('the JSON has no list "points"')
+    return cast("list[object]", points)
+
+
+def _point(data: object, place: int, first: int, last: int) -> PlotPoint:
+    if not isinstance(data, dict):
+        raise ValueError(f"point {place} is not an object")
+    given = cast("dict[str, Any]", data)
+    texts = {"summary": MAX_SUMMARY, "plot": MAX_PLOT}
+    for name, limit in texts.items():
+        value = given.get(name)
+        if not isinstance(value, str) or not value.strip():
+            raise ValueError(f'point {place} has no "{name}"')
+        if len(value) > limit:
+            raise ValueError(f'"{name}" of point {place} has {len(value)} characters, more than {limit}')
+    match given.get("turns"):
+        case [int(begin), int(end)] if not isinstance(begin, bool) and first <= begin <= end <= last:
+            return PlotPoint(given["summary"].strip(), given["plot"].strip(), begin, end)
+        case other:
+            shown = json.dumps(other, ensure_ascii=False, default=str)[:80]
+            raise ValueError(
+                f'"turns" of point {place} is {shown}: it must be [first, last] within {first}–{last}'
+            )
+
+
+def _is_in(language: Language, text: str) -> bool:
+    han = len(_HAN.findall(text))
+    letters = sum(character.isalpha() for character in text)
+    return han > 0 if language == "zh" else han * 5 <= letters
+
+
+# --- the session that follows
+
+
+def opening_lines(
+    metadata: Metadata, points: Sequence[PlotPoint], kept: Sequence[Turn], order: SummaryOrder
+) -> list[Line]:
+    """Write the beginning of the next session: where it comes from, what happened, the last turns anew from 1."""
+    told: list[Line] = [
+        Summary(point.summary, {"turns": [point.first_turn, point.last_turn]}) for point in points
+    ]
+    said = [line for number, turn in enumerate(kept, start=1) for line in _renumbered(turn, number)]
+    return [metadata, *told, *said] if order == "summary_first" else [metadata, *said, *told]
+
+
+def _renumbered(turn: Turn, number: int) -> list[UserLine | AssistantLine]:
+    """Give a turn's words under another number: what was said, and the answer that counts."""
+    lines: list[UserLine | AssistantLine] = []
+    if turn.user is not None:
+        lines.append(replace(turn.user, turn=number))
+    answers = [line for line in turn.replies if usable_reply(line) is not None]
+    if answers:
+        lines.append(replace(answers[-1], turn=number))
+    return lines
+
+
+def last_turns(transcript: Transcript, count: int) -> list[Turn]:
+    """Pick the newest turns that go along; one that still waits for its answer is always the last of them."""
+    said = [turn for turn in transcript.turns if turn.user is not None]
+    told = [turn for turn in said if turn.answer is not None or turn is said[-1]]
+    return told[-count:] if count > 0 else []
