@@ -10,9 +10,9 @@ import socket
 import sys
 
 import uvicorn
+
 from mcp_server.http import build_app
 from mcp_server.server import build_server
-
 from personalab.services import open_services
 from tests.mcp_server.conformance_fixtures import add_fixtures
 
