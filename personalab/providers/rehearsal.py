@@ -16,6 +16,7 @@ from typing import Literal
 
 from personalab.ports import ReplyChunk
 from personalab.providers.rehearsal_lines import LINES, Lines
+from personalab.providers.rehearsal_summary import write_summary
 from personalab.providers.well_formed import well_formed
 from personalab.story.prompt import Message
 from personalab.texts import Language, fill
@@ -87,7 +88,7 @@ class RehearsalModel:
 
     async def stream(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
         """Yield a reply to the prompt, the same for the same prompt."""
-        reply = well_formed(write_reply(read_scene(messages)))
+        reply = well_formed(write_summary(messages) or write_reply(read_scene(messages)))
         for at, piece in enumerate(_PIECE.findall(reply), 1):
             yield ReplyChunk(piece)
             if self._delay > 0 or at % _REST_EVERY == 0:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -45,7 +45,7 @@ def _answer(*points: tuple[str, int, int]) -> str:
 async def _summarize(services: Services, **given: Any) -> tuple[Events, dict[str, Any]]:
     events: Events = []
     result: dict[str, Any] = {}
-    call: SummaryInput = {"instance_id": "inst_001", **given}
+    call = cast("SummaryInput", {"instance_id": "inst_001", **given})
     async for part in stream_summary(services, call):
         if "type" in part:
             events.append(dict(part))
@@ -243,3 +243,18 @@ async def test_a_library_that_fails_does_not_stop_a_summary(example: Services, a
     events, result = await _summarize(example)
     assert result["status"] == "done"
     assert [event["category"] for event in only(events, "warning")] == ["summary_not_indexed"]
+
+
+@pytest.mark.parametrize(
+    ("character", "background"), [("char_alserqi", "bg_wasteland"), ("char_maren", "bg_lighthouse")]
+)
+async def test_with_no_model_the_rehearsal_quotes_the_session(
+    services: Services, character: str, background: str
+) -> None:
+    await new_instance(services, character, background, "inst_001")
+    for number in range(7):
+        await say(services, f"hello {number}")
+    _, result = await _summarize(services)
+    assert result["status"] == "done", result["error"]
+    assert [point["turns"] for point in result["points"]] == [[1, 5], [6, 7]]
+    assert "hello 0" in result["points"][0]["summary"]
