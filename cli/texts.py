@@ -123,6 +123,18 @@ TEXTS: dict[str, Text] = {
     "director": Text("导演", "director"),
     "recall": Text("回忆", "recall"),
     # --- upkeep
+    "summarising": Text("正在汇总 {done}/{total}", "Summarising {done}/{total}"),
+    "summary_done": Text(
+        "会话 {old} 汇总成 {count} 个情节点，故事在 {new} 里继续（保留最后 {kept} 轮）；撤销：personalab summarize {instance_id} --undo",
+        "{old} became {count} points; the story goes on in {new}, with the last {kept} turns. Undo: personalab summarize {instance_id} --undo",
+    ),
+    "summary_preview": Text(
+        "预览：会话 {old} 会变成 {count} 个情节点，在 {new} 里继续（保留最后 {kept} 轮）；什么都没有写入",
+        "Preview: {old} would become {count} points and go on in {new}, with the last {kept} turns; nothing was written",
+    ),
+    "summary_undone": Text(
+        "已撤销汇总，当前会话是 {session_id}", "The summary is undone; the current session is {session_id}"
+    ),
     "reindexing": Text(
         "重建事件库 {done}/{total} {name}", "Rebuilding the event library {done}/{total} {name}"
     ),

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.commands.options import AsJson, Instance
+from cli.commands.options import AsJson, Instance, Model
 from cli.running import services, wait_for
 
 
@@ -64,3 +64,19 @@ def switch_background(
     from cli.stories import move
 
     wait_for(move(services(), instance, background, none=none, as_json=json))
+
+
+def summarize(
+    instance: Instance,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show it, write nothing / 只看不写")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Take the last summary back / 撤销上一次汇总")] = False,
+    model: Model = None,
+    json: AsJson = False,
+) -> int:
+    """Sum up a long session and go on in a new one / 汇总长会话，在新会话里继续"""
+    from cli.summaries import summarise, take_back
+
+    if undo:
+        wait_for(take_back(services(), instance, as_json=json))
+        return 0
+    return wait_for(summarise(services(), instance, dry_run=dry_run, model=model, as_json=json))

@@ -24,7 +24,9 @@ _WORDS = {
 def write_summary(messages: Sequence[Message]) -> str | None:
     """Answer a request for points as JSON; ``None`` for any other prompt."""
     system = next((said["content"] for said in messages if said["role"] == "system"), "")
-    language = next((known for heading, known in _TASK.items() if system.startswith(heading)), None)
+    language: Language | None = next(
+        (known for heading, known in _TASK.items() if system.startswith(heading)), None
+    )
     asked = next((said["content"] for said in messages if said["role"] == "user"), "")
     found = _RANGE.search(asked)
     if language is None or found is None:

@@ -14,7 +14,7 @@ HEAVY = (
     "tiktoken",
 )  # fmt: skip
 COMMANDS = (
-    "chat", "say", "new", "library", "read", "retry", "stop", "switch-background", "recall", "prompt",
+    "chat", "say", "new", "library", "read", "retry", "stop", "switch-background", "summarize", "recall", "prompt",
     "settings", "reindex", "doctor", "serve", "mcp", "mcp-config",
 )  # fmt: skip
 
