@@ -128,6 +128,9 @@ TEXTS: dict[str, Text] = {
     "unknown_prompt": Text(
         "没有提示 {prompt}；可用：{known}", "There is no prompt {prompt}; there are: {known}"
     ),
+    "too_many_subscriptions": Text(
+        "订阅太多（上限 {limit}）；请先取消一些", "Too many subscriptions, at most {limit}; end some first"
+    ),
     "unknown_resource": Text("没有资源 {uri}", "There is no resource {uri}"),
     "no_answer": Text(
         "这次调用没有带来客户端模型的回复（键 reply）；第 {turn} 轮仍在等待：可用 persona_retry，或用 persona_end_turn 自己写",
