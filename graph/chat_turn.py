@@ -157,11 +157,15 @@ def _guarded(name: str, step: Step, services: Services) -> Callable[..., Awaitab
         closed = bool(state.get("closed"))
         said: Say | None = None
         try:
-            async with services.turns.step(*place, closed=closed) as turn:
+            for_model = state.get("mode") in ("say", "retry")
+            async with services.turns.step(*place, closed=closed, for_model=for_model) as turn:
                 said = Say(runtime.stream_writer, turn)
                 work = step(state, turn, said, runtime.context or TurnContext())
                 update = await (_unless_stopped(turn, work) if name in _STOPPABLE else work)
-            if name == "process_progress" or update.get("status") == "awaiting_reply":
+            awaited = update.get("status") == "awaiting_reply"
+            if awaited and (seconds := state.get("hold")):
+                turn.lease.keep_for(turn.number, seconds)
+            if name == "process_progress" or awaited:
                 turn.lease.release()
             return update
         except PersonaLabError as error:

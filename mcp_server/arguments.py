@@ -60,9 +60,15 @@ def word_faults(error: ValidationError, schema: Mapping[str, Any], language: Lan
     for fault in error.errors(include_url=False, include_input=False)[:_SHOWN]:
         place = ".".join(str(part)[:40] for part in fault["loc"] if not _is_internal(part)) or "?"
         known = f"fault.{fault['type']}"
-        said = tell(known, language, **fault.get("ctx", {})) or fault["msg"]
+        said = tell(known, language, **_words(fault.get("ctx", {}))) or fault["msg"]
         rows.append(tell("fault", language, name=place, fault=said))
     return _whole(rows, schema, language)
+
+
+def _words(context: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what a fault is about; pydantic lists choices in English."""
+    joined = {"expected": str(context["expected"]).replace(" or ", ", ")} if "expected" in context else {}
+    return {**context, **joined}
 
 
 def word_missing(name: str, schema: Mapping[str, Any], language: Language) -> str:

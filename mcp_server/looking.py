@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from graph.preview import Preview
 
 MAX_QUERY = 10_000
+MAX_TEXT = 50_000
 _POINTS = 60
 """So many points of an outline are shown at once."""
 
@@ -64,7 +65,7 @@ class LookingTools:
     async def persona_prompt(
         self,
         instance_id: InstanceId,
-        text: Annotated[str, Field(description="What the user would say", max_length=MAX_QUERY)] = "…",
+        text: Annotated[str, Field(description="What the user would say", max_length=MAX_TEXT)] = "…",
         section: Annotated[str | None, Field(description="Show this section whole")] = None,
         cursor: Cursor = None,
     ) -> Annotated[CallToolResult, PromptView]:

@@ -24,6 +24,9 @@ DEFAULT_PORT = 8765
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the server; return the exit code: 2 for bad usage or input, 1 for anything else that went wrong."""
+    if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison] (it is, after 2>&-)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        sys.stderr = os.fdopen(2, "w")
     try:
         options = _options().parse_args(arguments)
         logging.basicConfig(

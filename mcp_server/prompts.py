@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, TextContent
 from pydantic import Field
@@ -14,6 +15,7 @@ from mcp_server.desk import Desk
 from mcp_server.results import well_formed
 from mcp_server.stories import StoryTools, page_text
 from mcp_server.texts import tell
+from mcp_server.writers import offers_sampling
 from personalab.errors import PersonaLabError
 from personalab.operations.reading import read_newest
 
@@ -34,13 +36,14 @@ class Prompts:
 
     async def play(
         self,
+        ctx: Context[Any],
         character_id: Annotated[str | None, Field(description="Begin a story with this character")] = None,
         background_id: Annotated[str | None, Field(description="In this background")] = None,
         instance_id: Annotated[str | None, Field(description="Or go on with this story")] = None,
     ) -> str:
         """Begin a story, or go on with one."""
         language, services = self._desk.language, self._desk.services
-        how = tell("how_writer" if self._desk.has_provider else "how_host", language)
+        how = tell(self._writer(ctx), language)
         try:
             if instance_id:
                 asked = tell("play_on", language, instance_id=instance_id)
@@ -55,11 +58,21 @@ class Prompts:
                     else tell("none", language),
                 }
                 return f"{tell('play_new', language, **names)} {how}"
+            if background_id:
+                services.stories.background(background_id)
         except PersonaLabError as error:
             raise self._worded(error) from error
         listing = await self._stories.persona_library("all")
         shown = "".join(block.text for block in listing.content if isinstance(block, TextContent))
+        if background_id:
+            how = f"{tell('in_background', language, background=background_id)} {how}"
         return f"{tell('play_choose', language)} {how}\n\n{shown}"
+
+    def _writer(self, ctx: Context[Any]) -> str:
+        """Name the text that tells who will write the replies."""
+        if self._desk.has_provider:
+            return "how_writer"
+        return "how_sampling" if offers_sampling(ctx) else "how_host"
 
     async def recap(self, instance_id: Annotated[str, Field(description="The story")]) -> str:
         """Tell what has happened so far."""

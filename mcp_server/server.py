@@ -51,9 +51,10 @@ from mcp_server.schemas import brief, brief_arguments
 from mcp_server.stories import StoryTools
 from mcp_server.texts import DESCRIPTIONS, INSTRUCTIONS, TITLES, tell
 from mcp_server.turns import TurnTools
-from mcp_server.updates import Updates
+from mcp_server.updates import MAX_SUBSCRIPTIONS, Updates
 from personalab.errors import PersonaLabError, UserError
 from personalab.services import Services
+from personalab.texts import say
 
 TOOLSETS = ("chat", "memory", "archive", "lab")
 DEFAULT_TOOLSETS = ("chat", "memory")
@@ -115,7 +116,7 @@ class PersonaServer(MCPServer[None]):
             extensions=[apps],
             lifespan=_watching,
             log_level="WARNING",
-            subscriptions=False,
+            subscriptions=desk.updates.bus,
             request_state_security=_state_security(desk.services),
         )
         self._resources.add_to(self)
@@ -215,7 +216,8 @@ class PersonaServer(MCPServer[None]):
         cursor = params.cursor if params else None
         start = int(cursor) if cursor and cursor.isascii() and cursor.isdigit() and len(cursor) < 9 else 0
         if cursor and str(start) != cursor:
-            raise MCPError(code=INVALID_PARAMS, message=f"bad cursor {cursor[:40]!r}")
+            message = say("bad_cursor", self.desk.language, value=cursor[:40])
+            raise MCPError(code=INVALID_PARAMS, message=well_formed(message))
         fixed = [] if start else await self.list_resources()
         listed, more = await asyncio.to_thread(self._resources.listed, start, PAGE)
         return ListResourcesResult(
@@ -238,7 +240,7 @@ class PersonaServer(MCPServer[None]):
 
         async def subscribe(ctx: ServerRequestContext[None], params: SubscribeRequestParams) -> EmptyResult:
             if not updates.subscribe(str(params.uri), _connection(ctx)):
-                message = "only persona:// addresses can be subscribed to, at most 100 of them"
+                message = tell("too_many_subscriptions", self.desk.language, limit=MAX_SUBSCRIPTIONS)
                 raise MCPError(code=INVALID_PARAMS, message=message)
             return EmptyResult()
 

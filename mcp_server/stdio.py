@@ -49,7 +49,7 @@ class _Lines(TextIOWrapper):
 
     def readline(self, size: int = -1, /) -> str:
         line = super().readline(MAX_LINE_CHARACTERS)
-        if len(line) < MAX_LINE_CHARACTERS:
+        if len(line) < MAX_LINE_CHARACTERS or line.endswith("\n"):
             return mended(line)
         while (rest := super().readline(MAX_LINE_CHARACTERS)) and not rest.endswith("\n"):
             pass

@@ -301,9 +301,12 @@ def line_text(entry: Mapping[str, Any], language: Language) -> str:
     """Word one line of a session."""
     who = {"user": "by_user", "assistant": "by_character"}.get(str(entry.get("role")), "by_summary")
     flags = [name for name in ("interrupted", "empty", "error") if entry.get(name)]
+    if entry.get("unanswered"):
+        flags.append(tell("unanswered", language))
     marks = f" ({', '.join(flags)})" if flags else ""
     part = ""
     if "part" in entry:
         first, last, total = entry["part"]
         part = " " + tell("part", language, first=first + 1, last=last, total=total)
-    return f"{tell(who, language)}{marks}{part}: {entry['content']}"
+    content = tell("no_reply", language) if entry.get("empty") else entry["content"]
+    return tell("said", language, who=f"{tell(who, language)}{marks}{part}", text=content)

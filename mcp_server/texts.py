@@ -25,10 +25,12 @@ _COMMANDS = {
     "switch-background": "persona_switch_background",
 }
 _COMMAND = re.compile(rf"personalab ({'|'.join(_COMMANDS)})\b")
+_STOP = re.compile(r"personalab stop ([A-Za-z0-9_-]+)")
 
 
 def for_tools(message: str) -> str:
     """Name tools where a message names the terminal's commands."""
+    message = _STOP.sub(lambda found: f'persona_stop(instance_id="{found[1]}")', message)
     return _COMMAND.sub(lambda found: _COMMANDS[found[1]], message)
 
 
@@ -126,7 +128,14 @@ TEXTS: dict[str, Text] = {
     "unknown_prompt": Text(
         "没有提示 {prompt}；可用：{known}", "There is no prompt {prompt}; there are: {known}"
     ),
+    "too_many_subscriptions": Text(
+        "订阅太多（上限 {limit}）；请先取消一些", "Too many subscriptions, at most {limit}; end some first"
+    ),
     "unknown_resource": Text("没有资源 {uri}", "There is no resource {uri}"),
+    "no_answer": Text(
+        "这次调用没有带来客户端模型的回复（键 reply）；第 {turn} 轮仍在等待：可用 persona_retry，或用 persona_end_turn 自己写",
+        "The call brings no answer of the client's model (key 'reply'); turn {turn} still waits: use persona_retry, or write it with persona_end_turn",
+    ),
     "no_text_sampled": Text(
         "客户端的模型没有给出文字；第 {turn} 轮仍在等待回复：可用 persona_retry，或用 persona_end_turn 自己写",
         "The client's model gave no text; turn {turn} still waits: use persona_retry, or write it with persona_end_turn",
@@ -137,7 +146,7 @@ TEXTS: dict[str, Text] = {
     ),
     "footer_plot": Text(
         " · 大纲第 {index} 点 {status} · 连续 {count} 次回复无进度",
-        " · outline point {index} {status} · {count} replies without progress",
+        " · outline point {index} {status} · replies without progress: {count}",
     ),
     "warning": Text("注意：{message}", "Note: {message}"),
     "error_line": Text("出错：{message}", "Error: {message}"),
@@ -154,8 +163,8 @@ TEXTS: dict[str, Text] = {
         "No model is configured and the client offers no sampling: this reply is by the built-in stand-in 'rehearsal', not by a real model. Use persona_begin_turn / persona_end_turn to write it yourself, or set OPENAI_API_KEY",
     ),
     "write_now": Text(
-        '第 {turn} 轮在等你的回复。请按下面的提示词以角色身份写回复，然后调用 persona_end_turn(instance_id="{instance_id}", turn={turn}, reply=…)，再把同样的回复给用户看。',
-        'Turn {turn} waits for your reply. Write it as the character, by the prompt below; then call persona_end_turn(instance_id="{instance_id}", turn={turn}, reply=…) and show the user the same reply.',
+        '第 {turn} 轮在等你的回复。请按下面的提示词以角色身份写回复（进度标记的 status 是 in_progress 或 completed），然后调用 persona_end_turn(instance_id="{instance_id}", turn={turn}, reply=…)，再把同样的回复给用户看。',
+        'Turn {turn} waits for your reply. Write it as the character, by the prompt below (the status of a progress marker is in_progress or completed); then call persona_end_turn(instance_id="{instance_id}", turn={turn}, reply=…) and show the user the same reply.',
     ),
     "omitted_characters": Text(
         '（最新一条消息太长，省去了开头的 {count} 个字符；全文用 persona_read(instance_id="{instance_id}") 读取）',
@@ -172,6 +181,16 @@ TEXTS: dict[str, Text] = {
     "answered_before": Text(
         "这个 request_id 的第 {turn} 轮已经有回复：", "Turn {turn} of this request_id has its reply already:"
     ),
+    "task.say": Text("回复", "the reply"),
+    "task.retry": Text("回复", "the reply"),
+    "task.summarize": Text("汇总", "the summary"),
+    "freed": Text(
+        "故事 {instance_id} 不再等待客户端的模型；如果它的回复在新的一轮之前到来，仍会被采用",
+        "The story {instance_id} no longer waits for the client's model; its reply is still taken if it comes before a new turn",
+    ),
+    "no_reply": Text("(无回复)", "(no reply)"),
+    "unanswered": Text("没有回复", "unanswered"),
+    "said": Text("{who}：{text}", "{who}: {text}"),
     "stopped": Text("已停止 {instance_id} 的 {task}", "Stopped {task} of {instance_id}"),
     "nothing_here": Text("（空）", "(nothing)"),
     "page_head": Text(
@@ -217,7 +236,7 @@ TEXTS: dict[str, Text] = {
     "prompt_outline": Text("大纲（{done}/{total}）", "Outline ({done}/{total})"),
     "prompt_counter": Text(
         "连续 {count} 次回复无进度（从 {threshold} 次起提醒）",
-        "{count} replies without progress (the director reminds from {threshold} on)",
+        "replies without progress: {count} (the director reminds from {threshold} on)",
     ),
     "prompt_tokens": Text(
         "提示词 {total} / {limit} token（{encoding}）", "Prompt: {total} of {limit} tokens ({encoding})"
@@ -251,6 +270,11 @@ TEXTS: dict[str, Text] = {
     "how_writer": Text(
         "回复由服务器的模型写：用 persona_chat。", "The server's model writes the replies: use persona_chat."
     ),
+    "how_sampling": Text(
+        "服务器没有模型，会请你的客户端的模型来写：用 persona_chat。",
+        "The server has no model and asks your client's own to write the replies: use persona_chat.",
+    ),
+    "in_background": Text("背景：{background}。", "Background: {background}."),
     "how_host": Text(
         "服务器没有模型，回复由你来写：用 persona_begin_turn，再用 persona_end_turn。",
         "The server has no model, so you write the replies: persona_begin_turn, then persona_end_turn.",

@@ -78,7 +78,12 @@ class TurnTools:
     async def persona_stop(self, instance_id: InstanceId) -> Annotated[CallToolResult, Stopped]:
         """Stop what is being written."""
         task = await self._desk.services.leases.stop(instance_id)
-        text = tell("stopped", self._desk.language, instance_id=instance_id, task=task)
+        language = self._desk.language
+        if task == "sampling":
+            text = tell("freed", language, instance_id=instance_id)
+        else:
+            done = tell(f"task.{task}", language) or task
+            text = tell("stopped", language, instance_id=instance_id, task=done)
         return result(text, {"instance_id": instance_id, "stopped": task})
 
     # --- who writes
@@ -86,7 +91,7 @@ class TurnTools:
     async def _answer(self, ctx: Context[Any], turn: TurnInput) -> CallToolResult | InputRequiredResult:
         """Let whoever can write the reply: chosen for each call."""
         desk = self._desk
-        if (brought := writers.answered(ctx)) is not None:
+        if (brought := writers.answered(ctx, desk.language)) is not None:
             return await self._bring(ctx, turn, brought)
         if desk.has_provider:
             return await self._rendered(await self._run(ctx, turn))
@@ -105,8 +110,7 @@ class TurnTools:
     async def _ask(self, ctx: Context[Any], turn: TurnInput) -> CallToolResult | InputRequiredResult:
         """Begin the turn and end the call with the question for the client's model."""
         action = "begin_again" if turn.get("action") == "retry" else "begin"
-        held = writers.SAMPLING_SECONDS
-        found = await self._run(ctx, {**turn, "action": action, "hold_seconds": held})
+        found = await self._run(ctx, {**turn, "action": action, "hold_seconds": writers.HOLD_SECONDS})
         if found.get("status") != "awaiting_reply":
             return await self._rendered(found)
         return writers.question(found)
@@ -115,7 +119,7 @@ class TurnTools:
         """Take what the client's model wrote; a repeated call gets the answer that came first."""
         instance_id, services = turn.get("instance_id", ""), self._desk.services
         if not brought.reply.strip():
-            services.leases.keep_no_more(instance_id)
+            services.leases.keep_no_more(instance_id, brought.turn)
             raise ToolError(tell("no_text_sampled", self._desk.language, turn=brought.turn))
         state = await asyncio.to_thread(services.stories.instance, instance_id)
         if state.current_session_id != brought.session_id:
@@ -137,7 +141,7 @@ class TurnTools:
         repeated = "request_id" in turn and await desk.services.turns.is_requested(
             instance_id, turn["request_id"]
         )
-        async with nullcontext() if repeated else desk.place():
+        async with nullcontext() if repeated or turn.get("action") == "end" else desk.place():
             async with aclosing(stream_turn(desk.services, turn, model=model)) as stream:
                 async for part in stream:
                     if "type" not in part:

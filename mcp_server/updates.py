@@ -44,9 +44,9 @@ class Updates:
     # --- who listens
 
     def subscribe(self, uri: str, connection: Connection) -> bool:
-        """Note that an older client wants to hear of an address; strange and too many ones are refused."""
+        """Note that an older client wants to hear of an address; too many are refused."""
         known = self._subscribed.get(connection, set[str]())
-        if not uri.startswith("persona://") or (uri not in known and len(known) >= MAX_SUBSCRIPTIONS):
+        if uri not in known and len(known) >= MAX_SUBSCRIPTIONS:
             return False
         self._look_first()
         if connection not in self._subscribed:

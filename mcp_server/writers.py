@@ -30,10 +30,12 @@ from mcp_types import (
 )
 
 from mcp_server.results import well_formed
+from mcp_server.texts import tell
 from personalab.errors import ProviderError
 from personalab.ports import ReplyChunk
 from personalab.services import Services
 from personalab.story.prompt import Message
+from personalab.texts import Language
 
 if TYPE_CHECKING:
     from mcp_types import CreateMessageResult
@@ -43,7 +45,9 @@ if TYPE_CHECKING:
 MODERN = "2026-07-28"
 MAX_REPLY_TOKENS = 8_192
 SAMPLING_SECONDS = 180.0
-"""So long a client's model may take, and its story is kept for it."""
+"""So long a client's model may take while the call runs."""
+HOLD_SECONDS = 60.0
+"""So long a story is kept for a client that was asked by ending its call; it may not come back."""
 _REPLY = "reply"
 
 
@@ -127,16 +131,14 @@ def question(turn: TurnOutput) -> InputRequiredResult:
     )
 
 
-def answered(ctx: Context[Any]) -> Brought | None:
+def answered(ctx: Context[Any], language: Language) -> Brought | None:
     """Read what a call brings that is made again with its answer; ``None`` for a first call."""
     if ctx.request_state is None:
         return None
     state = json.loads(ctx.request_state)
     answer = (ctx.input_responses or {}).get(_REPLY)
     if answer is None or not hasattr(answer, "content"):
-        raise ToolError(
-            "the call carries no answer of the client's model under the key 'reply'; make it anew"
-        )
+        raise ToolError(tell("no_answer", language, turn=state["turn"]))
     reply = sampled_text(cast("CreateMessageResult", answer))
     return Brought(state["turn"], state["session_id"], state["warnings"] or [], reply)
 

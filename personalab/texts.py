@@ -49,8 +49,8 @@ TEXTS: dict[str, Text] = {
         "Instance {instance_id} has no turn to retry: its last turn has a whole reply",
     ),
     "nothing_pending": Text(
-        "实例 {instance_id} 的第 {turn} 轮不在等待回复（当前最后一轮是 {last}）",
-        "Turn {turn} of instance {instance_id} is not waiting for a reply (its last turn is {last})",
+        "实例 {instance_id} 的第 {turn} 轮不在等待回复（当前最后一轮是 {last}）；请开始新的一轮",
+        "Turn {turn} of instance {instance_id} is not waiting for a reply (its last turn is {last}); begin a new turn",
     ),
     "already_answered": Text(
         "第 {turn} 轮已有另一条回复，不能再写入不同的内容；请用新的一轮继续",
@@ -147,7 +147,8 @@ TEXTS: dict[str, Text] = {
         "实例 {instance_id} 没有会话 {session_id}", "Instance {instance_id} has no session {session_id}"
     ),
     "nothing_running": Text(
-        "实例 {instance_id} 没有正在进行的轮次", "No turn of instance {instance_id} is running"
+        "实例 {instance_id} 没有正在进行的轮次，不需要停止",
+        "No turn of instance {instance_id} is running: there is nothing to stop",
     ),
     # --- who else is writing
     "busy": Text(
@@ -159,8 +160,8 @@ TEXTS: dict[str, Text] = {
         "Another process is changing {file}; waited {seconds} s. Try again later",
     ),
     "awaiting_client": Text(
-        "故事 {instance_id} 的第 {turn} 轮正由一个客户端的模型写回复；请稍后再试，或用 personalab stop {instance_id} 结束等待",
-        "A client's model is writing the reply of turn {turn} of {instance_id}; try again later, or end the wait with personalab stop {instance_id}",
+        "故事 {instance_id} 的第 {turn} 轮正由一个客户端的模型写回复；请稍后再试，若那是你自己先前的调用，请用同一个 request_id 再调用，或用 personalab stop {instance_id} 结束等待",
+        "A client's model is writing the reply of turn {turn} of {instance_id}; try again later. If that was an earlier call of yours, repeat it with the same request_id, or end the wait: personalab stop {instance_id}",
     ),
     "server_ending": Text(
         "服务器正在关闭；什么都没有写入，请稍后再试",
@@ -328,6 +329,10 @@ TEXTS: dict[str, Text] = {
     "warning.head_overflow": Text("头部区域过长", "The head of the prompt is too long"),
     "warning.head_overflow.suggestion": Text(
         "建议精简角色人格、背景设定或故事大纲", "Shorten the persona, the background or the outline"
+    ),
+    "warning.progress_unreadable": Text(
+        "看不懂进度标记 {marker}；应为 [PROGRESS:序号:in_progress] 或 [PROGRESS:序号:completed]",
+        "The marker {marker} cannot be read; write [PROGRESS:N:in_progress] or [PROGRESS:N:completed]",
     ),
     "warning.progress_out_of_range": Text(
         "回复中的进度标记 {marker} 不在大纲范围内（共 {length} 点），已忽略",

@@ -9,6 +9,7 @@ from typing import Any, get_args
 from nodes.chat_turn.state import Action, TurnState
 from personalab.errors import Busy, UserError
 from personalab.ports import Clock
+from personalab.storage.leases import MAX_KEEP_SECONDS
 from personalab.storage.turns import OpenTurn, OpenTurns
 from personalab.story.ids import check_id
 from personalab.story.lines import MAX_REQUEST_ID_CHARACTERS
@@ -17,14 +18,13 @@ from personalab.story.transcript import Turn
 MAX_INPUT_CHARACTERS = 200_000
 REPEATED_SECONDS = 600.0
 """So long a repeated call waits for the turn that it began before."""
-_KEPT_SECONDS = 0.05
-"""How often a new turn looks whether a client has brought its reply."""
 
 
 async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dict[str, Any]:
     """Begin the turn: a new user line, or the one that still waits for its answer."""
     action = _checked_action(state.get("action") or "say")
     instance_id = check_id(state.get("instance_id"), "instance_id")
+    hold = _checked_hold(state.get("hold_seconds"))
     answered: list[Turn] = []
     request_id: str | None = None
     if action in ("say", "begin"):
@@ -55,7 +55,6 @@ async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dic
 
         def prepare(turn: OpenTurn) -> None:
             waiting = _waiting(turn, number, reply, instance_id, begun_by)
-            turn.lease.keep_no_more()
             if waiting.settled:
                 answered.append(waiting)
                 turn.number = waiting.number
@@ -67,14 +66,13 @@ async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dic
         "lease": turn.lease.lease_id,
         "mode": "begin" if action == "begin_again" else action,
         "brought": state.get("caller_reply", "") if action == "end" else "",
+        "hold": hold,
         "session_id": turn.instance.current_session_id,
         "turn": turn.number,
         "plot_state": turn.instance.plot_state.fields(),
     }
     if action in ("say", "retry"):
         turn.model_asked_at = now()
-    elif (seconds := state.get("hold_seconds")) and action != "end":
-        turn.lease.keep_for(turn.number, seconds)
     last = answered[0].last_reply if answered else None
     if last is not None:
         turn.lease.release()
@@ -97,19 +95,27 @@ async def _begun(
             return await turns.begin(instance_id, action, prepare)
         except Busy as error:
             if error.code == "awaiting_client":
-                if loop.time() >= deadline:
-                    raise
-                await asyncio.sleep(_KEPT_SECONDS)
+                await _until_free(turns, instance_id, deadline, error)
                 continue
             if request_id is None or not await turns.is_requested(instance_id, request_id):
                 raise
         return await turns.begin(instance_id, action, prepare, wait=REPEATED_SECONDS)
 
 
+async def _until_free(turns: OpenTurns, instance_id: str, deadline: float, busy: Busy) -> None:
+    """Wait while a story is kept for a client, less and less impatiently."""
+    loop, pause = asyncio.get_running_loop(), 0.02
+    while await turns.is_kept(instance_id):
+        if turns.closing or loop.time() >= deadline:
+            raise busy
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.5, 0.25)
+
+
 def _check_not_kept(turn: OpenTurn, instance_id: str) -> None:
     """Refuse a new turn while a client's model is writing the reply of the last one."""
     last, kept = turn.transcript.last, turn.lease.kept_for()
-    if kept is not None and last is not None and last.number == kept and last.last_reply is None:
+    if kept is not None and last is not None and last.number == kept and not last.settled:
         raise Busy("awaiting_client", instance_id=instance_id, turn=kept)
 
 
@@ -134,6 +140,16 @@ def _checked_request(request_id: object) -> str | None:
     if not isinstance(request_id, str) or not 0 < len(request_id) <= MAX_REQUEST_ID_CHARACTERS:
         raise UserError("bad_request_id", limit=MAX_REQUEST_ID_CHARACTERS)
     return request_id
+
+
+def _checked_hold(seconds: object) -> float:
+    if seconds is None:
+        return 0.0
+    if isinstance(seconds, int | float) and 0 <= seconds <= MAX_KEEP_SECONDS:
+        return float(seconds)
+    raise UserError(
+        "setting_out_of_range", field="hold_seconds", value=str(seconds)[:40], range=f"0–{MAX_KEEP_SECONDS:g}"
+    )
 
 
 def _resume(turn: OpenTurn, last: Turn | None, instance_id: str) -> None:

@@ -63,6 +63,7 @@ class TurnState(TurnInput, TurnOutput, total=False):  # pyright: ignore[reportIn
     lease: str
     mode: Action
     brought: str
+    hold: float
     closed: bool
     """Whether the reply's line stands closed in the file."""
     recalled: list[dict[str, Any]]

@@ -138,8 +138,11 @@ def _is_there(groups: list[list[dict[str, Any]]], place: Place) -> bool:
 
 
 def plain_lines(turn: Turn) -> list[dict[str, Any]]:
-    """Give a turn's lines without what other programs added to them."""
-    return [_plain(line) for line in _said(turn)]
+    """Give a turn's lines without what other programs added to them, and tell of one that nobody answered."""
+    found = [_plain(line) for line in _said(turn)]
+    if turn.user is not None and not turn.replies:
+        found[-1]["unanswered"] = True
+    return found
 
 
 def _plain(line: Summary | UserLine | AssistantLine) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from typing import Any, Literal
 from personalab.errors import UserError
 from personalab.services import Services
 from personalab.story.ids import check_id
-from personalab.story.recall import Kind, Search, plan_lookup, recalled_item
+from personalab.story.recall import Kind, Search, StoryEvent, plan_lookup, recalled_item, turn_event
 
 Depth = Literal["auto", "summaries", "plots", "turns"]
+NEWEST_TURNS = 500
 _KINDS: dict[Depth, tuple[Kind, ...]] = {"summaries": ("summary",), "plots": ("plot",), "turns": ("turn",)}
 
 
@@ -29,5 +30,22 @@ async def look_up(
     lookup = plan_lookup(query, replace(preferences.recall, trigger="always"))
     kinds = _KINDS.get(depth) or (lookup.kinds if lookup else ("summary", "turn"))
     words = lookup.query if lookup else query
+    if "turn" in kinds:
+        await _index_newest(services, instance_id)
     hits = await services.library.search(Search(words, kinds, limit, instance_id))
     return [recalled_item(hit, templates, reader) for hit in hits]
+
+
+async def _index_newest(services: Services, instance_id: str) -> None:
+    """Make the newest turns of the current session findable; in a turn they stand in the prompt, here they don't."""
+
+    def newest() -> dict[str, StoryEvent]:
+        state = services.stories.instance(instance_id)
+        place = (instance_id, state.current_session_id, state.character_id, state.background_id or "")
+        turns = services.stories.session(instance_id, state.current_session_id).transcript.turns
+        events = [turn_event(turn, *place) for turn in turns[-NEWEST_TURNS:] if turn.replies]
+        return {event.event_id: event for event in events if event.text}
+
+    events = await asyncio.to_thread(newest)
+    if missing := await services.library.missing(instance_id, list(events)):
+        await services.library.write([events[event_id] for event_id in missing])

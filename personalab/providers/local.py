@@ -102,5 +102,5 @@ def _start(path: Path, context: int) -> LocalServer:
     try:
         handle = library.Server(params)
     except RuntimeError as error:
-        raise ProviderError("provider.bad_model_file", file=str(path)) from error
+        raise ProviderError("provider.bad_model_file", file=path.name) from error
     return LocalServer(str(handle.listening_address), key, handle)

@@ -30,6 +30,8 @@ from personalab.story.ids import check_id
 
 STOP_POLL_SECONDS = 0.2
 _RETRY_SECONDS = 0.02
+MAX_KEEP_SECONDS = 600.0
+"""No story is kept longer for a client that writes elsewhere."""
 _LOCK, _STOP, _AWAITED = ".lock", ".stop", ".awaited"
 T = TypeVar("T")
 
@@ -69,9 +71,9 @@ class Lease:
         """Tell for which turn's reply the story is kept now."""
         return kept_for(self.folder)
 
-    def keep_no_more(self) -> None:
-        """Let others write again."""
-        _free(self.folder)
+    def keep_no_more(self, turn: int) -> None:
+        """Let others write again, if the story is kept for this turn."""
+        _free(self.folder, turn)
 
     @contextmanager
     def step(self) -> Generator[None]:
@@ -147,6 +149,8 @@ class Leases:
     def __init__(self, instances: Path) -> None:
         self._instances = instances
         self._held: WeakValueDictionary[str, Lease] = WeakValueDictionary()
+        self.closing = False
+        """Whether this process is about to end: nobody waits for a lock any more."""
 
     async def acquire(self, instance_id: str, task: str, *, wait: float) -> Lease:
         """Wait for the instance's lock, at most so many seconds, then say who holds it."""
@@ -156,6 +160,8 @@ class Leases:
             fd = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             while not _try_lock(fd):
+                if self.closing:
+                    raise Busy("server_ending")
                 if time.monotonic() >= deadline:
                     raise _busy(folder, wait)
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -201,7 +207,7 @@ class Leases:
         if holder is None:
             if kept_for(folder) is None:
                 raise NotFound("nothing_running", instance_id=instance_id)
-            _free(folder)
+            _free(folder, kept_for(folder))
             return "sampling"
         stop = folder / f"{_STOP}-{holder['lease']}"
         await asyncio.to_thread(replace_file, stop, b"", f"{instance_id}/{_STOP}")
@@ -214,9 +220,13 @@ class Leases:
             await unbroken(partial(stop.unlink, missing_ok=True))
         return str(holder.get("task", ""))
 
-    def keep_no_more(self, instance_id: str) -> None:
-        """Let others write a story that was kept for a client."""
-        _free(self._folder(instance_id))
+    def keep_no_more(self, instance_id: str, turn: int) -> None:
+        """Let others write a story, if it is kept for a client that writes this turn's reply."""
+        _free(self._folder(instance_id), turn)
+
+    def kept_for(self, instance_id: str) -> int | None:
+        """Tell for which turn's reply a story is kept now."""
+        return kept_for(self._folder(instance_id))
 
     def _folder(self, instance_id: str) -> Path:
         folder = self._instances / check_id(instance_id, "instance_id")
@@ -272,14 +282,16 @@ def kept_for(folder: Path) -> int | None:
     """Find the turn whose reply a client is writing elsewhere; ``None`` when there is none, or its time is over."""
     try:
         found: Any = json.loads((folder / _AWAITED).read_bytes()[:200])
-        return int(found["turn"]) if float(found["until"]) > time.time() else None
-    except (OSError, ValueError, TypeError, KeyError):
+        left = float(found["until"]) - time.time()
+        return int(found["turn"]) if 0 < left <= MAX_KEEP_SECONDS else None
+    except (OSError, ValueError, TypeError, KeyError, OverflowError):
         return None
 
 
-def _free(folder: Path) -> None:
+def _free(folder: Path, turn: int | None) -> None:
     with contextlib.suppress(OSError):
-        (folder / _AWAITED).unlink(missing_ok=True)
+        if turn is not None and kept_for(folder) in (turn, None):
+            (folder / _AWAITED).unlink(missing_ok=True)
 
 
 def _busy(folder: Path, wait: float) -> Busy:

@@ -81,6 +81,8 @@ class OpenTurn(Scene):
     """A turn that is being answered; whoever has it holds the instance's lock."""
 
     stories: StoryFiles
+    load: Callable[[Scene], Loaded]
+    """Reads what a turn can do without, for one that ends before that was done."""
     lease: Lease
     writer: SessionWriter
     reply: ReplyLine | None = None
@@ -131,6 +133,7 @@ class OpenTurn(Scene):
         self.reply = None
         self.unread = content
         self.model_asked_at = None
+        self.lease.keep_no_more(self.number)
         return line
 
     # --- the plot
@@ -154,6 +157,8 @@ class OpenTurn(Scene):
         try:
             if cancelled and self.model_asked_at is not None:
                 self.close_reply(self.model_asked_at, interrupted=True)
+                if self.loaded is None:
+                    self.load(self)
             if abandoned and self.unread is not None and self.loaded is not None:
                 self.record_progress(self.unread)
         except PersonaLabError as error:
@@ -173,6 +178,15 @@ class OpenTurns:
         self.wait = wait
         self._open: dict[str, OpenTurn] = {}
         self._reopening: dict[str, asyncio.Task[OpenTurn]] = {}
+
+    @property
+    def closing(self) -> bool:
+        """Whether no turn may begin any more."""
+        return self._leases.closing
+
+    async def is_kept(self, instance_id: str) -> bool:
+        """Tell, without the lock, whether a story is kept for a client that writes elsewhere."""
+        return await asyncio.to_thread(self._leases.kept_for, instance_id) is not None
 
     async def is_requested(self, instance_id: str, request_id: str) -> bool:
         """Tell, without the lock, whether a call with this ``request_id`` has begun a turn."""
@@ -206,7 +220,13 @@ class OpenTurns:
                 await asyncio.to_thread(self._stories.session, *session)
             writer = self._stories.writer(*session)
             turn = OpenTurn(
-                instance, character, writer.transcript, stories=self._stories, lease=lease, writer=writer
+                instance,
+                character,
+                writer.transcript,
+                stories=self._stories,
+                load=self.load,
+                lease=lease,
+                writer=writer,
             )
             lease.on_release = turn.let_go
             prepare(turn)
@@ -222,32 +242,37 @@ class OpenTurns:
         return instance
 
     def stop_all(self) -> None:
-        """Ask every turn of this process to stop, as if someone had called ``stop``."""
+        """Ask every turn of this process to stop, as if someone had called ``stop``; none begins any more."""
+        self._leases.closing = True
         for turn in list(self._open.values()):
             turn.lease.stopping = True
 
     @asynccontextmanager
     async def step(
-        self, lease_id: str, instance_id: str, number: int, *, closed: bool
+        self, lease_id: str, instance_id: str, number: int, *, closed: bool, for_model: bool = False
     ) -> AsyncGenerator[OpenTurn]:
         """Work on a turn; one whose lease was given up meanwhile is opened again if nothing came after it."""
         turn = self._open.get(lease_id)
         if turn is None or turn.lease.released:
             opening = self._reopening.get(lease_id)
             if opening is None:
-                opening = asyncio.ensure_future(self._reopen(instance_id, number, closed=closed))
+                opening = asyncio.ensure_future(
+                    self._reopen(instance_id, number, closed=closed, for_model=for_model)
+                )
                 self._reopening[lease_id] = opening
                 opening.add_done_callback(lambda _: self._reopening.pop(lease_id, None))
             turn = self._open[lease_id] = await opening
         with turn.lease.step():
             yield turn
 
-    async def _reopen(self, instance_id: str, number: int, *, closed: bool) -> OpenTurn:
+    async def _reopen(self, instance_id: str, number: int, *, closed: bool, for_model: bool) -> OpenTurn:
         def check(turn: OpenTurn) -> None:
             last = turn.transcript.last
             if last is None or last.number != number or (last.settled and not closed):
                 raise UserError("turn_overtaken", turn=number)
             turn.number = number
+            if for_model and not closed and last.user is not None:
+                turn.model_asked_at = last.user.timestamp
 
         turn = await self.begin(instance_id, f"turn {number}", check)
         self.load(turn)

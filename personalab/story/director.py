@@ -15,6 +15,7 @@ from personalab.texts import fill
 CURRENT_EVENTS = 15
 REFERENCE_EVENTS = 5
 
+_ANY_MARKER = re.compile(r"\[PROGRESS:[^\]\n]{0,40}\]")
 _MARKER = re.compile(r"\[PROGRESS:(\d{1,9}):(completed|in_progress|pending)\]", re.ASCII)
 
 
@@ -94,7 +95,13 @@ def read_progress(reply: str, plot: PlotState, outline_length: int) -> Progress:
         else:
             stray.append(match[0])
     warnings: tuple[Notice, ...] = ()
+    unread = [found for found in _ANY_MARKER.findall(reply) if not _MARKER.fullmatch(found)]
+    if unread:
+        warnings = (Notice("progress_unreadable", {"marker": unread[-1]}),)
     if stray:
-        warnings = (Notice("progress_out_of_range", {"marker": stray[-1], "length": outline_length}),)
+        warnings = (
+            *warnings,
+            Notice("progress_out_of_range", {"marker": stray[-1], "length": outline_length}),
+        )
     missed = PlotState(plot.current_plot_index, plot.current_status, plot.no_update_count + 1)
     return Progress(standing or missed, warnings)

@@ -90,6 +90,29 @@ def test_a_run_cancelled_at_any_moment_leaves_the_instance_free_for_the_next_eve
     assert all(turn.replies for turn in found)
 
 
+async def test_a_turn_cancelled_before_its_state_was_loaded_counts_as_one_without_a_marker(
+    services: Services, instance: str
+) -> None:
+    turn = await services.turns.begin(instance, "say", lambda turn: turn.say("走", "2025-10-16T10:30:00Z"))
+    turn.model_asked_at = "2025-10-16T10:30:00Z"
+    turn.lease.release(abandoned=True, cancelled=True)
+    assert lines(services)[-1]["interrupted"] is True
+    assert plot(services)["no_update_count"] == 1
+
+
+async def test_a_turn_cancelled_after_a_pause_is_closed_too(services: Services, instance: str) -> None:
+    services.models["rehearsal"] = ScriptedModel([ScriptedReply(("我",), hang=True)])
+    graph = build_chat_turn(services).compile(checkpointer=InMemorySaver(), interrupt_before=["stream_reply"])
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    await graph.ainvoke({"instance_id": instance, "user_input": "走"}, thread)
+    task = asyncio.create_task(graph.ainvoke(None, thread))
+    while len(lines(services)) < 2 or not services.stories.session(instance, "sess_001").torn:
+        await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert [line.get("interrupted") for line in lines(services)[1:]] == [None, True]
+
+
 @pytest.mark.parametrize("node", NODES)
 async def test_a_run_paused_before_any_step_goes_on_where_it_was(
     services: Services, instance: str, answer_with: Answer, node: str

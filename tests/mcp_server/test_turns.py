@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -472,3 +473,114 @@ async def test_an_ending_server_closes_replies_and_begins_no_other(
     assert (turn.result()["status"], turn.result()["reply"]) == ("interrupted", "我")
     assert waiting.result()
     assert [content for _, content, _ in _said(services)] == ["一", "我"]
+
+
+# --- a story kept for a client
+
+
+async def _question(client: Client, **asked: Any) -> Any:
+    """Make the first half of a sampling call, and leave it."""
+    return await client.session.call_tool("persona_chat", asked, allow_input_required=True)
+
+
+async def test_what_others_do_with_settled_turns_does_not_free_a_kept_story(
+    server: PersonaServer, services: Services, instance: str
+) -> None:
+    async with Client(server, sampling_callback=Sampler("一。")) as client:
+        await call(client, "persona_chat", instance_id=instance, text="一", request_id="r1")
+        await _question(client, instance_id=instance, text="二", request_id="r2")
+        assert services.leases.kept_for(instance) == 2
+        await call(client, "persona_chat", instance_id=instance, text="一", request_id="r1")
+        await call(client, "persona_end_turn", instance_id=instance, turn=1, reply="一。")
+        assert services.leases.kept_for(instance) == 2
+        await refused(client, "persona_chat", instance_id=instance, text="三")
+        await call(client, "persona_end_turn", instance_id=instance, turn=2, reply="二。")
+    assert services.leases.kept_for(instance) is None
+    assert [turn for _, _, turn in _said(services)] == [1, 1, 2, 2]
+
+
+async def test_a_story_is_kept_for_a_retry_too_and_free_once_anyone_has_answered(
+    server: PersonaServer, services: Services, instance: str, provider: Provider
+) -> None:
+    settings = services.settings
+    provider(ScriptedReply(("我",), fail_after=1, error="it broke"), "好。")
+    async with Client(server, sampling_callback=Sampler()) as client:
+        await client.call_tool("persona_chat", {"instance_id": instance, "text": "你好"})
+        with_provider, services.settings = services.settings, settings
+        await client.session.call_tool("persona_retry", {"instance_id": instance}, allow_input_required=True)
+        assert services.leases.kept_for(instance) == 1
+        assert "persona_stop" in await refused(
+            client, "persona_begin_turn", instance_id=instance, text="别的"
+        )
+        services.settings = with_provider
+        assert (await call(client, "persona_retry", instance_id=instance))["reply"] == "好。"
+    assert services.leases.kept_for(instance) is None
+
+
+@pytest.mark.parametrize(
+    "word", [b"", b"[]", b"\xff", b'{"turn":1,"until":9e12}', b'{"turn":1e999,"until":1}', b"{"]
+)
+async def test_a_strange_mark_keeps_no_story(
+    server: PersonaServer, instance: str, root: Path, word: bytes
+) -> None:
+    (root / "instances" / instance / ".awaited").write_bytes(word)
+    async with Client(server) as client:
+        assert (await call(client, "persona_begin_turn", instance_id=instance, text="你好"))["turn"] == 1
+
+
+async def test_a_reply_is_brought_though_every_place_is_taken_by_those_who_wait_for_it(
+    services: Services, instance: str
+) -> None:
+    server = build_server(services, max_turns=1)
+    async with (
+        Client(server, sampling_callback=Sampler("后来。", "再后来。")) as client,
+        asyncio.TaskGroup() as group,
+    ):
+        await _question(client, instance_id=instance, text="一")
+        services.turns.wait = 30
+        waiting = [
+            group.create_task(client.call_tool("persona_chat", {"instance_id": instance, "text": text}))
+            for text in ("二", "三")
+        ]
+        await asyncio.sleep(0.1)
+        ended = await call(client, "persona_end_turn", instance_id=instance, turn=1, reply="好。")
+    assert ended["turn"] == 1
+    assert all(isinstance(found.result().is_error, bool) for found in waiting)
+    assert _said(services)[1] == ("assistant", "好。", 1)
+
+
+async def test_an_ending_server_does_not_wait_for_those_who_wait(
+    server: PersonaServer, services: Services, instance: str
+) -> None:
+    services.turns.wait = 60
+    async with Client(server, sampling_callback=Sampler()) as client, asyncio.TaskGroup() as group:
+        await _question(client, instance_id=instance, text="一")
+        waiting = group.create_task(refused(client, "persona_chat", instance_id=instance, text="二"))
+        await asyncio.sleep(0.1)
+        await server.close()
+    assert waiting.result()
+    assert [content for _, content, _ in _said(services)] == ["一"]
+
+
+async def test_what_was_just_said_can_be_looked_up(server: PersonaServer, instance: str, mode: Mode) -> None:
+    async with Client(server, mode=mode) as client:
+        await call(client, "persona_begin_turn", instance_id=instance, text="我带来了灯油")
+        await call(client, "persona_end_turn", instance_id=instance, turn=1, reply="把灯油放在台阶旁边。")
+        for depth in ("auto", "turns"):
+            found = await call(
+                client, "persona_recall", instance_id=instance, query="灯油放在哪里", depth=depth
+            )
+            assert found["items"], depth
+            assert found["items"][0]["turns"] == [1, 1]
+
+
+async def test_a_marker_with_an_unknown_status_is_told(
+    server: PersonaServer, instance: str, mode: Mode
+) -> None:
+    async with Client(server, mode=mode) as client:
+        await call(client, "persona_begin_turn", instance_id=instance, text="走")
+        found = await call(
+            client, "persona_end_turn", instance_id=instance, turn=1, reply="好。[PROGRESS:2:done]"
+        )
+    assert [warning["category"] for warning in found["warnings"]] == ["progress_unreadable"]
+    assert found["plot_state"]["no_update_count"] == 1
