@@ -93,9 +93,17 @@ async def test_studio_shows_streams_and_cancels_a_turn(server: str, root: Path) 
 
 
 async def _drive(client: LangGraphClient, root: Path) -> None:
-    assistants = await client.assistants.search()
-    assert [found["graph_id"] for found in assistants] == ["chat_turn"]
-    graph = await client.assistants.get_graph(assistants[0]["assistant_id"])
+    assistants = {found["graph_id"]: found["assistant_id"] for found in await client.assistants.search()}
+    assert set(assistants) == {"chat_turn", "summarize"}
+    summary = await client.assistants.get_graph(assistants["summarize"])
+    assert [node["id"] for node in summary["nodes"]][1:-1] == [
+        "read_session",
+        "draft_points",
+        "store_summary",
+        "index_summary",
+        "switch_session",
+    ]
+    graph = await client.assistants.get_graph(assistants["chat_turn"])
     assert [node["id"] for node in graph["nodes"]][1:-1] == [
         "append_input",
         "load_state",
@@ -105,7 +113,7 @@ async def _drive(client: LangGraphClient, root: Path) -> None:
         "stream_reply",
         "process_progress",
     ]
-    schemas = cast("dict[str, Any]", await client.assistants.get_schemas(assistants[0]["assistant_id"]))
+    schemas = cast("dict[str, Any]", await client.assistants.get_schemas(assistants["chat_turn"]))
     assert {"instance_id", "user_input", "action", "caller_reply"} <= set(
         schemas["input_schema"]["properties"]
     )
