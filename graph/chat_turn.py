@@ -164,7 +164,7 @@ def _guarded(name: str, step: Step, services: Services) -> Callable[..., Awaitab
                 update = await (_unless_stopped(turn, work) if name in _STOPPABLE else work)
             awaited = update.get("status") == "awaiting_reply"
             if awaited and (seconds := state.get("hold")):
-                turn.lease.keep_for(turn.number, seconds)
+                await asyncio.to_thread(turn.lease.keep_for, turn.number, seconds)
             if name == "process_progress" or awaited:
                 turn.lease.release()
             return update

@@ -281,7 +281,11 @@ def running(folder: Path) -> dict[str, Any] | None:
 def kept_for(folder: Path) -> int | None:
     """Find the turn whose reply a client is writing elsewhere; ``None`` when there is none, or its time is over."""
     try:
-        found: Any = json.loads((folder / _AWAITED).read_bytes()[:200])
+        fd = os.open(folder / _AWAITED, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            found: Any = json.loads(os.pread(fd, 200, 0))
+        finally:
+            os.close(fd)
         left = float(found["until"]) - time.time()
         return int(found["turn"]) if 0 < left <= MAX_KEEP_SECONDS else None
     except (OSError, ValueError, TypeError, KeyError, OverflowError):
@@ -289,9 +293,10 @@ def kept_for(folder: Path) -> int | None:
 
 
 def _free(folder: Path, turn: int | None) -> None:
-    with contextlib.suppress(OSError):
-        if turn is not None and kept_for(folder) in (turn, None):
-            (folder / _AWAITED).unlink(missing_ok=True)
+    """Empty the mark rather than remove it: quick enough to be done anywhere."""
+    if turn is not None and kept_for(folder) == turn:
+        with contextlib.suppress(OSError):
+            os.close(os.open(folder / _AWAITED, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC))
 
 
 def _busy(folder: Path, wait: float) -> Busy:

@@ -161,7 +161,7 @@ class OpenTurn(Scene):
                     self.load(self)
             if abandoned and self.unread is not None and self.loaded is not None:
                 self.record_progress(self.unread)
-        except PersonaLabError as error:
+        except Exception as error:  # noqa: BLE001 (the lock is given back whatever the turn's end meets)
             _log.warning("turn %d was left and could not be brought to its end: %s", self.number, error)
         self.stories.cache.keep(self.writer.close())
 

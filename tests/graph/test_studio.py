@@ -131,6 +131,14 @@ async def _drive(client: LangGraphClient, root: Path) -> None:
         == "好。[PROGRESS:1:in_progress]"
     )
     assert events[-1]["type"] == "done"
+    begun: Any = await client.runs.wait(
+        None, "chat_turn", input={**turn, "action": "begin", "hold_seconds": 60}
+    )
+    assert begun["status"] == "awaiting_reply"
+    ended: Any = await client.runs.wait(
+        None, "chat_turn", input={**turn, "action": "end", "turn": begun["turn"], "caller_reply": "好。"}
+    )
+    assert ended["status"] == "done"
 
     run = await client.runs.create(thread["thread_id"], "chat_turn", input={**turn, "user_input": "说下去"})
     path = root / "instances" / "inst_001" / "sessions" / "sess_001.jsonl"
@@ -146,6 +154,6 @@ async def _drive(client: LangGraphClient, root: Path) -> None:
     values: Any = await cast("Any", client.runs).wait(
         thread["thread_id"], "chat_turn", input={**turn, "user_input": "好吗"}
     )
-    assert (values["status"], values["turn"], values["reply"]) == ("done", 3, "好。")
+    assert (values["status"], values["turn"], values["reply"]) == ("done", 4, "好。")
     state = json.loads((root / "instances" / "inst_001" / "instance_state.json").read_text(encoding="utf-8"))
-    assert state["plot_state"]["no_update_count"] == 2
+    assert state["plot_state"]["no_update_count"] == 3
