@@ -131,11 +131,11 @@ async def _drive(client: LangGraphClient, root: Path) -> None:
         == "好。[PROGRESS:1:in_progress]"
     )
     assert events[-1]["type"] == "done"
-    begun: Any = await client.runs.wait(
+    begun: Any = await cast("Any", client.runs).wait(
         None, "chat_turn", input={**turn, "action": "begin", "hold_seconds": 60}
     )
     assert begun["status"] == "awaiting_reply"
-    ended: Any = await client.runs.wait(
+    ended: Any = await cast("Any", client.runs).wait(
         None, "chat_turn", input={**turn, "action": "end", "turn": begun["turn"], "caller_reply": "好。"}
     )
     assert ended["status"] == "done"
