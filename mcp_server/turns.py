@@ -91,8 +91,8 @@ class TurnTools:
     async def _answer(self, ctx: Context[Any], turn: TurnInput) -> CallToolResult | InputRequiredResult:
         """Let whoever can write the reply: chosen for each call."""
         desk = self._desk
-        if (brought := writers.answered(ctx, desk.language)) is not None:
-            return await self._bring(ctx, turn, brought)
+        if ctx.request_state is not None:
+            return await self._bring(ctx, turn, writers.answered(ctx, ctx.request_state, desk.language))
         if desk.has_provider:
             return await self._rendered(await self._run(ctx, turn))
         if writers.offers_sampling(ctx):

@@ -131,11 +131,9 @@ def question(turn: TurnOutput) -> InputRequiredResult:
     )
 
 
-def answered(ctx: Context[Any], language: Language) -> Brought | None:
-    """Read what a call brings that is made again with its answer; ``None`` for a first call."""
-    if ctx.request_state is None:
-        return None
-    state = json.loads(ctx.request_state)
+def answered(ctx: Context[Any], request_state: str, language: Language) -> Brought:
+    """Read what a call brings that is made again with its answer."""
+    state = json.loads(request_state)
     answer = (ctx.input_responses or {}).get(_REPLY)
     if answer is None or not hasattr(answer, "content"):
         raise ToolError(tell("no_answer", language, turn=state["turn"]))

@@ -62,7 +62,11 @@ class PreferenceFiles:
 
     def language(self) -> Language:
         """Find the reader's language without complaining about anything."""
-        return self.read().config.language
+        try:
+            values, _ = config.read_values(object_of(self._read("config.json")))
+        except (PersonaLabError, ValueError):
+            return Config().language
+        return config.config_of(values).language
 
     def _director(self, notices: list[Notice]) -> DirectorModule:
         try:
