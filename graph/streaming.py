@@ -8,6 +8,7 @@ from typing import cast
 
 from graph.chat_turn import build_chat_turn
 from graph.pumped import PumpedGraph
+from graph.serving import Build
 from nodes.chat_turn.state import TurnContext, TurnInput, TurnOutput
 from personalab.services import Services
 from personalab.story.events import Event
@@ -20,19 +21,28 @@ async def stream_turn(
 
     Close the generator (``contextlib.aclosing``) to leave early: the reply's line is closed as interrupted.
     """
-    graph = cast("PumpedGraph | None", services.graphs.get("chat_turn"))
+    async with aclosing(stream_graph(services, "chat_turn", build_chat_turn, turn, model)) as stream:
+        async for part in stream:
+            yield cast("Event | TurnOutput", part)
+
+
+async def stream_graph(
+    services: Services, name: str, build: Build, call: object, model: str | None
+) -> AsyncGenerator[object]:
+    """Run a graph, compiled once a set of services; yield its events and, last, its result."""
+    graph = cast("PumpedGraph | None", services.graphs.get(name))
     if graph is None:
-        graph = services.graphs["chat_turn"] = build_chat_turn(services).compile(name="chat_turn")
+        graph = services.graphs[name] = build(services).compile(name=name)
     parts = graph.astream(
-        turn, context=TurnContext(model=model), stream_mode=["custom", "values"], version="v2"
+        call, context=TurnContext(model=model), stream_mode=["custom", "values"], version="v2"
     )
-    result: TurnOutput = {}
+    result: object = {}
     async with aclosing(parts) as stream:
         async for part in stream:
             if part["type"] == "custom":
-                yield cast("Event", part["data"])
+                yield part["data"]
             else:
-                result = cast("TurnOutput", part["data"])
+                result = part["data"]
     yield result
 
 

@@ -17,6 +17,7 @@ from langgraph.runtime import Runtime
 
 from graph.pumped import PumpedBuilder, PumpedGraph
 from graph.serving import served
+from graph.streaming import stream_graph
 from nodes.chat_turn.state import TurnContext
 from nodes.summarize.draft_points import draft_points
 from nodes.summarize.index_summary import index_summary
@@ -80,20 +81,9 @@ async def stream_summary(
     services: Services, summary: SummaryInput, *, model: str | None = None
 ) -> AsyncGenerator[Event | SummaryOutput]:
     """Summarise; yield progress and warnings as they happen and, last, the result (the one without a ``type``)."""
-    graph = cast("PumpedGraph | None", services.graphs.get("summarize"))
-    if graph is None:
-        graph = services.graphs["summarize"] = build_summarize(services).compile(name="summarize")
-    parts = graph.astream(
-        summary, context=TurnContext(model=model), stream_mode=["custom", "values"], version="v2"
-    )
-    result: SummaryOutput = {}
-    async with aclosing(parts) as stream:
+    async with aclosing(stream_graph(services, "summarize", build_summarize, summary, model)) as stream:
         async for part in stream:
-            if part["type"] == "custom":
-                yield cast("Event", part["data"])
-            else:
-                result = cast("SummaryOutput", part["data"])
-    yield result
+            yield cast("Event | SummaryOutput", part)
 
 
 _FRESH: Update = {"status": "running", "error": None, "points": [], "warnings": [], "usage": None}

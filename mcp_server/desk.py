@@ -79,6 +79,7 @@ class Desk:
         """Stop what is running, so that every reply is closed and its caller hears of it. No other turn begins."""
         self._closing = True
         deadline = asyncio.get_running_loop().time() + _CLOSING_SECONDS
+        self.services.turns.stop_all()  # also for those who only wait for a lock
         while self._running and asyncio.get_running_loop().time() < deadline:
             self.services.turns.stop_all()
             await asyncio.sleep(0.02)

@@ -21,6 +21,7 @@ from mcp.server.subscriptions import (
     ServerEvent,
 )
 
+from personalab.errors import PersonaLabError
 from personalab.storage.stories import StoryFiles
 
 WATCH_SECONDS = 1.0
@@ -100,7 +101,9 @@ class Updates:
         uris = {base, f"{base}/prompt"}
         known = [uri for uris in self._subscribed.values() for uri in uris]
         uris |= {uri for uri in known if uri.startswith(f"{base}/sessions/")}
-        with suppress(Exception):
+        with suppress(
+            PersonaLabError
+        ):  # a story that has just gone, or is broken: its address is told all the same
             session_id = (await asyncio.to_thread(self._stories.instance, instance_id)).current_session_id
             uris.add(f"{base}/sessions/{session_id}")
         for uri in sorted(uris):

@@ -7,6 +7,24 @@ from typing import Any
 from mcp import Client
 from mcp_types import CallToolResult, CreateMessageRequestParams, CreateMessageResult, TextContent
 
+CHAT = [
+    "persona_chat",
+    "persona_begin_turn",
+    "persona_end_turn",
+    "persona_retry",
+    "persona_stop",
+    "persona_read",
+    "persona_library",
+    "persona_new_instance",
+    "persona_save_character",
+    "persona_save_background",
+    "persona_switch_background",
+    "persona_recall",
+    "persona_prompt",
+    "persona_settings",
+]
+"""The toolset chat, in its order."""
+
 
 async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     """Call a tool that must succeed; return its structured content, whose reply stands in the text as well."""

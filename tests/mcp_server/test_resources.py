@@ -26,27 +26,10 @@ from personalab.operations.instances import new_instance
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from tests.conftest import PROJECT
-from tests.mcp_server.calls import call
+from tests.mcp_server.calls import CHAT, call
 from tests.mcp_server.conftest import Mode
 
 pytestmark = pytest.mark.anyio
-
-CHAT = [
-    "persona_chat",
-    "persona_begin_turn",
-    "persona_end_turn",
-    "persona_retry",
-    "persona_stop",
-    "persona_read",
-    "persona_library",
-    "persona_new_instance",
-    "persona_save_character",
-    "persona_save_background",
-    "persona_switch_background",
-    "persona_recall",
-    "persona_prompt",
-    "persona_settings",
-]
 
 
 async def _text(client: Client, uri: str) -> str:

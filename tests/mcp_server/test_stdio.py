@@ -17,6 +17,7 @@ from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextContent
 
+from tests.mcp_server.calls import CHAT
 from tests.mcp_server.processes import (
     CHECKOUT,
     ERAS,
@@ -38,23 +39,6 @@ from tests.mcp_server.processes import (
     world,
     written,
 )
-
-CHAT_TOOLS = [
-    "persona_chat",
-    "persona_begin_turn",
-    "persona_end_turn",
-    "persona_retry",
-    "persona_stop",
-    "persona_read",
-    "persona_library",
-    "persona_new_instance",
-    "persona_save_character",
-    "persona_save_background",
-    "persona_switch_background",
-    "persona_recall",
-    "persona_prompt",
-    "persona_settings",
-]
 
 
 def hanging(folder: Path) -> str:
@@ -98,7 +82,7 @@ async def test_stdout_carries_nothing_but_protocol(
         told.append(message)
 
     async with Client(server, mode=MODES[era]) as client:
-        assert len((await client.list_tools()).tools) == len(CHAT_TOOLS)
+        assert len((await client.list_tools()).tools) == len(CHAT)
         begun = {"character_id": "char_alserqi", "background_id": "bg_wasteland", "instance_id": "tale"}
         await client.call_tool("persona_new_instance", begun)
         said = {"instance_id": "tale", "text": "你好"}
@@ -348,7 +332,7 @@ GARBAGE = (
 
 def test_garbage_does_not_end_the_server(environment: dict[str, str], log: Path) -> None:
     with talking(environment, log) as talk:
-        assert [tool["name"] for tool in talk.request("tools/list")["tools"]] == CHAT_TOOLS
+        assert [tool["name"] for tool in talk.request("tools/list")["tools"]] == CHAT
         for data in GARBAGE:
             talk.say(data)
             assert talk.request("ping") == {}, data[:80]
@@ -365,7 +349,7 @@ def test_garbage_does_not_end_the_server(environment: dict[str, str], log: Path)
         same = b'{"jsonrpc":"2.0","id":"same","method":"tools/list"}\n'
         talk.say(same + same)
         assert "result" in talk.answer("same")
-        assert [tool["name"] for tool in talk.request("tools/list")["tools"]] == CHAT_TOOLS
+        assert [tool["name"] for tool in talk.request("tools/list")["tools"]] == CHAT
         talk.hang_up()
         assert (talk.running.wait(), "Traceback" in talk.running.errors) == (0, False)
         for line in talk.heard:
@@ -395,7 +379,7 @@ def test_half_a_character_in_a_call_is_answered(environment: dict[str, str], log
 def test_a_toolset_without_chat_has_none_of_its_tools(environment: dict[str, str], log: Path) -> None:
     with talking(environment, log, "--toolsets", "lab", era="modern") as talk:
         tools = [tool["name"] for tool in talk.request("tools/list")["tools"]]
-        assert not set(tools) & set(CHAT_TOOLS)
+        assert not set(tools) & set(CHAT)
 
 
 @pytest.mark.parametrize(

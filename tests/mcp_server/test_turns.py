@@ -545,7 +545,9 @@ async def test_a_reply_is_brought_though_every_place_is_taken_by_those_who_wait_
         await asyncio.sleep(0.1)
         ended = await call(client, "persona_end_turn", instance_id=instance, turn=1, reply="好。")
     assert ended["turn"] == 1
-    assert all(isinstance(found.result().is_error, bool) for found in waiting)
+    texts = [content for role, content, _ in _said(services) if role == "user"]
+    for text, found in zip(("二", "三"), waiting, strict=True):
+        assert (text in texts) == (not found.result().is_error), "answered, or refused and not in the file"
     assert _said(services)[1] == ("assistant", "好。", 1)
 
 
