@@ -31,10 +31,10 @@ from mcp_types import (
 
 from mcp_server.results import well_formed
 from mcp_server.texts import tell
+from personalab.dialogue import Message
 from personalab.errors import ProviderError
 from personalab.ports import ReplyChunk
 from personalab.services import Services
-from personalab.story.prompt import Message
 from personalab.texts import Language
 
 if TYPE_CHECKING:

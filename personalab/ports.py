@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from personalab.dialogue import Message
 from personalab.story.events import Usage
-from personalab.story.prompt import Message
 from personalab.story.recall import Hit, Search, StoryEvent
 
 Clock = Callable[[], str]

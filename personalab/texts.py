@@ -93,6 +93,7 @@ TEXTS: dict[str, Text] = {
         "当前会话已经换成 {session_id}；什么都没有改变，请再试一次",
         "The current session is {session_id} by now; nothing was changed, try again",
     ),
+    "work_stopped": Text("已停止；什么都没有改变", "Stopped; nothing was changed"),
     "summary_stopped": Text("汇总已停止；什么都没有改变", "The summary was stopped; nothing was changed"),
     "nothing_to_undo": Text(
         "实例 {instance_id} 的会话 {session_id} 不是由汇总而来，没有可以撤销的汇总",
@@ -261,6 +262,10 @@ TEXTS: dict[str, Text] = {
     ),
     "provider.filtered": Text(
         "模型服务的内容过滤截断了回复", "The provider's content filter cut the reply off"
+    ),
+    "provider.unusable_answer": Text(
+        "模型的回答两次都不能用：{reason}；什么都没有改变，请再试一次，或换一个模型",
+        "The model answered twice with something that cannot be used: {reason}; nothing was changed, try again or choose another model",
     ),
     "provider.bad_summary": Text(
         "模型给出的汇总不能用：{reason}；已要求改正一次。什么都没有改变，请再试一次或换一个模型",

@@ -9,6 +9,7 @@ from typing import Any
 
 from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnState
+from personalab.dialogue import Message
 from personalab.errors import PersonaLabError, ProviderError, StorageError
 from personalab.ports import Clock, ReplyModel
 from personalab.storage.files import write_error
@@ -16,7 +17,6 @@ from personalab.storage.leases import STOP_POLL_SECONDS, unbroken
 from personalab.storage.reply_line import ReplyLine
 from personalab.storage.turns import OpenTurn, error_note
 from personalab.story.events import Event, Usage
-from personalab.story.prompt import Message
 
 SYNC_SECONDS = 0.05
 """In ``fsync`` mode a token waits at most this long for the disk."""

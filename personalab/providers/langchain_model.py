@@ -13,13 +13,13 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from personalab.dialogue import Message
 from personalab.errors import ProviderError
 from personalab.ports import ReplyChunk
 from personalab.providers.failures import Attempt, Failure, explain
 from personalab.providers.model_settings import ModelSettings
 from personalab.providers.well_formed import PairJoiner, well_formed
 from personalab.story.events import Usage
-from personalab.story.prompt import Message
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -14,11 +14,11 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from personalab.dialogue import Message
 from personalab.ports import ReplyChunk
 from personalab.providers.rehearsal_lines import LINES, Lines
 from personalab.providers.rehearsal_summary import write_summary
 from personalab.providers.well_formed import well_formed
-from personalab.story.prompt import Message
 from personalab.texts import Language, fill
 
 Status = Literal["completed", "in_progress", "pending"]

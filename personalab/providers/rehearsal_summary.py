@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 
-from personalab.story.prompt import Message
+from personalab.dialogue import Message
 from personalab.texts import Language
 
 _TASK: dict[str, Language] = {"=== 汇总任务 ===": "zh", "=== Summary task ===": "en"}

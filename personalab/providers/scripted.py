@@ -13,11 +13,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from personalab.dialogue import Message
 from personalab.errors import ProviderError
 from personalab.ports import ReplyChunk
 from personalab.providers.well_formed import well_formed
 from personalab.story.events import Usage
-from personalab.story.prompt import Message
 
 _PIECE_LENGTH = 4
 

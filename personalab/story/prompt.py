@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, Literal, cast
 
 from personalab.config import Config
+from personalab.dialogue import Message
 from personalab.errors import UserError
 from personalab.story.director import MarkedPoint
 from personalab.story.events import Notice
@@ -23,17 +24,9 @@ from personalab.texts import fill
 HEAD_WARNING_TOKENS = 4_096
 NEAR_LIMIT_SHARE = 0.9
 
-Role = Literal["system", "user", "assistant"]
 Zone = Literal["head", "middle"]
 Count = Callable[[str], int]
 Templates = Mapping[str, str]
-
-
-class Message(TypedDict):
-    """A message as every chat model takes it."""
-
-    role: Role
-    content: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,14 @@ for a model may answer anything.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from personalab.config import SummaryOrder
+from personalab.dialogue import Message, is_in, list_in
 from personalab.story.lines import AssistantLine, Line, Metadata, Summary, UserLine
-from personalab.story.prompt import Message, turn_text
+from personalab.story.prompt import turn_text
 from personalab.story.transcript import Transcript, Turn, usable_reply
 from personalab.texts import Language, fill
 
@@ -118,53 +118,22 @@ def summary_messages(
     return [{"role": "system", "content": templates["summarize_system"]}, {"role": "user", "content": asked}]
 
 
-def repair_messages(
-    asked: Sequence[Message], answer: str, reason: str, templates: Templates
-) -> list[Message]:
-    """Ask once more, saying what was wrong with the answer."""
-    again = fill(templates["summarize_repair"], reason=reason)
-    return [
-        *asked,
-        {"role": "assistant", "content": answer[:20_000] or "…"},
-        {"role": "user", "content": again},
-    ]
-
-
 # --- what the model answers
-
-
-_FENCED = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
-_HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
 
 
 def read_points(answer: str, first: int, last: int, language: Language) -> list[PlotPoint]:
     """Read the points of an answer, in the order of their turns; ``ValueError`` says what is wrong with it."""
-    points = [_point(data, place, first, last) for place, data in enumerate(_listed(answer), start=1)]
+    points = [
+        _point(data, place, first, last) for place, data in enumerate(list_in(answer, "points"), start=1)
+    ]
     if not points:
         raise ValueError("the list of points is empty")
     if len(points) > MAX_POINTS:
         raise ValueError(f"there are {len(points)} points, more than {MAX_POINTS}")
     for place, point in enumerate(points, start=1):
-        if not _is_in(language, point.summary):
+        if not is_in(language, point.summary):
             raise ValueError(f"point {place} is not written in the story's language ({language})")
     return sorted(points, key=lambda point: (point.first_turn, point.last_turn))
-
-
-def _listed(answer: str) -> list[object]:
-    fenced = _FENCED.search(answer)
-    text = (fenced[1] if fenced else answer).strip()
-    begin, end = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=-1), len(text)
-    if begin < 0:
-        raise ValueError("there is no JSON in the answer")
-    end = max(text.rfind("}"), text.rfind("]")) + 1
-    try:
-        found = json.loads(text[begin:end])
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"the JSON cannot be read: {error}") from error
-    points: object = cast("dict[str, object]", found).get("points") if isinstance(found, dict) else found
-    if not isinstance(points, list):
-        raise ValueError('the JSON has no list "points"')
-    return cast("list[object]", points)
 
 
 def _point(data: object, place: int, first: int, last: int) -> PlotPoint:
@@ -186,12 +155,6 @@ def _point(data: object, place: int, first: int, last: int) -> PlotPoint:
             raise ValueError(
                 f'"turns" of point {place} is {shown}: it must be [first, last] within {first}–{last}'
             )
-
-
-def _is_in(language: Language, text: str) -> bool:
-    han = len(_HAN.findall(text))
-    letters = sum(character.isalpha() for character in text)
-    return han > 0 if language == "zh" else han * 5 <= letters
 
 
 # --- the session that follows

@@ -12,6 +12,7 @@ import pytest
 
 from graph.summarize import build_summarize, stream_summary
 from nodes.summarize.state import SummaryInput
+from personalab.dialogue import Message
 from personalab.operations.instances import new_instance
 from personalab.operations.reindex import reindex
 from personalab.operations.summaries import undo_summary
@@ -19,7 +20,6 @@ from personalab.ports import ReplyChunk
 from personalab.providers.scripted import ScriptedModel
 from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services
-from personalab.story.prompt import Message
 from personalab.story.recall import Search
 from tests.graph.turns import Events, lines, only, say, snapshot
 from tests.graph.worked_example import lay_out

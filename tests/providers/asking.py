@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from personalab.dialogue import Message
 from personalab.errors import ProviderError
 from personalab.ports import ReplyModel
 from personalab.providers.chat_models import ModelSettings, open_model
 from personalab.story.events import Usage
-from personalab.story.prompt import Message
 from tests.openai_server import OpenAIServer
 
 HELLO: tuple[Message, ...] = ({"role": "user", "content": "Hello"},)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from personalab.dialogue import Message
 from personalab.errors import ProviderError
 from personalab.providers.chat_models import ModelSettings, open_model
 from personalab.providers.local import LocalServer, start_server
-from personalab.story.prompt import Message
 from tests.providers.asking import ask, listen
 
 CONTEXT = 1024

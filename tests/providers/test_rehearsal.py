@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from personalab.dialogue import Message
 from personalab.providers.rehearsal import RehearsalModel
-from personalab.story.prompt import Message
 from personalab.texts import Language
 from tests.providers.asking import ask
 

@@ -10,9 +10,9 @@ from typing import cast
 
 import pytest
 
+from personalab.dialogue import Message
 from personalab.ports import ReplyChunk, ReplyModel
 from personalab.providers.chat_models import ModelSettings, open_model
-from personalab.story.prompt import Message
 from tests.openai_server import OpenAIServer, says
 from tests.providers.asking import HELLO, listen
 

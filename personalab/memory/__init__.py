@@ -1,0 +1,1 @@
+"""What does a character know about a person, and how is it learned? Pure rules."""
