@@ -2,7 +2,8 @@
 
 PersonaLabError
 ├── UserError          the input has to be mended (a bad id, a value out of range, a blank message)
-│   └── NotFound       what was named does not exist
+│   ├── NotFound       what was named does not exist
+│   └── BadRecord      a record lacks a field or has it wrong (a ``ValueError``, too)
 ├── Busy               someone else is writing; try again later
 ├── StorageError       a file is missing, broken or cannot be written
 └── ProviderError      the model or the embedder failed; ``retryable`` says whether trying again may help
@@ -48,6 +49,10 @@ class UserError(PersonaLabError):
 
 class NotFound(UserError):  # noqa: N818 (the tree above names it so)
     """What was named does not exist."""
+
+
+class BadRecord(UserError, ValueError):  # noqa: N818 (the tree above names it so)
+    """A record lacks a field, or has it wrong."""
 
 
 class Busy(PersonaLabError):  # noqa: N818 (the tree above names it so)

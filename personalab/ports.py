@@ -6,11 +6,14 @@ ship beside them say what they are.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from personalab.dialogue import Message
+from personalab.memory.changes import Change, Revised
+from personalab.memory.finding import ConversationHit, MemoryHit, MemorySearch
+from personalab.memory.records import Conversation, Memory
 from personalab.story.events import Usage
 from personalab.story.recall import Hit, Search, StoryEvent
 
@@ -110,4 +113,89 @@ class EventLibrary(Protocol):
 
     async def reset(self) -> None:
         """Drop the whole index, so that it can be written anew with the configured embedder."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryName:
+    """A memory in a list of them."""
+
+    memory_id: str
+    agent_id: str
+    user_id: str
+    updated_at: str
+    entries: int
+    conversations: int
+
+
+class MemoryStore(Protocol):
+    """Keeps what agents know about users, and the conversations it was learned from.
+
+    Records are kept at once and whole; what makes them findable by meaning may follow, at the latest with the next
+    search. One memory for each agent and user, however many save at once. Safe with several processes.
+    """
+
+    async def memories(self, *, limit: int = 100, after: str = "") -> list[MemoryName]:
+        """List the memories by ``memory_id``, from the one after ``after`` on."""
+        ...
+
+    async def memory(self, agent_id: str, user_id: str) -> Memory | None:
+        """Read what an agent knows about a user."""
+        ...
+
+    async def save_conversation(self, conversation: Conversation) -> Conversation:
+        """Save a conversation and give what is kept: one that was saved before stays as it was.
+
+        The pair's memory is begun with it, under the conversation's ``memory_id`` where it names one. A name that is
+        another memory's is a ``UserError``.
+        """
+        ...
+
+    async def conversation(self, conversation_id: str) -> Conversation | None:
+        """Read a conversation."""
+        ...
+
+    async def conversations(
+        self, agent_id: str, user_id: str, *, limit: int = 20, before: str | None = None
+    ) -> list[Conversation]:
+        """List conversations, the newest first, from the one saved before ``before`` on."""
+        ...
+
+    async def commit(
+        self, revised: Revised, *, conversation_id: str | None = None, result: Mapping[str, Any] | None = None
+    ) -> bool:
+        """Keep a change and a conversation's ``pipeline_result`` together; ``False`` if the memory is another by now.
+
+        The memory must stand at the version the change was made from; without a change only the result is kept.
+        """
+        ...
+
+    async def changes(self, agent_id: str, user_id: str, *, limit: int = 50) -> list[Change]:
+        """List what changed, the newest first."""
+        ...
+
+    async def learned(self, agent_id: str, user_id: str, session_id: str) -> int:
+        """Tell up to which turn a story's session was saved; 0 for not at all. Forgetting does not change it."""
+        ...
+
+    async def forget(self, agent_id: str, user_id: str) -> bool:
+        """Delete a memory with its history and its conversations; ``False`` where there was none."""
+        ...
+
+    async def search(self, search: MemorySearch) -> list[MemoryHit]:
+        """Find entries by meaning and by words, best first."""
+        ...
+
+    async def search_conversations(
+        self, query: str, agent_id: str, user_id: str, *, limit: int = 10
+    ) -> list[ConversationHit]:
+        """Find conversations by meaning and by words, best first."""
+        ...
+
+    async def reindex(self, progress: Callable[[int, int], None] = lambda done, total: None) -> int:
+        """Make everything findable anew with the configured embedder; give how many texts that were."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of files and connections."""
         ...

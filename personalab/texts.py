@@ -74,6 +74,7 @@ TEXTS: dict[str, Text] = {
         "{what} {entry_id} exists already; to change it set replace to true, or choose another id",
     ),
     "field_missing": Text("缺少 {field}；请给出它的内容", "{field} is missing; give its text"),
+    "bad_record": Text("{field} 不可用：{reason}", "{field} cannot be used: {reason}"),
     "field_too_long": Text(
         "{field} 太长：{actual}，上限 {limit}", "{field} is too long: {actual}, at most {limit}"
     ),

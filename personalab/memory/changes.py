@@ -1,0 +1,277 @@
+"""How does a memory change, and how is a change taken back?
+
+A model or a person gives operations; code applies them. Every change is kept with what stood there before, so that a
+fact that was replaced stays in the history and the change can be undone.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast, get_args
+
+from personalab.errors import BadRecord
+from personalab.memory.records import ContentType, Entry, Memory, Source, new_id
+
+Verb = Literal["add", "replace", "remove"]
+VERBS: tuple[Verb, ...] = get_args(Verb)
+Origin = Literal["memorize", "edit", "undo"]
+MAX_SOURCES = 50
+"""So many conversations are remembered as an entry's sources, the newest."""
+
+_NOT_WORDS = re.compile(r"[\W_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One wish: to add, replace or remove an entry, with its reason and the messages it comes from."""
+
+    verb: Verb
+    content_type: ContentType
+    text: str = ""
+    content_id: str = ""
+    """The entry to replace or remove."""
+    reason: str = ""
+    messages: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one operation did: the entry before and after it; a fact that was said again only gains a source."""
+
+    before: Entry | None
+    after: Entry | None
+    reason: str = ""
+
+    @property
+    def verb(self) -> Literal["add", "replace", "remove", "cite"]:
+        """What was done."""
+        if self.before is None:
+            return "add"
+        if self.after is None:
+            return "remove"
+        return "cite" if self.before.text == self.after.text else "replace"
+
+    def fields(self) -> dict[str, Any]:
+        """Give its JSON object."""
+        return {
+            "verb": self.verb,
+            "before": self.before.fields() if self.before else None,
+            "after": self.after.fields() if self.after else None,
+            "reason": self.reason,
+        }
+
+    @classmethod
+    def read(cls, data: object) -> Step:
+        """Read it from its JSON value."""
+        if not isinstance(data, dict):
+            raise BadRecord("bad_record", field="step", reason="it is not an object")
+        found = cast("dict[str, Any]", data)
+        before, after = found.get("before"), found.get("after")
+        return cls(
+            Entry.read(before) if before else None,
+            Entry.read(after) if after else None,
+            str(found.get("reason", "")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Steps that were taken together; ``version`` is the memory's after them."""
+
+    change_id: str
+    memory_id: str
+    version: int
+    at: str
+    origin: Origin
+    steps: tuple[Step, ...]
+    conversation_id: str | None = None
+    undoes: str | None = None
+    """The change that this one takes back."""
+
+    def fields(self) -> dict[str, Any]:
+        """Give its JSON object."""
+        return {
+            "change_id": self.change_id,
+            "memory_id": self.memory_id,
+            "version": self.version,
+            "at": self.at,
+            "origin": self.origin,
+            "conversation_id": self.conversation_id,
+            "undoes": self.undoes,
+            "steps": [step.fields() for step in self.steps],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Revised:
+    """A memory after a change; without a change nothing was new."""
+
+    memory: Memory
+    change: Change | None
+
+
+def same_words(text: str) -> str:
+    """Fold a text so that the same fact said again is known: case, width, spaces and punctuation don't count."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return _NOT_WORDS.sub("", folded) or folded.strip()
+
+
+def revise(
+    memory: Memory,
+    operations: Iterable[Operation],
+    now: str,
+    *,
+    origin: Origin,
+    conversation_id: str | None = None,
+) -> Revised:
+    """Apply operations; the same fact is not stored twice, and one whose entry is gone is added or passed over."""
+    work = _Work(memory, now, conversation_id)
+    for operation in operations:
+        work.do(operation)
+    return work.revised(origin)
+
+
+def undo(memory: Memory, change: Change, now: str) -> Revised:
+    """Take a change back, as far as what it did still stands."""
+    work = _Work(memory, now, None)
+    for step in reversed(change.steps):
+        work.take_back(step)
+    return work.revised("undo", undoes=change.change_id)
+
+
+class _Work:
+    """A memory while it is being changed."""
+
+    def __init__(self, memory: Memory, now: str, conversation_id: str | None) -> None:
+        self._memory = memory
+        self._entries = {entry.content_id: entry for entry in memory.entries}
+        self._now = now
+        self._conversation_id = conversation_id
+        self._steps: list[Step] = []
+
+    def do(self, operation: Operation) -> None:
+        old = self._entries.get(operation.content_id) if operation.content_id else None
+        match operation.verb:
+            case "remove":
+                if old is not None:
+                    self._set(old, None, operation.reason)
+            case "replace" if old is not None:
+                self._replace(old, operation)
+            case _:
+                self._add(operation)
+
+    def _add(self, operation: Operation) -> None:
+        known = self._same(operation)
+        if known is not None:
+            self._cite(known, operation)
+            return
+        sources = self._sources((), operation.messages)
+        place = self._next_position(operation.content_type)
+        made = (new_id(), operation.content_type, operation.text, place, self._now, self._now, sources)
+        self._set(None, Entry(*made), operation.reason)
+
+    def _replace(self, old: Entry, operation: Operation) -> None:
+        if same_words(old.text) == same_words(operation.text) and not self._by_hand(old, operation):
+            self._cite(old, operation)
+            return
+        known = self._same(replace(operation, content_type=old.content_type))
+        if known is not None and known.content_id != old.content_id:
+            self._set(old, None, operation.reason)
+            self._cite(known, operation)
+            return
+        sources = self._sources((), operation.messages)
+        self._set(
+            old, replace(old, text=operation.text, updated_at=self._now, sources=sources), operation.reason
+        )
+
+    def _by_hand(self, old: Entry, operation: Operation) -> bool:
+        """A person may mend a comma; a model that does only says the same again."""
+        return self._conversation_id is None and old.text != operation.text
+
+    def _cite(self, entry: Entry, operation: Operation) -> None:
+        sources = self._sources(entry.sources, operation.messages)
+        if sources != entry.sources:
+            self._set(entry, replace(entry, sources=sources), operation.reason)
+
+    def _same(self, operation: Operation) -> Entry | None:
+        wanted = same_words(operation.text)
+        found = (entry for entry in self._entries.values() if entry.content_type == operation.content_type)
+        return next((entry for entry in found if same_words(entry.text) == wanted), None)
+
+    def _sources(self, old: Sequence[Source], messages: tuple[int, ...]) -> tuple[Source, ...]:
+        if self._conversation_id is None or not messages:
+            return tuple(old)
+        kept = [source for source in old if source.conversation_id != self._conversation_id]
+        known = {
+            number
+            for source in old
+            if source.conversation_id == self._conversation_id
+            for number in source.messages
+        }
+        fresh = Source(self._conversation_id, tuple(sorted(known | set(messages))))
+        return tuple([*kept, fresh][-MAX_SOURCES:]) if fresh not in old else tuple(old)
+
+    def _next_position(self, content_type: ContentType) -> int:
+        taken = [e.position for e in self._entries.values() if e.content_type == content_type]
+        return max(taken, default=0) + 1
+
+    def take_back(self, step: Step) -> None:
+        here = (step.after or step.before or _none()).content_id
+        now = self._entries.get(here)
+        if step.before is None:
+            if now is not None and step.after is not None and now.text == step.after.text:
+                self._set(now, None, step.reason)
+        elif step.after is None:
+            if now is None:
+                self._set(None, step.before, step.reason)
+        elif now is not None and now.text == step.after.text:
+            self._set(now, step.before, step.reason)
+
+    def _set(self, before: Entry | None, after: Entry | None, reason: str) -> None:
+        if before is not None:
+            self._entries.pop(before.content_id, None)
+        if after is not None:
+            self._entries[after.content_id] = after
+        self._steps.append(Step(before, after, reason))
+
+    def revised(self, origin: Origin, *, undoes: str | None = None) -> Revised:
+        steps = _folded(self._steps)
+        if not steps:
+            return Revised(self._memory, None)
+        entries = tuple(sorted(self._entries.values(), key=_order))
+        version = self._memory.version + 1
+        memory = replace(self._memory, entries=entries, version=version, updated_at=self._now)
+        change = Change(
+            new_id(),
+            memory.memory_id,
+            version,
+            self._now,
+            origin,
+            tuple(steps),
+            self._conversation_id,
+            undoes,
+        )
+        return Revised(memory, change)
+
+
+def _none() -> Entry:
+    raise ValueError("a step without entries")
+
+
+def _order(entry: Entry) -> tuple[str, int, str]:
+    return (entry.content_type, entry.position, entry.content_id)
+
+
+def _folded(steps: Sequence[Step]) -> list[Step]:
+    """Join the steps of one entry into one, and leave out those that end where they began."""
+    joined: dict[str, Step] = {}
+    for step in steps:
+        content_id = (step.after or step.before or _none()).content_id
+        first = joined.get(content_id)
+        joined[content_id] = (
+            step if first is None else Step(first.before, step.after, step.reason or first.reason)
+        )
+    return [step for step in joined.values() if step.before != step.after]

@@ -1,0 +1,332 @@
+"""How does a conversation become memory? Three questions to a model, and what may be taken from its answers.
+
+modify: what is worth remembering. update: what that does to the profile and the events. mind: what the person seems to
+think and feel. Whatever the model says, a fact needs a message it comes from, and only code changes the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal, cast
+
+from personalab.dialogue import Message, is_in, language_in, list_in, object_in
+from personalab.errors import BadRecord
+from personalab.memory.changes import VERBS, Operation
+from personalab.memory.records import ContentType, Conversation, Entry, Memory, check_entry, clean
+from personalab.texts import Language, fill
+
+Count = Callable[[str], int]
+Templates = Mapping[str, str]
+Stage = Literal["modify", "update", "theory_of_mind"]
+
+MAX_FACTS = 60
+MAX_OPERATIONS = 60
+MAX_INSIGHTS = 4_000
+MAX_REASON = 500
+_SHOWN_SHARE = 4
+"""One part in so many of the conversation's room goes to what is known already."""
+_LETTERS: dict[ContentType, str] = {"profile": "p", "event": "e", "mind": "m"}
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Something a model said that was not taken, and why."""
+
+    what: str
+    reason: str
+
+    def fields(self) -> dict[str, str]:
+        """Give its JSON object."""
+        return {"what": self.what, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something worth remembering, and the messages that say it."""
+
+    text: str
+    content_type: ContentType
+    messages: tuple[int, ...]
+
+    def fields(self) -> dict[str, Any]:
+        """Give its JSON object."""
+        return {"text": self.text, "type": self.content_type, "messages": list(self.messages)}
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Fact:
+        """Read back what ``fields`` gave."""
+        return cls(data["text"], data["type"], tuple(data["messages"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a conversation has that is worth remembering."""
+
+    facts: tuple[Fact, ...]
+    dropped: tuple[Dropped, ...] = ()
+
+    def text(self) -> str:
+        """Say it as ``modification_result`` does."""
+        return "\n".join(f"- {fact.text} {list(fact.messages)}" for fact in self.facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What a model wants changed."""
+
+    operations: tuple[Operation, ...]
+    dropped: tuple[Dropped, ...] = ()
+    insights: str = ""
+    confidence_score: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The entries a model gets to see, by the labels it names them with."""
+
+    entries: Mapping[str, Entry]
+
+    def text(self) -> str:
+        """List them."""
+        return "\n".join(f"{label}. {entry.text}" for label, entry in self.entries.items()) or "–"
+
+
+# --- what the model reads
+
+
+def shown_entries(
+    memory: Memory, types: Sequence[ContentType], about: str, count: Count, budget: int
+) -> Shown:
+    """Choose the entries to show: those that share words with what is new come first, then the newest."""
+    wanted = _pairs(about)
+    ranked = sorted(
+        (entry for entry in memory.entries if entry.content_type in types),
+        key=lambda entry: (len(wanted & _pairs(entry.text)), entry.updated_at, entry.position),
+        reverse=True,
+    )
+    chosen: set[str] = set()
+    for entry in ranked:
+        budget -= count(entry.text) + 4
+        if budget < 0:
+            break
+        chosen.add(entry.content_id)
+    labelled: dict[str, Entry] = {}
+    for content_type in types:
+        for number, entry in enumerate(memory.of(content_type), start=1):
+            if entry.content_id in chosen:
+                labelled[f"{_LETTERS[content_type]}{number}"] = entry
+    return Shown(labelled)
+
+
+def _pairs(text: str) -> set[str]:
+    letters = [character for character in text.casefold() if character.isalnum()]
+    return {one + other for one, other in pairwise(letters)}
+
+
+def shown_messages(conversation: Conversation, count: Count, budget: int) -> str:
+    """Number the messages; where they are too long together, each is cut to its share."""
+    longest = max((len(message.content) for message in conversation.messages), default=0)
+    while True:
+        rows = [
+            f"[{message.message_index}] {message.role}: {_cut(message.content, longest)}"
+            for message in conversation.messages
+        ]
+        text = "\n".join(rows)
+        used = count(text)
+        if used <= budget or longest <= 1:
+            return text
+        longest = max(1, min(longest - 1, longest * budget // used))
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[:length]}…"
+
+
+def modify_messages(conversation: str, known: str, templates: Templates) -> list[Message]:
+    """Ask what is worth remembering."""
+    asked = fill(templates["memorize_modify"], conversation=conversation, known=known, max_facts=MAX_FACTS)
+    return _asked(asked, templates)
+
+
+def update_messages(
+    conversation: str, shown: Shown, facts: Sequence[Fact], templates: Templates
+) -> list[Message]:
+    """Ask what the facts do to what is known."""
+    rows = "\n".join(f"- [{fact.content_type}] {fact.text} {list(fact.messages)}" for fact in facts)
+    asked = fill(
+        templates["memorize_update"], conversation=conversation, known=shown.text(), facts=rows or "–"
+    )
+    return _asked(asked, templates)
+
+
+def mind_messages(conversation: str, profile: str, shown: Shown, templates: Templates) -> list[Message]:
+    """Ask what the person seems to think and feel."""
+    asked = fill(
+        templates["memorize_mind"], conversation=conversation, profile=profile or "–", known=shown.text()
+    )
+    return _asked(asked, templates)
+
+
+def _asked(text: str, templates: Templates) -> list[Message]:
+    return [{"role": "system", "content": templates["memorize_system"]}, {"role": "user", "content": text}]
+
+
+# --- what the model answers
+
+
+class Reader:
+    """Reads answers about one conversation; ``ValueError`` says what does not fit."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._sayable = {
+            message.message_index for message in conversation.messages if message.role != "system"
+        }
+        self._language: Language | None = language_in(conversation.text())
+
+    def findings(self, answer: str) -> Findings:
+        """Read what is worth remembering."""
+        given = list_in(answer, "facts")
+        if len(given) > MAX_FACTS:
+            raise ValueError(f"there are {len(given)} facts, more than {MAX_FACTS}")
+        facts: list[Fact] = []
+        dropped: list[Dropped] = []
+        for place, data in enumerate(given, start=1):
+            fields = _fields(data, f"fact {place}")
+            kind = fields.get("type")
+            if kind not in ("profile", "event"):
+                raise ValueError(f'"type" of fact {place} is neither profile nor event')
+            text = self._text(fields, f"fact {place}")
+            messages = self._messages(fields)
+            if messages:
+                facts.append(Fact(text, kind, messages))
+            else:
+                dropped.append(Dropped(text, "no source message"))
+        return Findings(tuple(facts), tuple(dropped))
+
+    def wishes(self, answer: str, shown: Shown, types: Sequence[ContentType]) -> Wishes:
+        """Read operations on the lists of these types."""
+        given = list_in(answer, "operations")
+        if len(given) > MAX_OPERATIONS:
+            raise ValueError(f"there are {len(given)} operations, more than {MAX_OPERATIONS}")
+        operations: list[Operation] = []
+        dropped: list[Dropped] = []
+        for place, data in enumerate(given, start=1):
+            wish = self._operation(_fields(data, f"operation {place}"), place, shown, types)
+            if isinstance(wish, Dropped):
+                dropped.append(wish)
+            else:
+                operations.append(wish)
+        return Wishes(tuple(operations), tuple(dropped))
+
+    def minds(self, answer: str, shown: Shown) -> Wishes:
+        """Read insights, how sure they are, and operations on the mind list."""
+        found = object_in(answer)
+        insights, score = found.get("insights"), found.get("confidence_score")
+        if not isinstance(insights, str):
+            raise ValueError('there is no text "insights"')
+        if len(insights) > MAX_INSIGHTS:
+            raise ValueError(f'"insights" has {len(insights)} characters, more than {MAX_INSIGHTS}')
+        if not isinstance(score, int | float) or isinstance(score, bool) or not 0 <= score <= 1:
+            raise ValueError('"confidence_score" is not a number from 0 to 1')
+        self._check_language(insights, "insights")
+        wishes = self.wishes(answer, shown, ("mind",))
+        return Wishes(wishes.operations, wishes.dropped, clean(insights.strip()), float(score))
+
+    def _operation(
+        self, fields: Mapping[str, Any], place: int, shown: Shown, types: Sequence[ContentType]
+    ) -> Operation | Dropped:
+        verb = fields.get("op")
+        if verb not in VERBS:
+            raise ValueError(f'"op" of operation {place} is none of {", ".join(VERBS)}')
+        target: Entry | None = None
+        if verb != "add":
+            target = shown.entries.get(str(fields.get("target", "")).strip().rstrip("."))
+            if target is None:
+                raise ValueError(f'"target" of operation {place} names no entry that was shown')
+        kind = target.content_type if target else fields.get("type", types[0] if len(types) == 1 else None)
+        if kind not in types:
+            raise ValueError(f'"type" of operation {place} is none of {", ".join(types)}')
+        text = self._text(fields, f"operation {place}") if verb != "remove" else ""
+        messages = self._messages(fields)
+        if not messages:
+            return Dropped(text or (target.text if target else ""), "no source message")
+        return Operation(
+            verb,
+            cast("ContentType", kind),
+            text,
+            target.content_id if target else "",
+            clean(str(fields.get("reason") or ""))[:MAX_REASON],
+            messages,
+        )
+
+    def _text(self, fields: Mapping[str, Any], what: str) -> str:
+        try:
+            text = check_entry(fields.get("text"))
+        except BadRecord as error:
+            raise ValueError(f"{what}: {error}") from error
+        self._check_language(text, what)
+        return text
+
+    def _check_language(self, text: str, what: str) -> None:
+        if self._language is not None and text.strip() and not is_in(self._language, text):
+            raise ValueError(f"{what} is not written in the conversation's language ({self._language})")
+
+    def _messages(self, fields: Mapping[str, Any]) -> tuple[int, ...]:
+        """Take the messages that exist: an invented number is no source."""
+        given = fields.get("messages")
+        numbers = cast("list[object]", given) if isinstance(given, list) else []
+        known = {
+            number
+            for number in numbers
+            if isinstance(number, int) and not isinstance(number, bool) and number in self._sayable
+        }
+        return tuple(sorted(known))
+
+
+def _fields(data: object, what: str) -> Mapping[str, Any]:
+    if not isinstance(data, dict):
+        raise ValueError(f"{what} is not an object")
+    return cast("dict[str, Any]", data)
+
+
+# --- what is kept of it all
+
+
+def llm_usage(prompt_tokens: int, completion_tokens: int, *, estimated: bool) -> dict[str, Any]:
+    """Give a stage's usage as the source does; an estimate says that it is one."""
+    told: dict[str, Any] = {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion_tokens,
+        "total_tokens": prompt_tokens + completion_tokens,
+    }
+    return {**told, "estimated": True} if estimated else told
+
+
+def stage_result(stage: Stage, now: str, usage: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the metadata of a stage that ran."""
+    times = {"modify": "analyzed_at", "update": "updated_at", "theory_of_mind": "analyzed_at"}
+    return {"stage": f"llm_{stage}", times[stage]: now, "llm_usage": dict(usage)}
+
+
+def pipeline_metadata(
+    now: str, conversation: Conversation, model: str, *, profile_updated: bool
+) -> dict[str, Any]:
+    """Say when, on how much and by which model the pipeline ran."""
+    return {
+        "execution_time": now,
+        "conversation_length": len(conversation.messages),
+        "llm_model": model.partition(":")[2] or model,
+        "profile_updated": profile_updated,
+    }
+
+
+def has_succeeded(result: Mapping[str, Any] | None) -> bool:
+    """Tell whether a conversation has been learned from."""
+    return result is not None and "pipeline_metadata" in result and not result.get("error")
+
+
+def room_for(conversation_tokens: int) -> int:
+    """Tell how many tokens what is known may take beside a conversation."""
+    return max(conversation_tokens // _SHOWN_SHARE, 500)

@@ -1,0 +1,121 @@
+"""What must a database do to keep memories? ``MemoryBook`` makes a ``MemoryStore`` of it.
+
+Everything here is plain and blocking, safe in several threads, and either done whole or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from personalab.memory.changes import Change, Revised
+from personalab.memory.records import Conversation, Entry, Memory
+from personalab.ports import MemoryName
+
+Kind = Literal["entries", "conversations"]
+Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A memory's place, and two numbers that change whenever its entries or its conversations do."""
+
+    memory_id: str
+    entries_stamp: int
+    conversations_stamp: int
+
+    def stamp(self, kind: Kind) -> int:
+        """Give the number that tells whether a kind has changed."""
+        return self.entries_stamp if kind == "entries" else self.conversations_stamp
+
+
+class Backend(Protocol):
+    """A database of memories."""
+
+    # --- records
+
+    def exists(self) -> bool:
+        """Tell, at next to no cost and without making anything, whether there may be a memory at all."""
+        ...
+
+    def memories(self, limit: int, after: str) -> list[MemoryName]:
+        """List memories by id."""
+        ...
+
+    def memory(self, agent_id: str, user_id: str) -> Memory | None:
+        """Read a memory with its entries."""
+        ...
+
+    def save_conversation(self, conversation: Conversation) -> Conversation:
+        """Save a conversation, begin its memory, and note how far a story has been saved; in one transaction."""
+        ...
+
+    def conversation(self, conversation_id: str) -> Conversation | None:
+        """Read a conversation."""
+        ...
+
+    def conversations(
+        self, agent_id: str, user_id: str, limit: int, before: str | None
+    ) -> list[Conversation]:
+        """List conversations, the newest first."""
+        ...
+
+    def commit(self, revised: Revised, conversation_id: str | None, result: Mapping[str, Any] | None) -> bool:
+        """Keep a change and a result in one transaction, if the memory stands where the change was made from."""
+        ...
+
+    def changes(self, agent_id: str, user_id: str, limit: int) -> list[Change]:
+        """List changes, the newest first."""
+        ...
+
+    def learned(self, agent_id: str, user_id: str, session_id: str) -> int:
+        """Tell up to which turn a story's session was saved."""
+        ...
+
+    def forget(self, agent_id: str, user_id: str) -> bool:
+        """Delete a memory and all that belongs to it but how far its stories were saved."""
+        ...
+
+    # --- finding
+
+    def pair(self, agent_id: str, user_id: str) -> Pair | None:
+        """Find a memory without reading it."""
+        ...
+
+    def texts(self, kind: Kind, memory_id: str) -> list[tuple[str, str]]:
+        """Read the ids and texts of a memory's entries or conversations, in a fixed order."""
+        ...
+
+    def entries(self, memory_id: str, content_ids: Sequence[str]) -> list[Entry]:
+        """Read some entries, as far as they are there, in any order."""
+        ...
+
+    def prepare(self, embedder: str, dimension: int) -> None:
+        """Make room for vectors of this embedder; those of another one, or of another dimension, are dropped."""
+        ...
+
+    def pending(self, kind: Kind, memory_id: str | None, limit: int) -> list[tuple[str, str, str]]:
+        """List (memory_id, id, text) of what has no vector yet, of one memory or of all."""
+        ...
+
+    def put_vectors(self, kind: Kind, memory_id: str, ids: Sequence[str], vectors: Vectors) -> None:
+        """Keep vectors; one whose text is gone by now is passed over."""
+        ...
+
+    def nearest(
+        self, kind: Kind, memory_id: str, vector: Sequence[float], limit: int
+    ) -> list[tuple[str, float]]:
+        """Find ids by their vectors, nearest first, with their cosine similarity; none that is gone."""
+        ...
+
+    def drop_vectors(self) -> int:
+        """Forget all vectors, so that they are made anew; give how many texts wait for one then."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        ...
