@@ -1,4 +1,4 @@
-"""Measure everything, or what is named: ``python -m bench [reply_line] [turns] [start] [mcp] [recall]``."""
+"""Measure everything, or what is named: ``python -m bench [reply_line] [turns] [start] [mcp] [recall] [memory]``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 from bench.table import Figure, show
 
-PARTS = ("reply_line", "turns", "start", "mcp", "recall")
+PARTS = ("reply_line", "turns", "start", "mcp", "recall", "memory")
 
 
 def main() -> int:

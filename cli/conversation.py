@@ -176,6 +176,8 @@ class Conversation:
                 for ending in ("interrupted", "empty"):
                     if event[ending]:
                         self.screen.show(paint(self.story.say(ending), DIM))
+            case "care":
+                self.screen.show(paint(str(event["message"]), YELLOW if event["status"] == "error" else DIM))
             case _:
                 pass
 

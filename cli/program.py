@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.commands import looking, mcp, playing, settings, stories, upkeep
+from cli.commands import looking, mcp, memory, playing, settings, stories, upkeep
 from cli.output import note, prepare_streams
 from cli.running import BAD_INPUT, guarded, keep_quiet, language, speak_up
 
@@ -57,10 +57,12 @@ app.command("stop", rich_help_panel=PLAY)(playing.stop)
 app.command("new", rich_help_panel=PLAY)(stories.new)
 app.command("switch-background", rich_help_panel=PLAY)(stories.switch_background)
 app.command("summarize", rich_help_panel=PLAY)(stories.summarize)
+app.command("update-memory", rich_help_panel=PLAY)(stories.update_memory)
 app.command("library", rich_help_panel=LOOK)(stories.library)
 app.command("read", rich_help_panel=LOOK)(stories.read)
 app.command("recall", rich_help_panel=LOOK)(looking.recall)
 app.command("prompt", rich_help_panel=LOOK)(looking.prompt)
+app.add_typer(memory.app, name="memory", rich_help_panel=LOOK)
 app.add_typer(settings.app, name="settings", rich_help_panel=KEEP)
 app.command("reindex", rich_help_panel=KEEP)(upkeep.reindex)
 app.command("doctor", rich_help_panel=KEEP)(upkeep.doctor)

@@ -58,6 +58,8 @@ TEXTS: dict[str, Text] = {
     "task_begin": Text("回复", "a reply"),
     "task_end": Text("回复", "a reply"),
     "task_switch-background": Text("更换背景", "a change of background"),
+    "task_update-memory": Text("更新记忆", "an update of the character's memory"),
+    "task_undo-memory": Text("撤销更新记忆", "an undoing of the character's last change"),
     "task_doctor": Text("检查和修复", "a repair"),
     # --- the library
     "characters": Text("角色", "Characters"),
@@ -135,6 +137,88 @@ TEXTS: dict[str, Text] = {
     "summary_undone": Text(
         "已撤销汇总，当前会话是 {session_id}", "The summary is undone; the current session is {session_id}"
     ),
+    # --- memory
+    "memory_profile": Text("档案", "Profile"),
+    "memory_event": Text("事件", "Events"),
+    "memory_mind": Text("心理", "Mind"),
+    "memory_row": Text(
+        "{agent_id} 对 {user_id}：{entries} 条记忆，{conversations} 段对话，{updated_at}",
+        "{agent_id} about {user_id}: {entries} entries, {conversations} conversations, {updated_at}",
+    ),
+    "no_memories": Text(
+        "（还没有记忆；personalab update-memory 故事ID 会让角色记住你）",
+        "(no memories yet; personalab update-memory INSTANCE lets a character remember you)",
+    ),
+    "no_conversations": Text("（没有保存的对话）", "(no saved conversations)"),
+    "no_changes": Text("（还没有改动）", "(no changes yet)"),
+    "nothing_known": Text(
+        "没有找到；换个说法，或用 --conversations 搜索对话",
+        "Nothing was found; word it differently, or search what was said with --conversations",
+    ),
+    "by_hand": Text("手动写的", "written by hand"),
+    "entry_place": Text("{kind} · 来自 {source}", "{kind} · from {source}"),
+    "conversation_place": Text(
+        "{created_at} · {turn_count} 条消息 · {conversation_id}",
+        "{created_at} · {turn_count} messages · {conversation_id}",
+    ),
+    "conversation_saved": Text(
+        "已保存对话 {conversation_id}（{message_count} 条消息）；学习：personalab memory learn {conversation_id}",
+        "Saved the conversation {conversation_id} ({message_count} messages). Learn from it: personalab memory learn {conversation_id}",
+    ),
+    "bad_request_file": Text("无法读取 {file}：{reason}", "{file} cannot be read: {reason}"),
+    "learning": Text("正在学习 {done}/{total}", "Learning {done}/{total}"),
+    "learned": Text("{agent_id} 的记忆有 {count} 处改动", "{count} changes in what {agent_id} knows"),
+    "learned_turns": Text(
+        "从 {turns} 轮对话中了解玩家，记忆有 {count} 处改动",
+        "Learned about the player from {turns} turns: {count} changes in the memory",
+    ),
+    "would_learn": Text(
+        "还会从 {turns} 轮对话中了解玩家（预览时不进行）",
+        "It would also learn about the player from {turns} turns (not done in a preview)",
+    ),
+    "left_out_turns": Text("更早的 {count} 轮没有用来学习", "{count} older turns were left out of it"),
+    "learned_before": Text(
+        "这段对话先前已经学过，什么都没有改变",
+        "This conversation was learned from before; nothing was changed",
+    ),
+    "not_taken": Text("没有采用：{what}（{reason}）", "Not taken: {what} ({reason})"),
+    "known_before": Text("什么都没有改变：这一条已经有了", "Nothing was changed: that is known already"),
+    "origin_memorize": Text("学习", "learned"),
+    "origin_edit": Text("手动", "by hand"),
+    "origin_undo": Text("撤销", "undone"),
+    "say_yes": Text(
+        "要彻底忘记 {user_id} 请加上 --yes：这不能撤销",
+        "Add --yes to forget {user_id} for good: it cannot be undone",
+    ),
+    "forget_ask": Text(
+        "{agent_id} 将彻底忘记 {user_id}（{count} 条记忆和所有保存的对话），不能撤销。确定吗？(y/N)",
+        "{agent_id} will forget {user_id} for good ({count} entries and all saved conversations). Sure? (y/N)",
+    ),
+    "not_forgotten": Text("什么都没有改变", "Nothing was changed"),
+    "forgotten": Text("{agent_id} 已经忘记 {user_id}", "{agent_id} has forgotten {user_id}"),
+    "growing": Text("正在更新记忆 {done}/{total}", "Updating the memory {done}/{total}"),
+    "grown": Text(
+        "角色的成长人格已更新（第 {revision} 版）；撤销：personalab update-memory {instance_id} --undo",
+        "The character has grown (revision {revision}). Undo: personalab update-memory {instance_id} --undo",
+    ),
+    "not_grown": Text(
+        "最近的对话没有改变角色的成长人格；什么都没有写入",
+        "The last turns changed nothing in the character; nothing was written",
+    ),
+    "growth_preview": Text(
+        "预览：{count} 处改变；什么都没有写入", "Preview: {count} changes; nothing was written"
+    ),
+    "growth_undone": Text(
+        "已撤销，成长人格回到第 {revision} 版", "Undone; the character is back at revision {revision}"
+    ),
+    "no_growth": Text("（角色还没有成长）", "(the character has not grown yet)"),
+    "revision": Text("第 {revision} 版", "Revision {revision}"),
+    "edited_revision": Text("手工修改", "edited by hand"),
+    "edited_since": Text(
+        "第 {revision} 版之后，成长人格被手工修改过",
+        "The persona was edited by hand since revision {revision}",
+    ),
+    "withdrawn_revisions": Text("另有 {count} 次改变已撤回", "{count} more were withdrawn"),
     "reindexing": Text(
         "重建事件库 {done}/{total} {name}", "Rebuilding the event library {done}/{total} {name}"
     ),

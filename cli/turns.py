@@ -103,6 +103,8 @@ class TextView:
                 for ending in ("interrupted", "empty"):
                     if event[ending]:
                         note(paint(tell(ending, self._language), DIM, sys.stderr))
+            case "care":
+                note(paint(one_line(str(event["message"])), DIM, sys.stderr))
             case _:
                 pass
 

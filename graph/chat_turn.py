@@ -12,6 +12,7 @@ from typing import Any
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 
+from graph.care import is_due, taking_care
 from graph.pumped import PumpedBuilder, PumpedGraph
 from graph.serving import served
 from nodes.chat_turn.append_input import append_input
@@ -20,6 +21,7 @@ from nodes.chat_turn.load_state import load_state
 from nodes.chat_turn.prepare_director import prepare_director
 from nodes.chat_turn.process_progress import process_progress
 from nodes.chat_turn.recall_history import recall_history
+from nodes.chat_turn.recall_player import recall_player
 from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnContext, TurnInput, TurnOutput, TurnState
 from nodes.chat_turn.stream_reply import stream_reply
@@ -40,11 +42,17 @@ def build_chat_turn(services: Services) -> PumpedBuilder:
 
     async def recall(state: TurnState, turn: OpenTurn, say: Say, context: TurnContext) -> Update:
         counter = await services.counter(context.model)
-        return await recall_history(state, scene=turn, library=services.library, counter=counter, say=say)
+        player = await recall_player(turn, memories=services.memories, counter=counter, say=say)
+        found = await recall_history(state, scene=turn, library=services.library, counter=counter, say=say)
+        return {**found, **player}
 
     async def assemble(state: TurnState, turn: OpenTurn, say: Say, context: TurnContext) -> Update:
         counter = await services.counter(context.model)
         return await assemble_prompt(state, scene=turn, counter=counter, say=say)
+
+    async def progress(state: TurnState, turn: OpenTurn, say: Say, context: TurnContext) -> Update:
+        update = await process_progress(state, turn=turn, say=say)
+        return {**update, "care_due": is_due(state, turn.data.preferences.config)}
 
     steps: dict[str, Step] = {
         "load_state": lambda s, t, say, c: load_state(s, turn=t, turns=turns, say=say),
@@ -56,7 +64,7 @@ def build_chat_turn(services: Services) -> PumpedBuilder:
         "stream_reply": lambda s, t, say, c: stream_reply(
             s, turn=t, open_model=lambda: services.model(c.model), now=now, say=say
         ),
-        "process_progress": lambda s, t, say, c: process_progress(s, turn=t, say=say),
+        "process_progress": progress,
     }
     builder = PumpedBuilder(
         TurnState, context_schema=TurnContext, input_schema=TurnInput, output_schema=TurnOutput
@@ -72,7 +80,9 @@ def build_chat_turn(services: Services) -> PumpedBuilder:
     builder.add_edge(["recall_history", "prepare_director"], "assemble_prompt")
     builder.add_conditional_edges("assemble_prompt", _after_assemble, ["stream_reply", END])
     builder.add_conditional_edges("stream_reply", _after_reply, ["process_progress", END])
-    builder.add_edge("process_progress", END)
+    builder.add_node("take_care", taking_care(services))
+    builder.add_conditional_edges("process_progress", _after_progress, ["take_care", END])
+    builder.add_edge("take_care", END)
     return builder
 
 
@@ -90,6 +100,9 @@ _FRESH: Update = {
     "reply": "",
     "closed": False,
     "recalled": [],
+    "player": "",
+    "care": [],
+    "care_due": False,
     "director": None,
 }
 
@@ -213,6 +226,10 @@ async def _after_load(state: TurnState) -> list[str]:
 
 async def _after_assemble(state: TurnState) -> str:
     return END if state.get("status") in ("error", "awaiting_reply") else "stream_reply"
+
+
+async def _after_progress(state: TurnState) -> str:
+    return "take_care" if state.get("care_due") else END
 
 
 async def _after_reply(state: TurnState) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from nodes.chat_turn.assemble_prompt import assembled, material_of
 from nodes.chat_turn.prepare_director import prepare_director
 from nodes.chat_turn.recall_history import recall_history
+from nodes.chat_turn.recall_player import recall_player
 from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnState
 from personalab.services import Services
@@ -35,11 +36,12 @@ async def preview_prompt(services: Services, instance_id: str, user_input: str =
     say = Say(lambda event: None, scene)
     say.warn(scene.data.notices)
     counter, state = await services.counter(), TurnState()
-    found, directed = await asyncio.gather(
+    player, found, directed = await asyncio.gather(
+        recall_player(scene, memories=services.memories, counter=counter, say=say),
         recall_history(state, scene=scene, library=services.library, counter=counter, say=say, index=False),
         prepare_director(state, scene=scene, library=services.library, say=say),
     )
-    material = material_of({**found, **directed}, scene)
+    material = material_of({**player, **found, **directed}, scene)
     prompt = await assembled(material, scene, counter)
     limit = scene.data.preferences.config.max_total_tokens
     tokens = {**prompt.token_report(limit), "encoding": counter.encoding}

@@ -7,9 +7,8 @@ from contextlib import aclosing
 from typing import cast
 
 from graph.chat_turn import build_chat_turn
-from graph.pumped import PumpedGraph
-from graph.serving import Build
-from nodes.chat_turn.state import TurnContext, TurnInput, TurnOutput
+from graph.following import stream_graph
+from nodes.chat_turn.state import TurnInput, TurnOutput
 from personalab.services import Services
 from personalab.story.events import Event
 
@@ -24,26 +23,6 @@ async def stream_turn(
     async with aclosing(stream_graph(services, "chat_turn", build_chat_turn, turn, model)) as stream:
         async for part in stream:
             yield cast("Event | TurnOutput", part)
-
-
-async def stream_graph(
-    services: Services, name: str, build: Build, call: object, model: str | None
-) -> AsyncGenerator[object]:
-    """Run a graph, compiled once a set of services; yield its events and, last, its result."""
-    graph = cast("PumpedGraph | None", services.graphs.get(name))
-    if graph is None:
-        graph = services.graphs[name] = build(services).compile(name=name)
-    parts = graph.astream(
-        call, context=TurnContext(model=model), stream_mode=["custom", "values"], version="v2"
-    )
-    result: object = {}
-    async with aclosing(parts) as stream:
-        async for part in stream:
-            if part["type"] == "custom":
-                yield part["data"]
-            else:
-                result = part["data"]
-    yield result
 
 
 async def run_turn(services: Services, turn: TurnInput, *, model: str | None = None) -> TurnOutput:

@@ -81,6 +81,8 @@ FIELDS: dict[str, Rule] = {
     **SOURCE_FIELDS,
     "preferences.language": Choice(("zh", "en"), "zh"),
     "preferences.durability": Choice(("os", "fsync"), "os"),
+    "preferences.auto_summarize": Switch(False),
+    "preferences.auto_memorize_turns": Whole(0, 1_000, 0),
 }
 """Everything that can be set; what stands only here is written when it is set."""
 
@@ -107,6 +109,10 @@ class Config:
     conversation_load_all: bool = True
     language: Language = "zh"
     durability: Durability = "os"
+    auto_summarize: bool = False
+    """Whether a session is summed up when its prompt passes the warning threshold."""
+    auto_memorize_turns: int = 0
+    """After so many turns the character updates its memory by itself; 0 for never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +137,17 @@ class RecallModule:
     detail_words: tuple[str, ...] = ("怎么", "如何", "详细过程")
     """What asks for the plots rather than the summaries."""
     n_results: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryModule:
+    """``modules/memory.json``: whether and how much of what is known about the player stands in the prompt."""
+
+    enabled: bool = False
+    user_id: str = "player"
+    """Who plays, as memories name them."""
+    max_tokens: int = 800
+    n_events: int = 5
 
 
 def place(data: Mapping[str, Any], dotted: str) -> object:
@@ -251,6 +268,21 @@ def read_recall(data: Mapping[str, Any]) -> RecallModule:
         name: _words(data, name) for name in ("keywords", "auto_keywords", "detail_words") if name in data
     }
     return RecallModule(trigger=trigger, n_results=count, **lists)
+
+
+def read_memory(data: Mapping[str, Any]) -> MemoryModule:
+    """Read whether and how much of what is known about the player is shown."""
+    enabled, user_id = data.get("enabled"), data.get("user_id", "player")
+    if not isinstance(enabled, bool):
+        raise ValueError("enabled is not true or false")
+    if not isinstance(user_id, str) or not user_id.strip() or not user_id.isprintable() or len(user_id) > 200:
+        raise ValueError("user_id is not a name of 1 to 200 characters")
+    counts = {"max_tokens": Whole(50, 20_000, 800), "n_events": Whole(0, 50, 5)}
+    for name, rule in counts.items():
+        if not rule.accepts(data.get(name, rule.default)):
+            raise ValueError(f"{name} is not a whole number from {rule.low} to {rule.high}")
+    numbers = {name: data.get(name, rule.default) for name, rule in counts.items()}
+    return MemoryModule(enabled, user_id, **numbers)
 
 
 def _words(data: Mapping[str, Any], name: str) -> tuple[str, ...]:

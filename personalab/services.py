@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 
-from personalab.ports import Clock, EventLibrary, ReplyModel, TokenCounter
+from personalab.ports import Clock, Embedder, EventLibrary, MemoryStore, ReplyModel, TokenCounter
 from personalab.settings import Settings, read_settings
 from personalab.storage.leases import Leases
+from personalab.storage.personas import PersonaFiles
 from personalab.storage.preferences import PreferenceFiles
 from personalab.storage.seed import seed
 from personalab.storage.stories import StoryFiles
@@ -51,6 +52,11 @@ class Services:
         return SummaryFiles(self.stories)
 
     @cached_property
+    def personas(self) -> PersonaFiles:
+        """Who characters have become."""
+        return PersonaFiles(self.stories)
+
+    @cached_property
     def leases(self) -> Leases:
         """Who writes which instance."""
         return Leases(self.stories.instances)
@@ -63,17 +69,26 @@ class Services:
     @cached_property
     def library(self) -> EventLibrary:
         """The event library."""
-        from personalab.retrieval.embedders import open_embedder
         from personalab.retrieval.library import ChromaLibrary
 
-        folder = self.settings.data_root / "event_library"
-        return ChromaLibrary(
-            folder,
-            lambda: open_embedder(
-                self.settings.embeddings,
-                api_key=self.settings.openai_api_key,
-                base_url=self.settings.openai_base_url,
-            ),
+        return ChromaLibrary(self.settings.data_root / "event_library", self._open_embedder)
+
+    @cached_property
+    def memories(self) -> MemoryStore:
+        """What agents know about users: beside the stories, or in the configured database."""
+        from personalab.retrieval.memory.book import MemoryBook
+        from personalab.retrieval.memory.opening import open_backend
+
+        backend = open_backend(self.settings.database, self.settings.data_root / "memory")
+        return MemoryBook(backend, self._open_embedder)
+
+    def _open_embedder(self) -> Embedder:
+        from personalab.retrieval.embedders import open_embedder
+
+        return open_embedder(
+            self.settings.embeddings,
+            api_key=self.settings.openai_api_key,
+            base_url=self.settings.openai_base_url,
         )
 
     def model_name(self, name: str | None = None) -> str:

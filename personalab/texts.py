@@ -87,8 +87,8 @@ TEXTS: dict[str, Text] = {
         "The session {session_id} of instance {instance_id} has nothing to summarise yet",
     ),
     "session_went_on": Text(
-        "会话 {session_id} 在汇总期间有了新的内容（第 {turn} 轮）；什么都没有改变，请再汇总一次",
-        "The session {session_id} went on while it was being summarised (turn {turn}); nothing was changed, try again",
+        "会话 {session_id} 在此期间有了新的内容（第 {turn} 轮）；什么都没有改变，请再试一次",
+        "The session {session_id} went on meanwhile (turn {turn}); nothing was changed, try again",
     ),
     "session_switched": Text(
         "当前会话已经换成 {session_id}；什么都没有改变，请再试一次",
@@ -99,6 +99,26 @@ TEXTS: dict[str, Text] = {
     "nothing_to_undo": Text(
         "实例 {instance_id} 的会话 {session_id} 不是由汇总而来，没有可以撤销的汇总",
         "The session {session_id} of instance {instance_id} does not come from a summary: there is none to undo",
+    ),
+    "nothing_to_learn": Text(
+        "实例 {instance_id} 的会话 {session_id} 里还没有得到回复的对话，角色还没有什么可以因之成长；先聊几轮再试",
+        "The session {session_id} of instance {instance_id} has no answered turn yet that the character could grow by; play some turns first",
+    ),
+    "persona_changed": Text(
+        "实例 {instance_id} 的成长人格在此期间被改动了；什么都没有写入，请再试一次",
+        "The evolved persona of instance {instance_id} was changed meanwhile; nothing was written, try again",
+    ),
+    "persona_too_long": Text(
+        "角色人格太长（{actual} 个 token，更新记忆最多 {limit}）；请缩短 character_state.json 里的人格，或提高 max_total_tokens",
+        "The persona is too long to grow ({actual} tokens, {limit} at most); shorten it in character_state.json, or raise max_total_tokens",
+    ),
+    "no_growth_to_undo": Text(
+        "实例 {instance_id} 的成长人格没有可以撤销的改变",
+        "The evolved persona of instance {instance_id} has no change to undo",
+    ),
+    "no_change_to_undo": Text(
+        "{agent_id} 对 {user_id} 的记忆没有可以撤销的改动",
+        "What {agent_id} knows about {user_id} has no change left to undo",
     ),
     "unknown_toolset": Text(
         "没有工具集 “{names}”；可用：{known}", "There is no toolset '{names}'; there are: {known}"
@@ -148,6 +168,18 @@ TEXTS: dict[str, Text] = {
     "no_session": Text(
         "实例 {instance_id} 没有会话 {session_id}", "Instance {instance_id} has no session {session_id}"
     ),
+    "no_conversation": Text(
+        "没有保存过对话 {conversation_id}；用 personalab memory conversations 查看有哪些",
+        "There is no saved conversation {conversation_id}; see personalab memory conversations for those there are",
+    ),
+    "no_memory": Text(
+        "{agent_id} 对 {user_id} 还没有任何记忆；用 personalab memory list 查看有哪些",
+        "{agent_id} knows nothing about {user_id} yet; see personalab memory list for the memories there are",
+    ),
+    "no_entry": Text(
+        "{agent_id} 对 {user_id} 的记忆里没有条目 {content_id}；用 personalab memory get 查看",
+        "What {agent_id} knows about {user_id} has no entry {content_id}; see personalab memory get",
+    ),
     "nothing_running": Text(
         "实例 {instance_id} 没有正在进行的轮次，不需要停止",
         "No turn of instance {instance_id} is running: there is nothing to stop",
@@ -164,6 +196,10 @@ TEXTS: dict[str, Text] = {
     "awaiting_client": Text(
         "故事 {instance_id} 的第 {turn} 轮正由一个客户端的模型写回复；请稍后再试，若那是你自己先前的调用，请用同一个 request_id 再调用，或用 personalab stop {instance_id} 结束等待",
         "A client's model is writing the reply of turn {turn} of {instance_id}; try again later. If that was an earlier call of yours, repeat it with the same request_id, or end the wait: personalab stop {instance_id}",
+    ),
+    "memory_busy": Text(
+        "{agent_id} 对 {user_id} 的记忆正被别的进程修改；什么都没有改变，请稍后再试",
+        "Someone else keeps changing what {agent_id} knows about {user_id}; nothing was changed, try again later",
     ),
     "server_ending": Text(
         "服务器正在关闭；什么都没有写入，请稍后再试",
@@ -205,6 +241,82 @@ TEXTS: dict[str, Text] = {
     "session_gone": Text(
         "会话文件 {file} 在这一轮进行中被删除，且无法恢复：{reason}",
         "The session file {file} was deleted during the turn and could not be restored: {reason}",
+    ),
+    "memory_too_new": Text(
+        "记忆库 {file} 由更新版本的 PersonaLab 写成（格式 {found}，本版本只懂 {known}）；请升级 PersonaLab",
+        "The memory store {file} was written by a newer PersonaLab (format {found}, this one knows {known}); upgrade PersonaLab",
+    ),
+    "memory_store_busy": Text(
+        "记忆库 {file} 一直被别的进程占用；什么都没有改变，请稍后再试",
+        "Another process keeps the memory store {file} busy; nothing was changed, try again later",
+    ),
+    "memory_id_taken": Text(
+        "memory_id {memory_id} 是另一对 agent 和 user 的记忆；请去掉 memory_id，或填写他们自己的",
+        "The memory_id {memory_id} is the memory of another agent and user; leave memory_id out, or give their own",
+    ),
+    "conversation_taken": Text(
+        "conversation_id {conversation_id} 已经属于另一段对话；请换一个 conversation_id",
+        "The conversation_id {conversation_id} is another conversation's already; give this one another id",
+    ),
+    "memory_index_unreadable": Text(
+        "记忆的向量索引无法读取：{reason}；请运行 personalab reindex 重建它（它由记忆生成，不会丢失内容）",
+        "The vectors of the memories cannot be read: {reason}; rebuild them with personalab reindex (they are made from the memories, nothing is lost)",
+    ),
+    "memory_other_embedder": Text(
+        "记忆的向量现在由 {indexed} 生成，而本进程使用的是 {configured}；请让所有进程使用同一个 PERSONALAB_EMBEDDINGS，然后重启",
+        "The vectors of the memories are made by {indexed} by now, but this process uses {configured}; let all processes use the same PERSONALAB_EMBEDDINGS and restart them",
+    ),
+    "database_driver": Text(
+        "使用 PostgreSQL 需要 Python 包 psycopg 和 pgvector，请安装它们：pip install 'personalab[postgres]'",
+        "PostgreSQL needs the Python packages psycopg and pgvector; install them: pip install 'personalab[postgres]'",
+    ),
+    "database_address": Text(
+        "PERSONALAB_DATABASE 不是 PostgreSQL 的地址；请写成 postgresql://用户:密码@主机:5432/数据库，密码中的特殊字符用 % 编码",
+        "PERSONALAB_DATABASE is no address of PostgreSQL; write postgresql://user:password@host:5432/database, with special characters of the password %-encoded",
+    ),
+    "database_unreachable": Text(
+        "无法连接 PostgreSQL {where}：{reason}；请确认服务器已启动、地址和网络无误，再重试",
+        "PostgreSQL at {where} cannot be reached: {reason}; see that the server runs and that address and network are right, then retry",
+    ),
+    "database_login": Text(
+        "PostgreSQL {where} 拒绝了登录；请检查 PERSONALAB_DATABASE 中的用户和密码",
+        "PostgreSQL at {where} refused the login; check the user and the password in PERSONALAB_DATABASE",
+    ),
+    "database_missing": Text(
+        "PostgreSQL 没有数据库 {where}；请用 createdb 建立它，或检查 PERSONALAB_DATABASE",
+        "PostgreSQL has no database {where}; make it with createdb, or check PERSONALAB_DATABASE",
+    ),
+    "database_no_vector": Text(
+        "数据库 {where} 缺少扩展 vector，也无法自动建立；请在服务器上安装 pgvector，并由管理员在该数据库执行 CREATE EXTENSION vector",
+        "The database {where} lacks the extension vector, and it cannot be made from here; install pgvector on the server, and let an administrator run CREATE EXTENSION vector in that database",
+    ),
+    "database_old_vector": Text(
+        "数据库 {where} 的扩展 vector 是 {version}，需要 0.8 以上；请升级 pgvector，并由管理员执行 ALTER EXTENSION vector UPDATE",
+        "The extension vector of the database {where} is {version}, and 0.8 or later is needed; upgrade pgvector and let an administrator run ALTER EXTENSION vector UPDATE",
+    ),
+    "database_newer": Text(
+        "数据库 {where} 的表由更新的 PersonaLab 建立（版本 {found}，本程序认识到 {known}）；请升级 PersonaLab",
+        "The tables of the database {where} were made by a newer PersonaLab (version {found}, this one knows {known}); upgrade PersonaLab",
+    ),
+    "database_lost": Text(
+        "与 PostgreSQL {where} 的连接在途中断开，无法确定最后一步是否已保存；请查看后再重试",
+        "The connection to PostgreSQL at {where} broke in mid-work, and it is not known whether the last step was kept; look, then try again",
+    ),
+    "database_busy": Text(
+        "PostgreSQL {where} 太忙；什么都没有改变，请稍后再试",
+        "PostgreSQL at {where} is too busy; nothing was changed, try again later",
+    ),
+    "database_failed": Text(
+        "PostgreSQL {where} 报错：{reason}；什么都没有改变",
+        "PostgreSQL at {where} failed: {reason}; nothing was changed",
+    ),
+    "database_dimension": Text(
+        "PostgreSQL 不能保存 {dimension} 维的向量（至多 {limit} 维）；请换一个嵌入模型",
+        "PostgreSQL cannot keep vectors of {dimension} numbers (at most {limit}); choose another embedder",
+    ),
+    "database_other_embedder": Text(
+        "数据库 {where} 的向量已改由另一个嵌入模型生成；请让所有进程使用同一个 PERSONALAB_EMBEDDINGS 并重新启动",
+        "The vectors of the database {where} are another embedder's by now; let all processes use one PERSONALAB_EMBEDDINGS and restart them",
     ),
     # --- models
     "provider.unknown": Text(
@@ -271,6 +383,10 @@ TEXTS: dict[str, Text] = {
     "provider.bad_summary": Text(
         "模型给出的汇总不能用：{reason}；已要求改正一次。什么都没有改变，请再试一次或换一个模型",
         "The model's summary cannot be used: {reason}; it was asked to mend it once. Nothing was changed: try again, or another model",
+    ),
+    "provider.bad_persona": Text(
+        "模型给出的成长人格不能用：{reason}；已要求改正一次。什么都没有改变，请再试一次或换一个模型",
+        "The model's evolved persona cannot be used: {reason}; it was asked to mend it once. Nothing was changed: try again, or another model",
     ),
     "provider.client": Text(
         "客户端的模型没有回答：{reason}；请再试一次，或由你来写回复",
@@ -362,6 +478,34 @@ TEXTS: dict[str, Text] = {
     ),
     "warning.director_switch.suggestion": Text(
         '写入 {"enabled": true} 即可打开', 'Write {"enabled": true} into it to switch the director on'
+    ),
+    "care.summarize.begun": Text(
+        "对话已经很长，正在自动汇总……", "The conversation has grown long; summing it up…"
+    ),
+    "care.summarize.done": Text(
+        "已自动汇总：{old} 变成 {count} 个情节点，故事在 {new} 里继续；撤销：personalab summarize {instance_id} --undo",
+        "Summed up by itself: {old} became {count} points, the story goes on in {new}. Undo: personalab summarize {instance_id} --undo",
+    ),
+    "care.summarize.error": Text("自动汇总没有成功：{reason}", "Could not sum up by itself: {reason}"),
+    "care.memorize.begun": Text("正在从最近 {turns} 轮里学习……", "Learning from the last {turns} turns…"),
+    "care.memorize.done": Text(
+        "已从最近 {turns} 轮里学习，对你的记忆有 {count} 处改动；查看：personalab memory history {agent_id}，撤销：personalab memory undo {agent_id}",
+        "Learned from the last {turns} turns: {count} changes in what is known about you. See: personalab memory history {agent_id}, undo: personalab memory undo {agent_id}",
+    ),
+    "care.memorize.error": Text("自动学习没有成功：{reason}", "Could not learn by itself: {reason}"),
+    "warning.memory_not_learned": Text(
+        "没能从对话中了解玩家：{reason}", "Could not learn about the player from the turns: {reason}"
+    ),
+    "warning.memory_not_learned.suggestion": Text("稍后再更新一次记忆", "update the memory again later"),
+    "warning.memory_switch": Text(
+        "{file} 无法读取（{reason}）：这一轮不使用对玩家的了解",
+        "{file} cannot be read ({reason}): this turn does without what is known about the player",
+    ),
+    "warning.memory_switch.suggestion": Text(
+        "修正该文件，或删除它以使用默认值", "mend the file, or delete it to use the default"
+    ),
+    "warning.memory_unavailable": Text(
+        "对玩家的了解暂时无法使用：{reason}", "What is known about the player cannot be used now: {reason}"
     ),
     "warning.recall_switch": Text(
         "{file} 无法读取：{reason}；回忆功能关闭", "{file} cannot be read: {reason}; recall is off"

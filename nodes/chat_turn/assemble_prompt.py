@@ -45,6 +45,7 @@ def material_of(state: Mapping[str, Any], scene: Scene) -> Material:
     return Material(
         base_persona=scene.character.base_persona,
         evolved_persona=scene.character.evolved_persona,
+        player=state.get("player") or "",
         world_setting=scene.data.background.world_setting,
         outline=director.get("outline"),
         reminder=director.get("reminder"),

@@ -55,6 +55,8 @@ class TurnOutput(TypedDict, total=False):
     usage: dict[str, Any] | None
     prompt: dict[str, Any] | None
     error: Annotated[dict[str, Any] | None, _latest]
+    care: list[dict[str, Any]]
+    """What was taken care of after the turn, where a person switched that on."""
 
 
 class TurnState(TurnInput, TurnOutput, total=False):  # pyright: ignore[reportIncompatibleVariableOverride] (turn: none yet)
@@ -64,9 +66,12 @@ class TurnState(TurnInput, TurnOutput, total=False):  # pyright: ignore[reportIn
     mode: Action
     brought: str
     hold: float
+    care_due: bool
     closed: bool
     """Whether the reply's line stands closed in the file."""
     recalled: list[dict[str, Any]]
+    player: str
+    """What is known about the player, as the prompt will say it."""
     director: dict[str, Any] | None
 
 

@@ -61,4 +61,8 @@ async def draft_points(
         points += (await asker.ask(asked, read)).value
     tell(len(pieces), len(pieces))
     usage = asker.usage
-    return {"points": [point.fields() for point in points], "usage": dict(usage) if usage else None}
+    return {
+        "points": [point.fields() for point in points],
+        "usage": dict(usage) if usage else None,
+        "status": "preview" if state.get("preview") else "running",
+    }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, get_args
 
@@ -36,6 +36,23 @@ class Operation:
     reason: str = ""
     messages: tuple[int, ...] = ()
 
+    def fields(self) -> dict[str, Any]:
+        """Give its JSON object."""
+        return {
+            "op": self.verb,
+            "type": self.content_type,
+            "text": self.text,
+            "content_id": self.content_id,
+            "reason": self.reason,
+            "messages": list(self.messages),
+        }
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Operation:
+        """Read back what ``fields`` gave."""
+        texts = (data["text"], data["content_id"], data["reason"])
+        return cls(data["op"], data["type"], *texts, tuple(data["messages"]))
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -44,6 +61,14 @@ class Step:
     before: Entry | None
     after: Entry | None
     reason: str = ""
+
+    @property
+    def entry(self) -> Entry:
+        """The entry it is about, as it stands afterwards or stood before."""
+        found = self.after or self.before
+        if found is None:
+            raise ValueError("a step without entries")
+        return found
 
     @property
     def verb(self) -> Literal["add", "replace", "remove", "cite"]:
@@ -151,6 +176,7 @@ class _Work:
         self._now = now
         self._conversation_id = conversation_id
         self._steps: list[Step] = []
+        self._words: dict[tuple[ContentType, str], str] | None = None
 
     def do(self, operation: Operation) -> None:
         old = self._entries.get(operation.content_id) if operation.content_id else None
@@ -197,9 +223,11 @@ class _Work:
             self._set(entry, replace(entry, sources=sources), operation.reason)
 
     def _same(self, operation: Operation) -> Entry | None:
-        wanted = same_words(operation.text)
-        found = (entry for entry in self._entries.values() if entry.content_type == operation.content_type)
-        return next((entry for entry in found if same_words(entry.text) == wanted), None)
+        """Find the entry of a list that says the same; all are folded once."""
+        if self._words is None:
+            self._words = {_fold(entry): entry.content_id for entry in self._entries.values()}
+        found = self._words.get((operation.content_type, same_words(operation.text)))
+        return self._entries.get(found) if found else None
 
     def _sources(self, old: Sequence[Source], messages: tuple[int, ...]) -> tuple[Source, ...]:
         if self._conversation_id is None or not messages:
@@ -219,7 +247,7 @@ class _Work:
         return max(taken, default=0) + 1
 
     def take_back(self, step: Step) -> None:
-        here = (step.after or step.before or _none()).content_id
+        here = step.entry.content_id
         now = self._entries.get(here)
         if step.before is None:
             if now is not None and step.after is not None and now.text == step.after.text:
@@ -233,8 +261,12 @@ class _Work:
     def _set(self, before: Entry | None, after: Entry | None, reason: str) -> None:
         if before is not None:
             self._entries.pop(before.content_id, None)
+            if self._words is not None:
+                self._words.pop(_fold(before), None)
         if after is not None:
             self._entries[after.content_id] = after
+            if self._words is not None:
+                self._words[_fold(after)] = after.content_id
         self._steps.append(Step(before, after, reason))
 
     def revised(self, origin: Origin, *, undoes: str | None = None) -> Revised:
@@ -257,8 +289,8 @@ class _Work:
         return Revised(memory, change)
 
 
-def _none() -> Entry:
-    raise ValueError("a step without entries")
+def _fold(entry: Entry) -> tuple[ContentType, str]:
+    return entry.content_type, same_words(entry.text)
 
 
 def _order(entry: Entry) -> tuple[str, int, str]:
@@ -269,7 +301,7 @@ def _folded(steps: Sequence[Step]) -> list[Step]:
     """Join the steps of one entry into one, and leave out those that end where they began."""
     joined: dict[str, Step] = {}
     for step in steps:
-        content_id = (step.after or step.before or _none()).content_id
+        content_id = step.entry.content_id
         first = joined.get(content_id)
         joined[content_id] = (
             step if first is None else Step(first.before, step.after, step.reason or first.reason)

@@ -471,6 +471,14 @@ def _time(data: Mapping[str, Any], name: str) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def time_or(value: str, otherwise: str) -> str:
+    """Take a time that a file brought, in the form we write, or another one where it is none."""
+    try:
+        return _time({"time": value}, "time")
+    except BadRecord:
+        return otherwise
+
+
 def _list(data: Mapping[str, Any], name: str, *, required: bool = False) -> list[object]:
     value = data.get(name)
     if value is None:

@@ -34,6 +34,7 @@ from personalab.storage.preferences import MAX_TEMPLATE_BYTES
 from personalab.story.ids import is_id
 from personalab.story.instance import CharacterState, InstanceState, object_of
 from personalab.story.library import Background, Character
+from personalab.story.persona_history import PersonaHistory, revision_of
 from personalab.texts import LANGUAGES
 
 __all__ = ["Finding", "Report", "examine_root"]
@@ -180,11 +181,15 @@ class _Ward:
         for folder in (self.root, self.root / "modules"):
             self.leftovers(folder, self.findings, fix=self.fix)
         self._check_config()
-        modules = {"director": config.read_director, "recall": config.read_recall}
+        modules = {
+            "director": config.read_director,
+            "recall": config.read_recall,
+            "memory": config.read_memory,
+        }
         for name, read in modules.items():
             path = self.root / "modules" / f"{name}.json"
             _, finding = self.read(path, read)
-            if finding is not None and not (name == "recall" and finding.code == "missing"):
+            if finding is not None and not (name != "director" and finding.code == "missing"):
                 self.findings.append(self._restored(path, finding))
         for language in LANGUAGES:
             self._check_templates(self.root / "prompt_templates" / language)
@@ -263,6 +268,7 @@ class _Instance:
             state, finding = self.ward.read(self.folder / "instance_state.json", InstanceState.read)
             self._add(finding)
             self._check_character(state)
+            self._check_history()
             writing = self._check_lock()
             for folder in (self.folder, self.folder / "sessions"):
                 self.ward.leftovers(folder, self.found, fix=self.fix)
@@ -282,7 +288,7 @@ class _Instance:
     def _check_character(self, state: InstanceState | None) -> None:
         """Check who the character is here; what is missing is made anew from the character's definition."""
         path = self.folder / "character_state.json"
-        _, finding = self.ward.read(path, CharacterState.read)
+        _, finding = self.ward.read(path, _read_character)
         if finding is not None and finding.code == "missing" and state is not None:
             with suppress(PersonaLabError):
                 character = self.ward.services.stories.character(state.character_id)
@@ -291,6 +297,17 @@ class _Instance:
                 if self.fix:
                     done = _works(lambda: write_json(path, fresh.fields(), self.ward.shown(path)))
                     finding = replace(finding, fixed=done)
+        self._add(finding)
+
+    def _check_history(self) -> None:
+        """Check how the character grew; a history that cannot be read is set aside, and another one begun."""
+        path = self.folder / "persona_history.json"
+        if not os.path.lexists(path):
+            return
+        _, finding = self.ward.read(path, PersonaHistory.read)
+        if finding is not None:
+            finding = replace(finding, fixable=True)
+            finding = replace(finding, fixed=_works(lambda: _set_aside(path))) if self.fix else finding
         self._add(finding)
 
     def _check_lock(self) -> bool:
@@ -353,6 +370,12 @@ class _Instance:
         self._add(finding)
 
 
+def _read_character(data: object) -> CharacterState:
+    state = CharacterState.read(data)
+    revision_of(state)
+    return state
+
+
 def _mismatch(shown: str, name: str, value: object, expected: str) -> Finding:
     return Finding(
         "id_mismatch", shown, params={"field": name, "value": str(value)[:80], "expected": expected}
@@ -386,14 +409,19 @@ def _removed(path: Path) -> bool:
 
 def _restore(path: Path, shipped: Path) -> None:
     """Put a shipped file in its place; what stands there is set aside under a free name."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if os.path.lexists(path):
+        _set_aside(path)
+    replace_file(path, shipped.read_bytes(), path.name)
+
+
+def _set_aside(path: Path) -> None:
+    """Move a file out of the way, under a free name."""
     aside, number = path.with_name(f"{path.name}.broken"), 1
     while os.path.lexists(aside):
         number += 1
         aside = path.with_name(f"{path.name}.broken{number}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if os.path.lexists(path):
-        os.rename(path, aside)
-    replace_file(path, shipped.read_bytes(), path.name)
+    os.rename(path, aside)
 
 
 def _works(repair: Callable[[], object]) -> bool:

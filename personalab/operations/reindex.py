@@ -77,8 +77,10 @@ def session_events(services: Services, instance: InstanceState, session_id: str)
     transcript = services.stories.session(instance.instance_id, session_id).transcript
     background = instance.background_id or ""
     place = (instance.instance_id, session_id, instance.character_id, background)
-    events = [event for turn in transcript.turns if (event := turn_event(turn, *place)).text]
     before = transcript.metadata.continued_from if transcript.metadata else None
+    if before == instance.current_session_id:
+        return []  # a draft, or a session that was undone: until the story goes on in it, nobody reads it
+    events = [event for turn in transcript.turns if (event := turn_event(turn, *place)).text]
     points: list[tuple[str, str | None, tuple[int, int] | None]] = [
         (point.summary, point.plot, (point.first_turn, point.last_turn))
         for point in services.summaries.plots(instance.instance_id, session_id)

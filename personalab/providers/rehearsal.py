@@ -17,6 +17,8 @@ from typing import Literal
 from personalab.dialogue import Message
 from personalab.ports import ReplyChunk
 from personalab.providers.rehearsal_lines import LINES, Lines
+from personalab.providers.rehearsal_memory import write_memory
+from personalab.providers.rehearsal_persona import write_persona
 from personalab.providers.rehearsal_summary import write_summary
 from personalab.providers.well_formed import well_formed
 from personalab.texts import Language, fill
@@ -88,7 +90,12 @@ class RehearsalModel:
 
     async def stream(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
         """Yield a reply to the prompt, the same for the same prompt."""
-        reply = well_formed(write_summary(messages) or write_reply(read_scene(messages)))
+        reply = well_formed(
+            write_summary(messages)
+            or write_persona(messages)
+            or write_memory(messages)
+            or write_reply(read_scene(messages))
+        )
         for at, piece in enumerate(_PIECE.findall(reply), 1):
             yield ReplyChunk(piece)
             if self._delay > 0 or at % _REST_EVERY == 0:

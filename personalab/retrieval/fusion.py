@@ -24,8 +24,10 @@ def fuse(words: Mapping[Key, float], similarity: Mapping[Key, float]) -> list[tu
 
 
 def _stretched(similarity: Mapping[Key, float]) -> dict[Key, float]:
-    """Stretch similarities to 0…1, because each embedder has its own range."""
+    """Stretch similarities to 0…1, because each embedder has its own range; one alone is the nearest."""
     if not similarity:
         return {}
     low, high = min(similarity.values()), max(similarity.values())
-    return {key: (value - low) / (high - low or 1.0) for key, value in similarity.items()}
+    if low == high:
+        return dict.fromkeys(similarity, 1.0)
+    return {key: (value - low) / (high - low) for key, value in similarity.items()}

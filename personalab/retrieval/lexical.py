@@ -214,6 +214,9 @@ class LexicalIndex:
                 break
             scanned += len(documents)
             scores[documents] += _gains(often.astype(np.float32), self._norms[documents], weights[row])
+        if allowed is not None:
+            # A hidden one lends its neighbours its words, but far from those seen it must not crowd them out.
+            scores *= _with_neighbours(allowed)
         touched = np.flatnonzero(scores)
         if len(touched) > _CANDIDATES:
             touched = touched[np.argpartition(scores[touched], -_CANDIDATES)[-_CANDIDATES:]]
@@ -249,3 +252,12 @@ def _overlap(shift: int) -> tuple[slice, slice]:
     if shift > 0:
         return slice(shift, None), slice(None, -shift)
     return slice(None, shift), slice(-shift, None)
+
+
+def _with_neighbours(mask: Mask) -> Mask:
+    """Mark also what stands within reach of what is marked."""
+    wide = mask.copy()
+    for shift, _ in _SHIFTS:
+        here, there = _overlap(shift)
+        wide[here] |= mask[there]
+    return wide

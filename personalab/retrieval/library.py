@@ -114,11 +114,15 @@ class ChromaLibrary:
                 catalogue = self._shelves.forget(catalogue, name, session_id)
 
     def _search(self, search: Search) -> list[Hit]:
-        from personalab.retrieval.ranking import Section, query_vector, rank
+        from personalab.retrieval.offline_embedder import query_vector
+        from personalab.retrieval.ranking import Section, rank
 
         embedder = self._embedder()
         shelves = {name: shelf for _, name, shelf in self._open_shelves(search, embedder)}
-        vectors = {name: query_vector(embedder, search.query, shelf) for name, shelf in shelves.items()}
+        vectors = {
+            name: query_vector(embedder, search.query, shelf.lexical.rarity)
+            for name, shelf in shelves.items()
+        }
         sections: list[Section] = []
         for catalogue, name, shelf in self._open_shelves(search, embedder):
             vector = vectors.get(name, ())

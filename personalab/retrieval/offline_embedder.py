@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from personalab.ports import Embedder
 from personalab.retrieval.terms import CJK_RUN, STOP_WORDS, WORD
 
 Floats = NDArray[np.float32]
@@ -124,6 +125,13 @@ class OfflineEmbedder:
             start = end or start + 1
         self._pieces[word] = pieces
         return pieces
+
+
+def query_vector(embedder: Embedder, query: str, rarity: Rarity) -> list[float]:
+    """Embed a query; offline, its words count by how rare they are where it searches."""
+    if isinstance(embedder, OfflineEmbedder):
+        return embedder.embed_query(query, rarity)
+    return embedder.embed_query(query)
 
 
 def _chinese_share(text: str) -> float:

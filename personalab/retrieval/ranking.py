@@ -1,4 +1,4 @@
-"""How do the words and the meaning of a query choose events, and how sure is each?"""
+"""How do the words and the meaning of a query choose events?"""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from personalab.ports import Embedder
+from personalab.retrieval.confidence import confidence, rival_score
 from personalab.retrieval.fusion import fuse
 from personalab.retrieval.lexical import Mask
-from personalab.retrieval.offline_embedder import OfflineEmbedder
 from personalab.retrieval.shelf import Shelf
 from personalab.retrieval.store import Filter
 from personalab.retrieval.terms import shared_words
@@ -21,10 +20,6 @@ Nearest = Callable[[int, Filter | None], Sequence[tuple[str, float]]]
 POOL = 100
 """How many events each ranking brings to the fusion."""
 _FEW_HIDDEN = 400
-_RIVAL = 10
-"""A hit is the surer, the further it stands above the one in this place."""
-_TOO_LITTLE, _ENOUGH = 0.9, 1.4
-"""How many rare words must be found: up to the first a hit is chance ("go on"), from the second on sure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +74,6 @@ def _condition(search: Search) -> Filter:
     return wanted[0] if len(wanted) == 1 else {"$and": wanted}
 
 
-def query_vector(embedder: Embedder, query: str, shelf: Shelf) -> list[float]:
-    """Embed a query; offline, its words count by how rare they are where it searches."""
-    if isinstance(embedder, OfflineEmbedder):
-        return embedder.embed_query(query, shelf.lexical.rarity)
-    return embedder.embed_query(query)
-
-
 def rank(sections: Sequence[Section], search: Search) -> list[Hit]:
     """Fuse what the shelves found into one list, best first."""
     words = {key: score for section in sections for key, score in section.words.items()}
@@ -93,7 +81,7 @@ def rank(sections: Sequence[Section], search: Search) -> list[Hit]:
     homes = {key: section for section in sections for key in (*section.words, *section.meaning)}
     by_words, by_meaning = _places(words), _places(meaning)
     rarities = {id(section): cache(section.shelf.lexical.rarity) for section in sections}
-    rival = _rival(words)
+    rival = rival_score(words.values())
     hits: list[Hit] = []
     for key, score in fuse(words, meaning)[: search.limit]:
         section = homes[key]
@@ -102,7 +90,7 @@ def rank(sections: Sequence[Section], search: Search) -> list[Hit]:
             Hit(
                 event=event,
                 score=score,
-                confidence=_confidence(words.get(key, 0.0), rival, section.substance),
+                confidence=confidence(words.get(key, 0.0), rival, section.substance),
                 lexical_rank=by_words.get(key),
                 dense_rank=by_meaning.get(key),
                 matched=_matched(search.query, event, rarities[id(section)]),
@@ -119,18 +107,3 @@ def _places(scores: Mapping[str, float]) -> dict[str, int]:
 
 def _matched(query: str, event: StoryEvent, rarity: Callable[[str], float]) -> tuple[str, ...]:
     return tuple(sorted(shared_words(query, event.text), key=lambda word: -rarity(word)))
-
-
-def _rival(words: Mapping[str, float]) -> float:
-    """Return what an event has that is only about right; of a few events, half of the best stands for it."""
-    scores = sorted(words.values(), reverse=True)
-    return scores[_RIVAL - 1] if len(scores) >= _RIVAL else max(scores, default=0.0) / 2
-
-
-def _confidence(words: float, rival: float, substance: float) -> float:
-    """Tell how surely a hit is meant: it has most of the query's words, others don't, and they are rare.
-
-    Meaning does not enter: among turns of one story, similarity tells small talk from a question badly.
-    """
-    found = min(1.0, max(0.0, (min(words, 1.0) * substance - _TOO_LITTLE) / (_ENOUGH - _TOO_LITTLE)))
-    return min(1.0, max(0.0, (2 * words - rival) / 1.5)) * found

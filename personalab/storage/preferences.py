@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from personalab import config
-from personalab.config import Config, DirectorModule, RecallModule
+from personalab.config import Config, DirectorModule, MemoryModule, RecallModule
 from personalab.errors import PersonaLabError, StorageError
 from personalab.storage.files import read_bytes, read_json, write_json, writing
 from personalab.storage.locked import locked_file
@@ -32,6 +32,7 @@ class Preferences:
     config: Config
     director: DirectorModule
     recall: RecallModule
+    memory: MemoryModule = MemoryModule()
     notices: tuple[Notice, ...] = ()
 
 
@@ -51,14 +52,15 @@ class PreferenceFiles:
             data = object_of(self._read("config.json"))
         except (PersonaLabError, ValueError) as error:
             notice = Notice("config_unreadable", {"file": "config.json", "reason": _why(error)})
-            return Preferences(Config(), DirectorModule(), RecallModule(), (notice,))
+            return Preferences(Config(), DirectorModule(), RecallModule(), notices=(notice,))
         values, bad = config.read_values(data)
         notices: list[Notice] = []
         if bad:
             notices.append(Notice("config_value", {"file": "config.json", "fields": ", ".join(bad)}))
         director = self._director(notices)
         recall = self._recall(notices)
-        return Preferences(config.config_of(values), director, recall, tuple(notices))
+        memory = self._memory(notices)
+        return Preferences(config.config_of(values), director, recall, memory, tuple(notices))
 
     def language(self) -> Language:
         """Find the reader's language without complaining about anything."""
@@ -79,11 +81,23 @@ class PreferenceFiles:
     def _recall(self, notices: list[Notice]) -> RecallModule:
         name = "modules/recall.json"
         try:
-            root = self._root if (self._root / name).exists() else self._shipped
-            return config.read_recall(object_of(read_json(root / name, name)))
+            return config.read_recall(self._module(name))
         except (PersonaLabError, ValueError) as error:
             notices.append(Notice("recall_switch", {"file": name, "reason": _why(error)}))
             return RecallModule()
+
+    def _memory(self, notices: list[Notice]) -> MemoryModule:
+        name = "modules/memory.json"
+        try:
+            return config.read_memory(self._module(name))
+        except (PersonaLabError, ValueError) as error:
+            notices.append(Notice("memory_switch", {"file": name, "reason": _why(error)}))
+            return MemoryModule()
+
+    def _module(self, name: str) -> dict[str, Any]:
+        """Read a module's file; a root from before there was one has the shipped one."""
+        root = self._root if (self._root / name).exists() else self._shipped
+        return object_of(read_json(root / name, name))
 
     def _read(self, name: str) -> object:
         return read_json(self._root / name, name)

@@ -79,7 +79,19 @@ class AwaitingEvent(TypedDict):
     tokens: dict[str, Any]
 
 
-Event = TokenEvent | WarningEvent | DoneEvent | ErrorEvent | AwaitingEvent
+class CareEvent(TypedDict):
+    """Something was begun or done by itself after the turn, because a person switched that on."""
+
+    type: Literal["care"]
+    turn: int | None
+    task: str
+    """summarize or memorize"""
+    status: str
+    """begun, done or error"""
+    message: str
+
+
+Event = TokenEvent | WarningEvent | DoneEvent | ErrorEvent | AwaitingEvent | CareEvent
 
 
 @dataclass(frozen=True, slots=True)

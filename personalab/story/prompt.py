@@ -57,6 +57,8 @@ class Material:
     recalled: Sequence[str]
     turns: Sequence[Turn]
     """The session's turns; the last one is the turn to answer."""
+    player: str = ""
+    """What is known about the player."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,7 @@ def assemble(material: Material, templates: Templates, count: Count, config: Con
     head = [
         render.section("base_persona", "head", {"base_persona": material.base_persona}),
         render.section("evolved_persona", "head", {"evolved_persona": material.evolved_persona}),
+        render.section("player_memory", "head", {"known": material.player}),
         render.section("background", "head", {"world_setting": material.world_setting}),
     ]
     if material.outline:

@@ -130,9 +130,23 @@ def extract_query(user_input: str) -> str:
 
 def choose(hits: Sequence[Hit], lookup: Lookup) -> list[Hit]:
     """Keep what may enter the prompt: all that was asked for, or only what is surely meant."""
+    known = distinct(hits)
     if lookup.asked:
-        return list(hits[: lookup.limit])
-    return [hit for hit in hits if hit.confidence >= CONFIDENT][: lookup.limit]
+        return known[: lookup.limit]
+    return [hit for hit in known if hit.confidence >= CONFIDENT][: lookup.limit]
+
+
+def distinct(hits: Iterable[Hit]) -> list[Hit]:
+    """Leave out a turn that a later session took over word for word: the first of them stands for both."""
+    seen: set[tuple[str, str]] = set()
+    kept: list[Hit] = []
+    for hit in hits:
+        said = (hit.event.text, hit.event.timestamp)
+        if hit.event.kind != "turn" or said not in seen:
+            kept.append(hit)
+        if hit.event.kind == "turn":
+            seen.add(said)
+    return kept
 
 
 def shown_text(event: StoryEvent, templates: Mapping[str, str]) -> str:

@@ -94,7 +94,10 @@ async def test_studio_shows_streams_and_cancels_a_turn(server: str, root: Path) 
 
 async def _drive(client: LangGraphClient, root: Path) -> None:
     assistants = {found["graph_id"]: found["assistant_id"] for found in await client.assistants.search()}
-    assert set(assistants) == {"chat_turn", "summarize"}
+    assert {"chat_turn", "summarize", "update_memory"} <= set(assistants)
+    growth = await client.assistants.get_graph(assistants["update_memory"])
+    names = [node["id"] for node in growth["nodes"]][1:-1]
+    assert (names[0], names[-1]) == ("read_turns", "save_persona")
     summary = await client.assistants.get_graph(assistants["summarize"])
     assert [node["id"] for node in summary["nodes"]][1:-1] == [
         "read_session",

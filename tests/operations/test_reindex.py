@@ -62,6 +62,8 @@ def story(services: Services, instance: str) -> str:
         "turns": [1, 3],
     }
     write_session(folder / "sess_002.jsonl", [metadata, summary, *lines(first_day=20)])
+    state = services.stories.instance(instance)
+    services.stories.save_instance(replace(state, current_session_id="sess_002"))
     return instance
 
 

@@ -7,22 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from personalab.memory.changes import Change, Revised
-from personalab.memory.records import Conversation, Entry, Memory
+from personalab.memory.records import ContentType, Conversation, Entry, Memory
 from personalab.ports import MemoryName
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 Kind = Literal["entries", "conversations"]
-Vectors = NDArray[np.float32]
+# Named only, not imported: a chat without a memory must not wait for numpy.
+Vectors: TypeAlias = "NDArray[np.float32]"
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A memory's place, and two numbers that change whenever its entries or its conversations do."""
+    """A memory's place, and two numbers that change whenever its entries or its conversations do.
+
+    No number ever comes again for one ``memory_id``, not even when a memory is forgotten and begun anew under it.
+    """
 
     memory_id: str
     entries_stamp: int
@@ -31,6 +36,23 @@ class Pair:
     def stamp(self, kind: Kind) -> int:
         """Give the number that tells whether a kind has changed."""
         return self.entries_stamp if kind == "entries" else self.conversations_stamp
+
+
+class Text(NamedTuple):
+    """What an entry or a conversation is found by."""
+
+    id: str
+    content_type: str
+    """Empty for a conversation."""
+    text: str
+
+
+class Waiting(NamedTuple):
+    """A text that has no vector yet."""
+
+    memory_id: str
+    id: str
+    text: str
 
 
 class Backend(Protocol):
@@ -61,7 +83,7 @@ class Backend(Protocol):
     def conversations(
         self, agent_id: str, user_id: str, limit: int, before: str | None
     ) -> list[Conversation]:
-        """List conversations, the newest first."""
+        """List conversations, the newest first: all, or those before the one of this id (``[]`` if there is none)."""
         ...
 
     def commit(self, revised: Revised, conversation_id: str | None, result: Mapping[str, Any] | None) -> bool:
@@ -86,8 +108,12 @@ class Backend(Protocol):
         """Find a memory without reading it."""
         ...
 
-    def texts(self, kind: Kind, memory_id: str) -> list[tuple[str, str]]:
-        """Read the ids and texts of a memory's entries or conversations, in a fixed order."""
+    def texts(self, kind: Kind, memory_id: str) -> list[Text]:
+        """Read what a memory's entries or conversations are found by, always in the same order.
+
+        Entries by type, position and id, conversations in the order they were saved; ids and types by code point.
+        Of hits that fit equally well the earlier comes first.
+        """
         ...
 
     def entries(self, memory_id: str, content_ids: Sequence[str]) -> list[Entry]:
@@ -98,18 +124,26 @@ class Backend(Protocol):
         """Make room for vectors of this embedder; those of another one, or of another dimension, are dropped."""
         ...
 
-    def pending(self, kind: Kind, memory_id: str | None, limit: int) -> list[tuple[str, str, str]]:
-        """List (memory_id, id, text) of what has no vector yet, of one memory or of all."""
+    def pending(self, kind: Kind, memory_id: str | None, limit: int) -> list[Waiting]:
+        """List what has no vector yet, of one memory or of all; at little cost where there is none."""
         ...
 
-    def put_vectors(self, kind: Kind, memory_id: str, ids: Sequence[str], vectors: Vectors) -> None:
-        """Keep vectors; one whose text is gone by now is passed over."""
+    def put_vectors(self, kind: Kind, waiting: Sequence[Waiting], vectors: Vectors) -> None:
+        """Keep vectors, a row a text; a text that is gone or another by now is passed over."""
         ...
 
     def nearest(
-        self, kind: Kind, memory_id: str, vector: Sequence[float], limit: int
+        self,
+        kind: Kind,
+        memory_id: str,
+        vector: Sequence[float],
+        limit: int,
+        types: Sequence[ContentType] | None = None,
     ) -> list[tuple[str, float]]:
-        """Find ids by their vectors, nearest first, with their cosine similarity; none that is gone."""
+        """Find ids by their vectors, nearest first, with their cosine similarity; none that is gone.
+
+        Entries of all types, unless ``types`` names some.
+        """
         ...
 
     def drop_vectors(self) -> int:

@@ -1,0 +1,141 @@
+"""How does a terminal let a character grow, show how it grew, and take the last change back?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, cast
+
+from cli.memory import step_row
+from cli.output import BOLD, DIM, GREEN, RED, Progress, note, paint, visible, warn, write, write_json
+from cli.running import DONE, language_of
+from cli.texts import tell
+from cli.turns import error_code
+from personalab.texts import Language
+
+if TYPE_CHECKING:
+    from personalab.services import Services
+
+_LOOKS = {"same": ("  ", DIM), "add": ("+ ", GREEN), "remove": ("- ", RED)}
+
+
+async def grow(
+    services: Services, instance_id: str, *, dry_run: bool, model: str | None, as_json: bool
+) -> int:
+    """Let the character grow by the last turns; with ``dry_run`` only show who it would become."""
+    from graph.update_memory import stream_update
+
+    language = await asyncio.to_thread(language_of, services)
+    progress, code = Progress(), DONE
+    result: dict[str, Any] = {}
+    call = {"instance_id": instance_id, "dry_run": dry_run}
+    try:
+        async with aclosing(stream_update(services, cast("Any", call), model=model)) as stream:
+            async for part in stream:
+                event = cast("dict[str, Any]", part)
+                match event.get("type"):
+                    case "progress":
+                        progress.show(tell("growing", language, done=event["done"], total=event["total"]))
+                    case "error":
+                        code = error_code(event)
+                    case None:
+                        result = event
+                    case _:
+                        pass
+    finally:
+        progress.clear()
+    if as_json:
+        write_json(result)
+    else:
+        _show(result, language)
+        _show_learned(result, language)
+    for warning in result.get("warnings", []):
+        warn(warning, language)
+    return code
+
+
+def _show(result: Mapping[str, Any], language: Language) -> None:
+    if error := result.get("error"):
+        note(str(error["message"]))
+        return
+    if result["status"] == "unchanged" or not result["changes"]:
+        note(tell("not_grown", language))
+        return
+    _show_diff(result["diff"])
+    write("")
+    _show_changes(result["changes"])
+    code = "growth_preview" if result["status"] == "preview" else "grown"
+    count, revision = len(result["changes"]), result["revision"]
+    note(tell(code, language, count=count, revision=revision, instance_id=result["instance_id"]))
+
+
+def _show_learned(result: Mapping[str, Any], language: Language) -> None:
+    learned = result.get("memory")
+    if not learned or result.get("error"):
+        return
+    for step in learned["steps"]:
+        write(step_row(step, language))
+    code = "would_learn" if result["status"] == "preview" else "learned_turns"
+    note(tell(code, language, turns=learned["turns"], count=len(learned["steps"])))
+    if learned["left_out"]:
+        note(tell("left_out_turns", language, count=learned["left_out"]))
+
+
+def _show_diff(parts: Iterable[Mapping[str, str]]) -> None:
+    for part in parts:
+        sign, look = _LOOKS[part["op"]]
+        write(paint(sign + visible(part["text"]), look))
+
+
+def _show_changes(changes: Iterable[Mapping[str, Any]]) -> None:
+    for change in changes:
+        turns = ", ".join(map(str, change["turns"]))
+        write(f"• {visible(change['change'])} {paint(f'[{turns}]', DIM)}")
+
+
+async def show_history(services: Services, instance_id: str, *, as_json: bool) -> None:
+    """Show every change that led to who the character is."""
+    from personalab.operations.personas import persona_history
+    from personalab.story.persona import diff
+
+    language = await asyncio.to_thread(language_of, services)
+    found = await persona_history(services, instance_id)
+    if as_json:
+        write_json(found)
+        return
+    if not found["revisions"] and not found["evolved_persona"]:
+        write(tell("no_growth", language))
+    for revision in found["revisions"]:
+        heading = tell("revision", language, revision=revision["revision"])
+        source = (
+            tell("edited_revision", language) if revision.get("by") == "hand" else revision.get("model", "")
+        )
+        origin = visible(" ".join((revision["time"], str(source))))
+        write(f"{paint(heading, BOLD)} {paint(origin, DIM)}")
+        _show_diff(cast("Any", diff(revision["before"], revision["after"])))
+        _show_changes(revision.get("changes", []))
+        write("")
+    if not found["revisions"] and found["evolved_persona"]:
+        write(visible(found["evolved_persona"]))
+    if found["edited_by_hand"]:
+        note(tell("edited_since", language, revision=found["revision"]))
+    if found["withdrawn"]:
+        note(tell("withdrawn_revisions", language, count=len(found["withdrawn"])))
+
+
+async def take_back(services: Services, instance_id: str, *, as_json: bool) -> None:
+    """Undo the last change of the character."""
+    from personalab.operations.personas import undo_persona
+    from personalab.story.persona_history import revision_of
+
+    language = await asyncio.to_thread(language_of, services)
+    state = await undo_persona(services, instance_id)
+    revision = revision_of(state)
+    if as_json:
+        write_json(
+            {"instance_id": instance_id, "revision": revision, "evolved_persona": state.evolved_persona}
+        )
+        return
+    write(visible(state.evolved_persona) or tell("no_growth", language))
+    note(tell("growth_undone", language, revision=revision))

@@ -1,0 +1,119 @@
+"""How does a character grow?
+
+read_turns → evolve_persona → memorize_turns → save_persona
+
+Until the last step the character is who it was, whatever happens. What it learns about the player is kept conversation
+by conversation before that: a next try finds it learned, and nothing is doubled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any, cast
+
+from langgraph.runtime import Runtime
+
+from graph.following import stream_graph
+from graph.learning import learn_story
+from graph.leased import Update, Work, join
+from graph.pumped import PumpedBuilder, PumpedGraph
+from graph.serving import served
+from nodes.chat_turn.state import TurnContext
+from nodes.update_memory.evolve_persona import evolve_persona
+from nodes.update_memory.read_turns import read_turns
+from nodes.update_memory.save_persona import save_persona
+from nodes.update_memory.state import UpdateInput, UpdateOutput, UpdateState
+from personalab.errors import PersonaLabError
+from personalab.operations.learning import unlearned
+from personalab.services import Services
+from personalab.storage.leases import Lease
+from personalab.story.events import Event, Notice
+
+_FRESH: Update = {
+    "status": "running", "error": None, "changes": [], "diff": [], "warnings": [], "usage": None,
+    "memory": None,
+}  # fmt: skip
+
+
+def build_update_memory(services: Services) -> PumpedBuilder:
+    """Join the steps over the given services."""
+
+    async def evolve(state: UpdateState, lease: Lease, runtime: Runtime[TurnContext]) -> Update:
+        name = (runtime.context or TurnContext()).model
+
+        def tell(done: int, total: int) -> None:
+            runtime.stream_writer({"type": "progress", "turn": None, "done": done, "total": total})
+
+        return await evolve_persona(
+            state,
+            services=services,
+            lease=lease,
+            model=await services.model(name),
+            counter=await services.counter(name),
+            tell=tell,
+        )
+
+    async def memorize(state: UpdateState, lease: Lease, runtime: Runtime[TurnContext]) -> Update:
+        name = (runtime.context or TurnContext()).model
+
+        def tell(done: int, total: int) -> None:
+            runtime.stream_writer({"type": "progress", "turn": None, "done": done + 1, "total": total + 1})
+
+        return await memorize_turns(state, services, name, tell)
+
+    steps: dict[str, Work] = {
+        "evolve_persona": evolve,
+        "memorize_turns": memorize,
+        "save_persona": lambda state, lease, runtime: save_persona(state, services=services),
+    }
+    builder = PumpedBuilder(
+        UpdateState, context_schema=TurnContext, input_schema=UpdateInput, output_schema=UpdateOutput
+    )
+
+    async def read(state: Any) -> Update:
+        return await read_turns(state, services=services)
+
+    return join(builder, services, "update-memory", ("read_turns", read), steps, _FRESH)
+
+
+async def memorize_turns(
+    state: UpdateState, services: Services, model: str | None, tell: Callable[[int, int], None]
+) -> Update:
+    """Learn about the player from the turns since the last time; where that fails, the persona still grows."""
+    instance_id = state.get("instance_id", "")
+    module = services.preferences.read().memory
+    if not module.enabled:
+        return {"memory": None}
+    try:
+        if state.get("preview"):
+            waiting = await unlearned(services, instance_id, module.user_id)
+            return {"memory": {"turns": waiting.turns, "steps": [], "left_out": waiting.left_out}}
+        learned = await learn_story(services, instance_id, model=model, tell=tell)
+    except PersonaLabError as error:
+        return _not_learned(error.message(services.turns.language()), services)
+    update: Update = {"memory": learned.fields()}
+    if learned.error:
+        update |= _not_learned(str(learned.error["message"]), services)
+    return update
+
+
+def _not_learned(reason: str, services: Services) -> Update:
+    notice = Notice("memory_not_learned", {"reason": reason})
+    return {"warnings": [dict(notice.event(None, services.turns.language()))]}
+
+
+async def make_graph() -> PumpedGraph:
+    """Give the graph to a server that loads it by name (``langgraph.json``), and does so for every run."""
+    return await served("update_memory", build_update_memory)
+
+
+async def stream_update(
+    services: Services, update: UpdateInput, *, model: str | None = None
+) -> AsyncGenerator[Event | UpdateOutput]:
+    """Let a character grow; yield progress and warnings as they happen and, last, the result (without a ``type``)."""
+    async with aclosing(
+        stream_graph(services, "update_memory", build_update_memory, update, model)
+    ) as stream:
+        async for part in stream:
+            yield cast("Event | UpdateOutput", part)

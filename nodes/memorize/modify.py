@@ -1,0 +1,32 @@
+"""Ask what in the conversation is worth remembering."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nodes.memorize.state import MemorizeState
+from nodes.memorize.subject import Subject
+from personalab.memory.pipeline import modify_messages, stage_result
+from personalab.memory.records import CONTENT_TYPES
+from personalab.ports import Clock
+
+
+async def modify(state: MemorizeState, *, subject: Subject, now: Clock) -> dict[str, Any]:
+    """Find the facts; those that rest on no message are dropped."""
+    said = await subject.said()
+    shown = await subject.shown(CONTENT_TYPES, said)
+    answered, usage = await subject.ask(
+        modify_messages(said, shown.text(), subject.templates), subject.reader.findings
+    )
+    findings = answered.value
+    return {
+        "facts": [fact.fields() for fact in findings.facts],
+        "dropped": [dropped.fields() for dropped in findings.dropped],
+        "result": {
+            "modification_result": findings.text(),
+            "modification_metadata": {
+                **stage_result("modify", now(), usage),
+                "raw_llm_response": answered.raw,
+            },
+        },
+    }

@@ -1,0 +1,33 @@
+"""Save the conversation, or find a saved one; one that was learned from before needs no model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nodes.memorize.state import MemorizeState
+from personalab.errors import NotFound, UserError
+from personalab.memory.pipeline import has_succeeded
+from personalab.memory.records import read_request
+from personalab.services import Services
+
+
+async def open_conversation(state: MemorizeState, *, services: Services) -> dict[str, Any]:
+    """Make sure that the conversation is kept before anyone is asked about it."""
+    request, conversation_id = state.get("request"), state.get("conversation_id")
+    if request is not None:
+        found = await services.memories.save_conversation(read_request(request, services.now()))
+    elif conversation_id:
+        found = await services.memories.conversation(conversation_id)
+        if found is None:
+            raise NotFound("no_conversation", conversation_id=str(conversation_id)[:80])
+    else:
+        raise UserError("field_missing", field="conversation_id")
+    learned = has_succeeded(found.pipeline_result) and not state.get("again")
+    return {
+        "conversation_id": found.conversation_id,
+        "agent_id": found.agent_id,
+        "user_id": found.user_id,
+        "memory_id": found.memory_id or "",
+        "pipeline_result": dict(found.pipeline_result) if found.pipeline_result else None,
+        "status": "unchanged" if learned or not found.messages else "running",
+    }

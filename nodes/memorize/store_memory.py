@@ -1,0 +1,56 @@
+"""Change the memory and keep the pipeline's result, together; of a stage that failed only the failure is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nodes.memorize.state import MemorizeState
+from nodes.memorize.subject import Subject
+from personalab.errors import Busy
+from personalab.memory.changes import Operation, Revised, revise
+from personalab.memory.pipeline import pipeline_metadata
+from personalab.memory.records import clean_json
+from personalab.services import Services
+
+_TRIES = 8
+"""So often someone else may change the memory first."""
+
+
+async def store_memory(state: MemorizeState, *, subject: Subject, services: Services) -> dict[str, Any]:
+    """Apply the operations to the memory as it stands now, and keep both in one step."""
+    conversation, failure = subject.conversation, state.get("failure")
+    operations = [Operation.of(operation) for operation in state.get("operations", [])] if not failure else []
+    memory = subject.memory
+    for _ in range(_TRIES):
+        revised = revise(
+            memory,
+            operations,
+            services.now(),
+            origin="memorize",
+            conversation_id=conversation.conversation_id,
+        )
+        result = _result(state, subject, revised, services.now())
+        kept = await services.memories.commit(
+            revised, conversation_id=conversation.conversation_id, result=result
+        )
+        if kept:
+            steps = [step.fields() for step in revised.change.steps] if revised.change else []
+            return {"status": "error" if failure else "done", "steps": steps, "pipeline_result": result}
+        memory = await services.memories.memory(conversation.agent_id, conversation.user_id) or memory
+    raise Busy("memory_busy", agent_id=conversation.agent_id, user_id=conversation.user_id)
+
+
+def _result(state: MemorizeState, subject: Subject, revised: Revised, now: str) -> dict[str, Any]:
+    result = dict(state.get("result", {}))
+    if dropped := state.get("dropped"):
+        result["dropped"] = dropped
+    if failure := state.get("failure"):
+        result["error"] = failure
+    changed = revised.change.steps if revised.change else ()
+    updated = any(step.entry.content_type != "mind" for step in changed)
+    if "update_result" in result:
+        result["update_result"] = {**result["update_result"], "profile_updated": updated}
+    result["pipeline_metadata"] = pipeline_metadata(
+        now, subject.conversation, subject.model.name, profile_updated=updated
+    )
+    return clean_json(result)

@@ -1,0 +1,84 @@
+"""What is a conversation learned with? Itself, what is known already, the words to ask with, and a model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from nodes.asking import Answered, Asker
+from nodes.memorize.state import MemorizeState
+from personalab.dialogue import Message, language_in
+from personalab.errors import NotFound
+from personalab.memory.pipeline import Reader, Shown, llm_usage, room_for, shown_entries, shown_messages
+from personalab.memory.records import ContentType, Conversation, Memory, empty_memory
+from personalab.ports import ReplyModel, TokenCounter
+from personalab.services import Services
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A conversation, and all that is needed to learn from it."""
+
+    conversation: Conversation
+    memory: Memory
+    templates: dict[str, str]
+    model: ReplyModel
+    counter: TokenCounter
+    budget: int
+    """How many tokens the conversation may take in a prompt."""
+
+    @property
+    def reader(self) -> Reader:
+        """Reads answers about this conversation."""
+        return Reader(self.conversation)
+
+    async def shown(self, types: Sequence[ContentType], about: str) -> Shown:
+        """Choose what the model gets to see of what is known."""
+        room = room_for(self.budget)
+        return await asyncio.to_thread(shown_entries, self.memory, types, about, self.counter.count, room)
+
+    async def said(self) -> str:
+        """Word the conversation so that it fits a prompt."""
+        return await asyncio.to_thread(shown_messages, self.conversation, self.counter.count, self.budget)
+
+    async def ask(
+        self, messages: Sequence[Message], read: Callable[[str], T]
+    ) -> tuple[Answered[T], dict[str, Any]]:
+        """Ask, and tell what it used: the provider's numbers, or our own count of them."""
+        answered = await Asker(self.model, self.templates["json_repair"]).ask(messages, read)
+        if (told := answered.usage) is not None:
+            return answered, llm_usage(told["input_tokens"], told["output_tokens"], estimated=False)
+
+        def counted() -> dict[str, Any]:
+            count = self.counter.count
+            asked = sum(count(message["content"]) for message in messages)
+            return llm_usage(asked, count(answered.raw), estimated=True)
+
+        return answered, await asyncio.to_thread(counted)
+
+
+async def read_subject(services: Services, state: MemorizeState, model: str | None) -> Subject:
+    """Read the conversation and the memory as they stand now."""
+    conversation_id = state.get("conversation_id", "")
+    conversation = await services.memories.conversation(conversation_id)
+    if conversation is None:
+        raise NotFound("no_conversation", conversation_id=conversation_id[:80])
+    memory = await services.memories.memory(conversation.agent_id, conversation.user_id)
+    if memory is None:
+        named = conversation.memory_id or ""
+        memory = empty_memory(named, conversation.agent_id, conversation.user_id, services.now())
+    preferences = await asyncio.to_thread(services.preferences.read)
+    language = language_in(conversation.text()) or preferences.config.language
+    templates, _ = await asyncio.to_thread(services.preferences.templates, language)
+    return Subject(
+        conversation,
+        memory,
+        templates,
+        await services.model(model),
+        await services.counter(model),
+        preferences.config.max_total_tokens // 4,
+    )

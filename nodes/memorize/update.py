@@ -1,0 +1,48 @@
+"""Ask what the facts do to the profile and the events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nodes.memorize.state import MemorizeState
+from nodes.memorize.subject import Subject
+from personalab.memory.changes import revise
+from personalab.memory.pipeline import Fact, llm_usage, stage_result, update_messages
+from personalab.memory.records import ContentType
+from personalab.ports import Clock
+
+_TYPES: tuple[ContentType, ...] = ("profile", "event")
+
+
+async def update(state: MemorizeState, *, subject: Subject, now: Clock) -> dict[str, Any]:
+    """Get the operations that code will apply; where nothing was found, nobody is asked."""
+    facts = [Fact.of(fact) for fact in state.get("facts", [])]
+    result = dict(state.get("result", {}))
+    if not facts:
+        usage = llm_usage(0, 0, estimated=False)
+        return {"operations": [], "result": {**result, "update_result": _told(False, "", now(), usage)}}
+    shown = await subject.shown(_TYPES, "\n".join(fact.text for fact in facts))
+    asked = update_messages(await subject.said(), shown, facts, subject.templates)
+    answered, usage = await subject.ask(asked, lambda answer: subject.reader.wishes(answer, shown, _TYPES))
+    wishes = answered.value
+    revised = revise(
+        subject.memory,
+        wishes.operations,
+        now(),
+        origin="memorize",
+        conversation_id=subject.conversation.conversation_id,
+    )
+    told = _told(revised.change is not None, answered.raw, now(), usage)
+    return {
+        "operations": [operation.fields() for operation in wishes.operations],
+        "dropped": [*state.get("dropped", []), *(dropped.fields() for dropped in wishes.dropped)],
+        "result": {**result, "update_result": told},
+    }
+
+
+def _told(updated: bool, raw: str, now: str, usage: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "profile_updated": updated,
+        "raw_llm_response": raw,
+        "metadata": stage_result("update", now, usage),
+    }

@@ -1,0 +1,1 @@
+"""The steps by which a character grows from what it lived through."""

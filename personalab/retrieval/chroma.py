@@ -1,0 +1,117 @@
+"""How is a folder of Chroma opened, and what do its errors mean?
+
+Only this module opens Chroma. Every vector is ours: Chroma's own embedding function downloads a model.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from personalab.errors import PersonaLabError, StorageError
+
+if TYPE_CHECKING:
+    from chromadb.api.client import Client
+    from chromadb.api.models.Collection import Collection
+
+COSINE: dict[str, Any] = {"hnsw:space": "cosine"}
+
+
+class ChromaFolder:
+    """An open Chroma folder; a closed one opens itself when it is used again."""
+
+    def __init__(self, path: Path, *, shown: str, unreadable: str) -> None:
+        self._path = path
+        self._shown = shown
+        self._unreadable = unreadable
+        self._client: Client | None = None
+        self._collections: dict[str, Collection] = {}
+        self._release: weakref.finalize[..., ChromaFolder] | None = None
+
+    def close(self) -> None:
+        """Let go of the files; what is read next is what stands on the disk then."""
+        self._client = None
+        self._collections.clear()
+        if self._release is not None:
+            self._release()
+
+    def client(self) -> Client:
+        """Open the folder; it is made where it is missing."""
+        if self._client is None:
+            import chromadb
+            from chromadb.config import Settings
+
+            self._path.mkdir(parents=True, exist_ok=True)
+            settings = Settings(anonymized_telemetry=False)
+            try:
+                self._client = cast("Client", chromadb.PersistentClient(str(self._path), settings=settings))
+            except BaseException:
+                _forget_failed(self._path)
+                raise
+            self._release = weakref.finalize(self, self._client.close)
+        return self._client
+
+    def collection(self, name: str) -> Collection:
+        """Open a collection that is there."""
+        if name not in self._collections:
+            self._collections[name] = self.client().get_collection(name, embedding_function=None)
+        return self._collections[name]
+
+    def made_collection(self, name: str) -> Collection:
+        """Open a collection, or make it."""
+        if name not in self._collections:
+            self._collections[name] = self.client().get_or_create_collection(
+                name, embedding_function=None, metadata=COSINE
+            )
+        return self._collections[name]
+
+    def drop(self, name: str) -> None:
+        """Remove a collection, if it is there."""
+        from chromadb.errors import NotFoundError
+
+        self._collections.pop(name, None)
+        with self.translated():
+            try:
+                self.client().delete_collection(name)
+            except NotFoundError:
+                return
+
+    @contextmanager
+    def translated(self) -> Generator[None]:
+        """Say in our words what Chroma could not do; its state is not trusted afterwards."""
+        try:
+            yield
+        except PersonaLabError:
+            raise
+        except BaseException as error:
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                raise
+            self.close()
+            raise self._explained(error) from error
+
+    def _explained(self, error: BaseException) -> StorageError:
+        words = " ".join(str(error).split())[:300] or type(error).__name__
+        lowered = words.lower()
+        if "disk is full" in lowered or "no space left" in lowered:
+            return StorageError("disk_full", file=self._shown)
+        if "readonly database" in lowered or isinstance(error, PermissionError):
+            return StorageError("not_writable", file=self._shown, reason=words)
+        return StorageError(self._unreadable, reason=words)
+
+
+def nearest(collection: Collection, vector: Any, count: int, where: Any) -> list[tuple[str, float]]:
+    """Find the ids nearest to a vector, with their cosine similarity."""
+    found = collection.query(query_embeddings=[vector], n_results=count, where=where, include=["distances"])
+    distances = (found["distances"] or [[]])[0]
+    return [(row_id, 1 - float(far)) for row_id, far in zip(found["ids"][0], distances, strict=True)]
+
+
+def _forget_failed(path: Path) -> None:
+    """Take a system that could not start out of Chroma's cache, or the next try would get the same one."""
+    from chromadb.api.shared_system_client import SharedSystemClient
+
+    systems = SharedSystemClient._identifier_to_system  # pyright: ignore[reportPrivateUsage]
+    systems.pop(str(path), None)

@@ -1,0 +1,199 @@
+"""How is what agents know about users kept and found? The ``MemoryStore`` over any database."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from personalab.memory.changes import Change, Revised
+from personalab.memory.finding import MAX_QUERY, ConversationHit, MemoryHit, MemorySearch
+from personalab.memory.records import CONTENT_TYPES, ContentType, Conversation, Memory, clean
+from personalab.ports import Embedder, MemoryName
+from personalab.retrieval.memory.backend import Backend, Kind, Pair
+
+if TYPE_CHECKING:
+    from personalab.retrieval.memory.lexicon import Lexicon
+    from personalab.retrieval.memory.meaning import Meaning
+    from personalab.retrieval.memory.ranking import Ranked
+
+KEPT_LEXICONS = 32
+"""The words of how many memories stay in this process's memory."""
+
+_log = logging.getLogger("personalab.memory")
+
+
+class MemoryBook:
+    """Memories in a database, found by words and by meaning."""
+
+    def __init__(self, backend: Backend, open_embedder: Callable[[], Embedder]) -> None:
+        self._backend = backend
+        self._open_embedder = open_embedder
+        self._lexicons: OrderedDict[tuple[str, Kind], Lexicon] = OrderedDict()
+        self._lock = threading.Lock()
+        self._made: Meaning | None = None
+
+    # --- records
+
+    async def memories(self, *, limit: int = 100, after: str = "") -> list[MemoryName]:
+        """List the memories by ``memory_id``, from the one after ``after`` on."""
+        if not self._backend.exists():
+            return []
+        return await asyncio.to_thread(self._backend.memories, limit, after)
+
+    async def memory(self, agent_id: str, user_id: str) -> Memory | None:
+        """Read what an agent knows about a user."""
+        if not self._backend.exists():
+            return None
+        return await asyncio.to_thread(self._backend.memory, agent_id, user_id)
+
+    async def save_conversation(self, conversation: Conversation) -> Conversation:
+        """Save a conversation and give what is kept: one that was saved before stays as it was."""
+        return await asyncio.to_thread(self._backend.save_conversation, conversation)
+
+    async def conversation(self, conversation_id: str) -> Conversation | None:
+        """Read a conversation."""
+        if not self._backend.exists():
+            return None
+        return await asyncio.to_thread(self._backend.conversation, conversation_id)
+
+    async def conversations(
+        self, agent_id: str, user_id: str, *, limit: int = 20, before: str | None = None
+    ) -> list[Conversation]:
+        """List conversations, the newest first, from the one saved before ``before`` on."""
+        if not self._backend.exists():
+            return []
+        return await asyncio.to_thread(self._backend.conversations, agent_id, user_id, limit, before)
+
+    async def commit(
+        self, revised: Revised, *, conversation_id: str | None = None, result: Mapping[str, Any] | None = None
+    ) -> bool:
+        """Keep a change and a conversation's ``pipeline_result`` together; ``False`` if the memory is another."""
+        return await asyncio.to_thread(self._backend.commit, revised, conversation_id, result)
+
+    async def changes(self, agent_id: str, user_id: str, *, limit: int = 50) -> list[Change]:
+        """List what changed, the newest first."""
+        if not self._backend.exists():
+            return []
+        return await asyncio.to_thread(self._backend.changes, agent_id, user_id, limit)
+
+    async def learned(self, agent_id: str, user_id: str, session_id: str) -> int:
+        """Tell up to which turn a story's session was saved; 0 for not at all."""
+        if not self._backend.exists():
+            return 0
+        return await asyncio.to_thread(self._backend.learned, agent_id, user_id, session_id)
+
+    async def forget(self, agent_id: str, user_id: str) -> bool:
+        """Delete a memory with its history and its conversations; ``False`` where there was none."""
+        if not self._backend.exists():
+            return False
+        return await asyncio.to_thread(self._backend.forget, agent_id, user_id)
+
+    async def close(self) -> None:
+        """Let go of files and connections."""
+        with self._lock:
+            self._lexicons.clear()
+        await asyncio.to_thread(self._backend.close)
+
+    # --- finding
+
+    async def search(self, search: MemorySearch) -> list[MemoryHit]:
+        """Find entries by meaning and by words, best first."""
+        types = None if set(CONTENT_TYPES) <= set(search.types) else tuple(search.types)
+        found = await self._find(
+            "entries", search.query, search.agent_id, search.user_id, search.limit, types
+        )
+        if found is None or not found[1]:
+            return []
+        pair, ranked = found
+        ids = [hit.id for hit in ranked]
+        read = await asyncio.to_thread(self._backend.entries, pair.memory_id, ids)
+        entries = {entry.content_id: entry for entry in read}
+        return [MemoryHit(entries[hit.id], hit.score, hit.confidence) for hit in ranked if hit.id in entries]
+
+    async def search_conversations(
+        self, query: str, agent_id: str, user_id: str, *, limit: int = 10
+    ) -> list[ConversationHit]:
+        """Find conversations by meaning and by words, best first."""
+        found = await self._find("conversations", query, agent_id, user_id, limit, None)
+        ranked = found[1] if found else []
+        return await asyncio.to_thread(self._conversation_hits, ranked)
+
+    def _conversation_hits(self, ranked: Sequence[Ranked]) -> list[ConversationHit]:
+        read = [(self._backend.conversation(hit.id), hit.score) for hit in ranked]
+        return [ConversationHit(found, score) for found, score in read if found is not None]
+
+    async def _find(
+        self,
+        kind: Kind,
+        query: str,
+        agent_id: str,
+        user_id: str,
+        limit: int,
+        types: tuple[ContentType, ...] | None,
+    ) -> tuple[Pair, list[Ranked]] | None:
+        """Rank a memory's texts: by words and by meaning at once, for neither waits for the other."""
+        query = clean(query[:MAX_QUERY])
+        if limit < 1 or types == () or not query.strip() or not self._backend.exists():
+            return None
+        pair, lexicon = await asyncio.to_thread(self._words_of, kind, agent_id, user_id)
+        if pair is None or lexicon is None or not len(lexicon):
+            return None
+        from personalab.retrieval.memory.ranking import POOL, rank
+
+        words, near = await asyncio.gather(
+            asyncio.to_thread(lexicon.words, query, max(POOL, limit), types),
+            asyncio.to_thread(self._near, kind, pair, lexicon, query, max(POOL, limit), types),
+        )
+        return pair, rank(lexicon, types, words, near)[:limit]
+
+    def _words_of(self, kind: Kind, agent_id: str, user_id: str) -> tuple[Pair | None, Lexicon | None]:
+        pair = self._backend.pair(agent_id, user_id)
+        if pair is None:
+            return None, None
+        lexicon = self._lexicon(pair.memory_id, kind)
+        lexicon.refresh(pair.stamp(kind), lambda: self._backend.texts(kind, pair.memory_id))
+        return pair, lexicon
+
+    def _lexicon(self, memory_id: str, kind: Kind) -> Lexicon:
+        from personalab.retrieval.memory.lexicon import Lexicon
+
+        with self._lock:
+            found = self._lexicons.pop((memory_id, kind), None) or Lexicon()
+            self._lexicons[memory_id, kind] = found
+            while len(self._lexicons) > KEPT_LEXICONS:
+                self._lexicons.popitem(last=False)
+            return found
+
+    def _near(
+        self,
+        kind: Kind,
+        pair: Pair,
+        lexicon: Lexicon,
+        query: str,
+        limit: int,
+        types: Sequence[ContentType] | None,
+    ) -> list[tuple[str, float]]:
+        """Find by meaning; where that cannot be, words alone answer."""
+        try:
+            return self._meaning().nearest(kind, pair.memory_id, lexicon, query, limit, types)
+        except Exception as error:  # noqa: BLE001 (whatever an embedder or an index does, words still answer)
+            _log.warning("searched by words alone: %s", " ".join(str(error).split())[:300])
+            return []
+
+    def _meaning(self) -> Meaning:
+        from personalab.retrieval.memory.meaning import Meaning
+
+        with self._lock:
+            if self._made is None:
+                self._made = Meaning(self._backend, self._open_embedder())
+            return self._made
+
+    async def reindex(self, progress: Callable[[int, int], None] = lambda done, total: None) -> int:
+        """Make everything findable anew with the configured embedder; give how many texts that were."""
+        if not self._backend.exists():
+            return 0
+        return await asyncio.to_thread(lambda: self._meaning().embed_all(progress))

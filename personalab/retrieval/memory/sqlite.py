@@ -1,0 +1,320 @@
+"""How are memories kept without a server? SQLite holds the records, Chroma the vectors made of them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from personalab.errors import UserError
+from personalab.memory.changes import Change, Revised, Step
+from personalab.memory.records import ContentType, Conversation, Entry, Memory, new_id
+from personalab.ports import MemoryName
+from personalab.retrieval.memory.backend import Kind, Pair, Text
+from personalab.retrieval.memory.sqlite_file import SqliteFile
+from personalab.retrieval.memory.sqlite_rows import (
+    CHANGES,
+    CONVERSATIONS,
+    ENTRIES,
+    Broken,
+    entry_row,
+    list_entries,
+    new_stamp,
+    read_change,
+    read_conversation,
+    read_entry,
+    readable,
+    set_aside,
+    worded,
+)
+from personalab.retrieval.memory.vectors import ChromaVectors, entry_gone, memory_gone
+
+NAME = "memory.db"
+_PAIR = "memory_id = (SELECT memory_id FROM memories WHERE agent_id = ? AND user_id = ?)"
+_TEXTS: dict[Kind, str] = {
+    "entries": "SELECT content_id, content_type, content_text FROM memory_contents WHERE memory_id = ?"
+    " ORDER BY content_type, position, content_id",
+    "conversations": "SELECT conversation_id, '', conversation_text FROM conversations WHERE memory_id = ?"
+    " ORDER BY saved",
+}
+_MARK = (
+    "INSERT INTO story_marks (agent_id, user_id, session_id, last_turn) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT DO UPDATE SET last_turn = max(last_turn, excluded.last_turn)"
+)
+_PUT_ENTRY = (
+    "INSERT INTO memory_contents (content_id, memory_id, content_type, position, content_text, content_data)"
+    " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (content_id) DO UPDATE SET"
+    " content_type = excluded.content_type, position = excluded.position,"
+    " vector_epoch = CASE WHEN content_text = excluded.content_text AND content_type = excluded.content_type"
+    " THEN vector_epoch ELSE 0 END,"
+    " content_text = excluded.content_text, content_data = excluded.content_data"
+)
+
+
+class SqliteBackend(ChromaVectors):
+    """Memories in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = SqliteFile(folder / NAME)
+        super().__init__(self._file, folder)
+
+    def exists(self) -> bool:
+        """Tell whether anything was ever kept."""
+        return self._file.exists()
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        self.close_vectors()
+        self._file.close()
+
+    # --- memories
+
+    def memories(self, limit: int, after: str) -> list[MemoryName]:
+        """List memories by id."""
+        query = (
+            "SELECT memory_id, agent_id, user_id, updated_at,"
+            " (SELECT count(*) FROM memory_contents c WHERE c.memory_id = m.memory_id),"
+            " (SELECT count(*) FROM conversations c WHERE c.memory_id = m.memory_id)"
+            " FROM memories m WHERE memory_id > ? ORDER BY memory_id LIMIT ?"
+        )
+        with self._file.reading() as connection:
+            return [MemoryName(*row) for row in connection.execute(query, [after, max(limit, 0)])]
+
+    def memory(self, agent_id: str, user_id: str) -> Memory | None:
+        """Read a memory with its entries."""
+        broken: list[Broken] = []
+        query = (
+            "SELECT memory_id, agent_id, user_id, created_at, updated_at, version FROM memories"
+            " WHERE agent_id = ? AND user_id = ?"
+        )
+        with self._file.reading() as connection:
+            row = connection.execute(query, [agent_id, user_id]).fetchone()
+            if row is None:
+                return None
+            order = f"{ENTRIES} WHERE memory_id = ? ORDER BY content_type, position, content_id"
+            rows = connection.execute(order, [row[0]])
+            entries = tuple(readable(rows, read_entry, "memory_contents", broken))
+        self._put_aside(broken)
+        memory_id, agent_id, user_id, created_at, updated_at, version = row
+        return Memory(memory_id, agent_id, user_id, created_at, updated_at, entries, version)
+
+    def pair(self, agent_id: str, user_id: str) -> Pair | None:
+        """Find a memory without reading it."""
+        query = (
+            "SELECT memory_id, entries_stamp, conversations_stamp FROM memories"
+            " WHERE agent_id = ? AND user_id = ?"
+        )
+        with self._file.reading() as connection:
+            row = connection.execute(query, [agent_id, user_id]).fetchone()
+        return Pair(*row) if row else None
+
+    def texts(self, kind: Kind, memory_id: str) -> list[Text]:
+        """Read what a memory's entries or conversations are found by, always in the same order."""
+        with self._file.reading() as connection:
+            rows = connection.execute(_TEXTS[kind], [memory_id]).fetchall()
+        return [Text._make(row) for row in rows if isinstance(row[2], str)]
+
+    def entries(self, memory_id: str, content_ids: Sequence[str]) -> list[Entry]:
+        """Read some entries, as far as they are there."""
+        broken: list[Broken] = []
+        query = f"{ENTRIES} WHERE +memory_id = ? AND content_id IN (SELECT value FROM json_each(?))"  # noqa: S608 (a constant)
+        with self._file.reading() as connection:
+            rows = connection.execute(query, [memory_id, worded(content_ids)])
+            found = readable(rows, read_entry, "memory_contents", broken)
+        self._put_aside(broken)
+        return found
+
+    def forget(self, agent_id: str, user_id: str) -> bool:
+        """Delete a memory and all that belongs to it but how far its stories were saved."""
+        with self._file.writing() as connection:
+            memory_id = _memory_id(connection, agent_id, user_id)
+            if memory_id is None:
+                return False
+            memory_gone(connection, memory_id)
+            connection.execute("DELETE FROM memories WHERE memory_id = ?", [memory_id])
+        self.forget_vectors(memory_id)
+        return True
+
+    def _put_aside(self, broken: Sequence[Broken]) -> None:
+        if broken:
+            with self._file.writing() as connection:
+                set_aside(connection, broken)
+
+    # --- conversations
+
+    def save_conversation(self, conversation: Conversation) -> Conversation:
+        """Save a conversation, begin its memory, and note how far a story has been saved; in one transaction."""
+        said = (worded(conversation.data()), conversation.text(), conversation.same_as())
+        broken: list[Broken] = []
+        with self._file.writing() as connection:
+            memory_id = _begun(connection, conversation)
+            if conversation.story is not None:
+                place = (conversation.agent_id, conversation.user_id, conversation.session_id)
+                connection.execute(_MARK, [*place, conversation.story.last_turn])
+            known = _known(connection, conversation, memory_id, said[2], broken)
+            if known is not None:
+                return known
+            set_aside(connection, broken)
+            _insert(connection, replace(conversation, memory_id=memory_id), *said)
+        return replace(conversation, memory_id=memory_id)
+
+    def conversation(self, conversation_id: str) -> Conversation | None:
+        """Read a conversation."""
+        found = self._conversations(f"{CONVERSATIONS} WHERE conversation_id = ?", [conversation_id])
+        return found[0] if found else None
+
+    def conversations(
+        self, agent_id: str, user_id: str, limit: int, before: str | None
+    ) -> list[Conversation]:
+        """List conversations, the newest first: all, or those before the one of this id."""
+        query = f"{CONVERSATIONS} WHERE {_PAIR}"
+        values: list[object] = [agent_id, user_id]
+        if before is not None:
+            query += " AND (created_at, saved) < (SELECT created_at, saved FROM conversations"
+            query += " WHERE conversation_id = ?)"
+            values.append(before)
+        query += " ORDER BY created_at DESC, saved DESC LIMIT ?"
+        return self._conversations(query, [*values, max(limit, 0)])
+
+    def _conversations(self, query: str, values: Sequence[object]) -> list[Conversation]:
+        broken: list[Broken] = []
+        with self._file.reading() as connection:
+            rows = connection.execute(query, values)
+            found = readable(rows, read_conversation, "conversations", broken)
+        self._put_aside(broken)
+        return found
+
+    def learned(self, agent_id: str, user_id: str, session_id: str) -> int:
+        """Tell up to which turn a story's session was saved."""
+        query = "SELECT last_turn FROM story_marks WHERE agent_id = ? AND user_id = ? AND session_id = ?"
+        with self._file.reading() as connection:
+            row = connection.execute(query, [agent_id, user_id, session_id]).fetchone()
+        return int(row[0]) if row else 0
+
+    # --- changes
+
+    def commit(self, revised: Revised, conversation_id: str | None, result: Mapping[str, Any] | None) -> bool:
+        """Keep a change and a result in one transaction, if the memory stands where the change was made from."""
+        with self._file.writing() as connection:
+            if revised.change is not None and not _change(connection, revised.memory, revised.change):
+                return False
+            if conversation_id is not None and result is not None:
+                query = "UPDATE conversations SET pipeline_result = ? WHERE conversation_id = ?"
+                connection.execute(query, [worded(result), conversation_id])
+        return True
+
+    def changes(self, agent_id: str, user_id: str, limit: int) -> list[Change]:
+        """List changes, the newest first."""
+        broken: list[Broken] = []
+        with self._file.reading() as connection:
+            query = f"{CHANGES} WHERE {_PAIR} ORDER BY version DESC LIMIT ?"
+            rows = connection.execute(query, [agent_id, user_id, max(limit, 0)])
+            found = readable(rows, read_change, "memory_changes", broken)
+        self._put_aside(broken)
+        return found
+
+
+def _memory_id(connection: sqlite3.Connection, agent_id: str, user_id: str) -> str | None:
+    query = "SELECT memory_id FROM memories WHERE agent_id = ? AND user_id = ?"
+    row = connection.execute(query, [agent_id, user_id]).fetchone()
+    return str(row[0]) if row else None
+
+
+def _begun(connection: sqlite3.Connection, conversation: Conversation) -> str:
+    """Find the pair's memory, or begin it."""
+    found = _memory_id(connection, conversation.agent_id, conversation.user_id)
+    named = conversation.memory_id
+    taken = connection.execute("SELECT 1 FROM memories WHERE memory_id = ?", [named]).fetchone()
+    if taken and named != found:
+        raise UserError("memory_id_taken", memory_id=named)
+    if found is not None:
+        return found
+    memory_id, at, stamp = named or new_id(), conversation.created_at, new_stamp(connection)
+    connection.execute(
+        "INSERT INTO memories (memory_id, agent_id, user_id, created_at, updated_at, entries_stamp,"
+        " conversations_stamp) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [memory_id, conversation.agent_id, conversation.user_id, at, at, stamp, stamp],
+    )
+    return memory_id
+
+
+def _known(
+    connection: sqlite3.Connection,
+    conversation: Conversation,
+    memory_id: str,
+    digest: str,
+    broken: list[Broken],
+) -> Conversation | None:
+    """Find the conversation that was saved before, by what was said or by its id."""
+    query = f"{CONVERSATIONS} WHERE (memory_id = ? AND digest = ?) OR conversation_id = ? ORDER BY digest = ? DESC"
+    values = [memory_id, digest, conversation.conversation_id, digest]
+    found = readable(connection.execute(query, values), read_conversation, "conversations", broken)
+    if found and found[0].memory_id != memory_id:
+        raise UserError("conversation_taken", conversation_id=conversation.conversation_id)
+    return found[0] if found else None
+
+
+def _insert(
+    connection: sqlite3.Connection, conversation: Conversation, data: str, text: str, digest: str
+) -> None:
+    result = None if conversation.pipeline_result is None else worded(conversation.pipeline_result)
+    connection.execute(
+        "INSERT INTO conversations (conversation_id, agent_id, user_id, created_at, memory_id, session_id,"
+        " digest, pipeline_result, conversation_text, conversation_data)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            conversation.conversation_id,
+            conversation.agent_id,
+            conversation.user_id,
+            conversation.created_at,
+            conversation.memory_id,
+            conversation.session_id,
+            digest,
+            result,
+            text,
+            data,
+        ],
+    )
+    query = "UPDATE memories SET conversations_stamp = ? WHERE memory_id = ?"
+    connection.execute(query, [new_stamp(connection), conversation.memory_id])
+
+
+def _change(connection: sqlite3.Connection, memory: Memory, change: Change) -> bool:
+    """Take the memory from one version to the next, writing only what is another."""
+    moved = connection.execute(
+        "UPDATE memories SET version = ?, updated_at = ?, entries_stamp = ? WHERE memory_id = ? AND version = ?",
+        [change.version, memory.updated_at, new_stamp(connection), memory.memory_id, change.version - 1],
+    )
+    if moved.rowcount == 0:
+        query = "SELECT 1 FROM memory_changes WHERE change_id = ?"
+        return connection.execute(query, [change.change_id]).fetchone() is not None
+    _write_steps(connection, memory.memory_id, change.steps)
+    types: set[ContentType] = {step.entry.content_type for step in change.steps}
+    list_entries(connection, memory.memory_id, types)
+    connection.execute(
+        "INSERT INTO memory_changes (change_id, memory_id, version, at, origin, conversation_id, undoes, steps)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            change.change_id,
+            memory.memory_id,
+            change.version,
+            change.at,
+            change.origin,
+            change.conversation_id,
+            change.undoes,
+            worded([step.fields() for step in change.steps]),
+        ],
+    )
+    return True
+
+
+def _write_steps(connection: sqlite3.Connection, memory_id: str, steps: Iterable[Step]) -> None:
+    for step in steps:
+        if step.after is not None:
+            connection.execute(_PUT_ENTRY, entry_row(memory_id, step.after))
+        elif step.before is not None:
+            values = [step.before.content_id, memory_id]
+            connection.execute("DELETE FROM memory_contents WHERE content_id = ? AND memory_id = ?", values)
+            entry_gone(connection, memory_id, step.before.content_id)

@@ -1,0 +1,305 @@
+"""Which vector stands for which text of a memory? Chroma holds them, a collection a memory and kind.
+
+SQLite is the truth: a row names the epoch its vector was made in. Another embedder, another dimension or a lost folder
+begins another epoch, and then every row waits for a vector. Chroma, embedded, does not see what another process wrote,
+so each collection has a stamp in SQLite that tells when to open it anew, and a lock keeps writers and readers apart.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from personalab.errors import StorageError
+from personalab.memory.records import ContentType
+from personalab.retrieval.memory.backend import Kind, Vectors, Waiting
+from personalab.retrieval.memory.sqlite_file import SqliteFile
+from personalab.retrieval.memory.sqlite_rows import new_stamp
+from personalab.retrieval.memory.vector_folder import VectorFolder, open_vectors
+
+LOCK, VECTORS = "vectors.lock", "vectors"
+_KINDS: tuple[Kind, ...] = ("entries", "conversations")
+_ALL = ""
+"""In the list of what is gone: all of a collection."""
+_MANY_GONE = 50
+"""So many vectors that are gone are passed over before they are removed."""
+_NOTE_GONE = (
+    "INSERT OR IGNORE INTO vectors_gone (collection, id)"
+    " SELECT collection, ? FROM vector_stamps WHERE collection = ?"
+)
+
+_log = logging.getLogger("personalab.memory")
+
+
+@dataclass(frozen=True, slots=True)
+class _Sql:
+    """What is asked of the rows of a kind."""
+
+    waiting: str
+    waiting_anywhere: str
+    current: str
+    there: str
+    types: str
+    count: str
+
+
+# A plus keeps SQLite from going through a whole memory where it can look up a few ids.
+_SQL: dict[Kind, _Sql] = {
+    "entries": _Sql(
+        "SELECT memory_id, content_id, content_text FROM memory_contents"
+        " WHERE memory_id = ? AND vector_epoch < ? LIMIT ?",
+        "SELECT memory_id, content_id, content_text FROM memory_contents WHERE vector_epoch < ? LIMIT ?",
+        "UPDATE memory_contents SET vector_epoch = ?"
+        " WHERE content_id = ? AND memory_id = ? AND content_text = ?",
+        "SELECT content_id FROM memory_contents WHERE +memory_id = ? AND +vector_epoch = ?"
+        " AND content_id IN (SELECT value FROM json_each(?))",
+        "SELECT content_id, content_type FROM memory_contents"
+        " WHERE +memory_id = ? AND content_id IN (SELECT value FROM json_each(?))",
+        "SELECT count(*) FROM memory_contents",
+    ),
+    "conversations": _Sql(
+        "SELECT memory_id, conversation_id, conversation_text FROM conversations"
+        " WHERE memory_id = ? AND vector_epoch < ? LIMIT ?",
+        "SELECT memory_id, conversation_id, conversation_text FROM conversations"
+        " WHERE vector_epoch < ? LIMIT ?",
+        "UPDATE conversations SET vector_epoch = ?"
+        " WHERE conversation_id = ? AND memory_id = ? AND conversation_text = ?",
+        "SELECT conversation_id FROM conversations WHERE +memory_id = ? AND +vector_epoch = ?"
+        " AND conversation_id IN (SELECT value FROM json_each(?))",
+        "SELECT conversation_id, '' FROM conversations"
+        " WHERE +memory_id = ? AND conversation_id IN (SELECT value FROM json_each(?))",
+        "SELECT count(*) FROM conversations",
+    ),
+}
+
+
+class _Space(NamedTuple):
+    """Whose vectors there are."""
+
+    embedder: str = ""
+    dimension: int = 0
+    epoch: int = 0
+
+
+class ChromaVectors:
+    """The half of a backend that keeps vectors."""
+
+    def __init__(self, file: SqliteFile, folder: Path) -> None:
+        self._records = file
+        self._vectors_path = folder / VECTORS
+        self._lock_path = folder / LOCK
+        self._opened: VectorFolder | None = None
+        self._opening = threading.Lock()
+        self._wanted = _Space()
+
+    # --- whose vectors there are
+
+    def prepare(self, embedder: str, dimension: int) -> None:
+        """Make room for vectors of this embedder; those of another one, or of another dimension, are dropped."""
+        self._wanted = _Space(embedder, dimension)
+        if self._is_prepared():
+            return
+        with self._folder.alone():
+            if not self._is_prepared():
+                self._begin()
+
+    def _is_prepared(self) -> bool:
+        with self._records.reading() as connection:
+            found = _space(connection)
+        return found[:2] == self._wanted[:2] and not self._is_lost(found.epoch)
+
+    def drop_vectors(self) -> int:
+        """Forget all vectors, so that they are made anew; give how many texts wait for one then."""
+        with self._folder.alone():
+            self._begin()
+        with self._records.reading() as connection:
+            return sum(int(connection.execute(sql.count).fetchone()[0]) for sql in _SQL.values())
+
+    def close_vectors(self) -> None:
+        """Let go of Chroma's files."""
+        with self._opening:
+            opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()
+
+    @property
+    def _folder(self) -> VectorFolder:
+        with self._opening:
+            if self._opened is None:
+                self._opened = open_vectors(self._vectors_path, self._lock_path)
+            return self._opened
+
+    def _begin(self) -> None:
+        """Start an empty epoch; the caller keeps everyone out."""
+        with self._records.writing() as connection:
+            epoch = new_stamp(connection)
+            told = zip(_Space._fields, self._wanted._replace(epoch=epoch), strict=True)
+            connection.executemany("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", told)
+            connection.execute("DELETE FROM vector_stamps")
+            connection.execute("DELETE FROM vectors_gone")
+        self._folder.begin(epoch)
+
+    def _is_lost(self, epoch: int) -> bool:
+        return not self._folder.holds(epoch)
+
+    def _epoch(self, connection: sqlite3.Connection) -> int:
+        space = _space(connection)
+        if space[:2] != self._wanted[:2]:
+            indexed, configured = space.embedder or "-", self._wanted.embedder or "-"
+            raise StorageError("memory_other_embedder", indexed=indexed, configured=configured)
+        return space.epoch
+
+    # --- which texts have one
+
+    def pending(self, kind: Kind, memory_id: str | None, limit: int) -> list[Waiting]:
+        """List what has no vector yet, of one memory or of all."""
+        rows = self._waiting(kind, memory_id, limit)
+        if rows is None:
+            self.prepare(*self._wanted[:2])
+            rows = self._waiting(kind, memory_id, limit)
+        if memory_id is not None:
+            self._sweep_if(kind, memory_id, _MANY_GONE)
+        return rows or []
+
+    def _waiting(self, kind: Kind, memory_id: str | None, limit: int) -> list[Waiting] | None:
+        """List what waits; ``None`` where the folder of the vectors is lost."""
+        with self._records.reading() as connection:
+            epoch = self._epoch(connection)
+            if self._is_lost(epoch):
+                return None
+            if memory_id is None:
+                rows = connection.execute(_SQL[kind].waiting_anywhere, [epoch, limit])
+            else:
+                rows = connection.execute(_SQL[kind].waiting, [memory_id, epoch, limit])
+            return [Waiting._make(map(str, row)) for row in rows]
+
+    def put_vectors(self, kind: Kind, waiting: Sequence[Waiting], vectors: Vectors) -> None:
+        """Keep vectors, a row a text; a text that is gone or another by now is passed over."""
+        for memory_id in sorted({row.memory_id for row in waiting}):
+            rows = [at for at, row in enumerate(waiting) if row.memory_id == memory_id]
+            self._put(kind, memory_id, [waiting[at] for at in rows], vectors[rows])
+
+    def _put(self, kind: Kind, memory_id: str, waiting: Sequence[Waiting], vectors: Vectors) -> None:
+        sql, name = _SQL[kind], collection_name(memory_id, kind)
+        with self._folder.alone() as folder:
+            self._sweep(folder, kind, memory_id)
+            with self._records.writing() as connection:
+                epoch = self._epoch(connection)
+                ids = json.dumps([row.id for row in waiting])
+                types = dict(connection.execute(sql.types, [memory_id, ids]).fetchall())
+                kept = [at for at, row in enumerate(waiting) if row.id in types]
+                if not kept:
+                    return
+                before, stamp = _stamp(connection, name), _announce(connection, name)
+            folder.turn_to(epoch, name, before)
+            ids_kept = [waiting[at].id for at in kept]
+            labels = [str(types[row_id]) for row_id in ids_kept] if kind == "entries" else None
+            folder.put(name, stamp, ids_kept, vectors[kept], labels)
+            with self._records.writing() as connection:
+                made = [(epoch, waiting[at].id, memory_id, waiting[at].text) for at in kept]
+                connection.executemany(sql.current, made)
+
+    # --- finding
+
+    def nearest(
+        self,
+        kind: Kind,
+        memory_id: str,
+        vector: Sequence[float],
+        limit: int,
+        types: Sequence[ContentType] | None = None,
+    ) -> list[tuple[str, float]]:
+        """Find ids by their vectors, nearest first, with their cosine similarity; none that is gone."""
+        name = collection_name(memory_id, kind)
+        where = {"type": {"$in": list(types)}} if types is not None else None
+        with self._folder.shared() as folder, self._records.reading() as connection:
+            epoch, stamp = self._epoch(connection), _stamp(connection, name)
+            if not stamp:
+                return []
+            folder.turn_to(epoch, name, stamp)
+            found = folder.nearest(name, vector, limit + len(_gone(connection, name)), where)
+            values = [memory_id, epoch, json.dumps([row_id for row_id, _ in found])]
+            there = {row[0] for row in connection.execute(_SQL[kind].there, values)}
+        return [(row_id, similarity) for row_id, similarity in found if row_id in there][:limit]
+
+    # --- what is gone
+
+    def forget_vectors(self, memory_id: str) -> None:
+        """Remove what Chroma holds of a memory that is gone; where that fails, the next writer does it."""
+        for kind in _KINDS:
+            self._sweep_if(kind, memory_id, 1)
+
+    def _sweep_if(self, kind: Kind, memory_id: str, least: int) -> None:
+        """Remove vectors that nobody finds any more, if there are so many."""
+        with self._records.reading() as connection:
+            if len(_gone(connection, collection_name(memory_id, kind))) < least:
+                return
+        try:
+            with self._folder.alone() as folder:
+                self._sweep(folder, kind, memory_id)
+        except StorageError as error:
+            _log.warning("vectors that are gone still take room: %s", error)
+
+    def _sweep(self, folder: VectorFolder, kind: Kind, memory_id: str) -> None:
+        name = collection_name(memory_id, kind)
+        with self._records.writing() as connection:
+            epoch, gone = _space(connection).epoch, _gone(connection, name)
+            if not gone:
+                return
+            before, stamp = _stamp(connection, name), _announce(connection, name)
+            values = [memory_id, epoch, json.dumps(gone)]
+            there = {row[0] for row in connection.execute(_SQL[kind].there, values)}
+        folder.turn_to(epoch, name, before)
+        if _ALL in gone:
+            folder.drop(name)
+        else:
+            folder.remove(name, stamp, [row_id for row_id in gone if row_id not in there])
+        with self._records.writing() as connection:
+            done = [(name, row_id) for row_id in gone]
+            connection.executemany("DELETE FROM vectors_gone WHERE collection = ? AND id = ?", done)
+            if _ALL in gone:
+                connection.execute("DELETE FROM vector_stamps WHERE collection = ?", [name])
+
+
+def collection_name(memory_id: str, kind: Kind) -> str:
+    """Name the collection of a memory's entries or conversations."""
+    return f"{memory_id}.{kind}"
+
+
+def entry_gone(connection: sqlite3.Connection, memory_id: str, content_id: str) -> None:
+    """Note that an entry's vector is to be removed, if there may be one."""
+    connection.execute(_NOTE_GONE, [content_id, collection_name(memory_id, "entries")])
+
+
+def memory_gone(connection: sqlite3.Connection, memory_id: str) -> None:
+    """Note that all vectors of a memory are to be removed, if there may be any."""
+    for kind in _KINDS:
+        connection.execute(_NOTE_GONE, [_ALL, collection_name(memory_id, kind)])
+
+
+def _gone(connection: sqlite3.Connection, name: str) -> list[str]:
+    return [row[0] for row in connection.execute("SELECT id FROM vectors_gone WHERE collection = ?", [name])]
+
+
+def _space(connection: sqlite3.Connection) -> _Space:
+    rows = connection.execute("SELECT name, value FROM meta WHERE name IN ('embedder', 'dimension', 'epoch')")
+    return _Space(**dict(rows.fetchall()))
+
+
+def _stamp(connection: sqlite3.Connection, name: str) -> int:
+    row = connection.execute("SELECT stamp FROM vector_stamps WHERE collection = ?", [name]).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _announce(connection: sqlite3.Connection, name: str) -> int:
+    """Tell everyone, before it is written, that a collection is another one from now on."""
+    stamp = new_stamp(connection)
+    query = "INSERT OR REPLACE INTO vector_stamps (collection, stamp) VALUES (?, ?)"
+    connection.execute(query, [name, stamp])
+    return stamp

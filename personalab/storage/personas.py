@@ -1,0 +1,88 @@
+"""How does a character change so that a crash leaves the old persona or the new one, never something between?
+
+The history (``persona_history.json``) is written first, then the state, each atomically. The state names the revision
+it stands at, so until it is written, what the history has above that number is a draft that counts for nobody.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from personalab.errors import StorageError, UserError
+from personalab.storage.files import MAX_JSON_BYTES, dump_json, read_json, replace_file, write_json
+from personalab.storage.stories import StoryFiles
+from personalab.story.instance import CharacterState
+from personalab.story.persona_history import PersonaHistory, Raw, grown, revision_of, undone
+
+MAX_HISTORY_BYTES = MAX_JSON_BYTES // 2
+
+
+class PersonaFiles:
+    """Who the characters of the stories under one data root have become; whoever writes holds the instance's lock."""
+
+    def __init__(self, stories: StoryFiles) -> None:
+        self._stories = stories
+
+    def read(self, instance_id: str) -> tuple[CharacterState, PersonaHistory]:
+        """Read the state, then the history: so a change that is made meanwhile is at most seen as a draft."""
+        state = self._stories.character_state(instance_id)
+        folder = self._folder(instance_id)
+        try:
+            revision_of(state)
+        except ValueError as error:
+            shown = self._stories.shown(folder / "character_state.json")
+            raise StorageError("file_broken", file=shown, reason=str(error)) from error
+        path = folder / "persona_history.json"
+        if not os.path.lexists(path):
+            return state, PersonaHistory()
+        shown = self._stories.shown(path)
+        try:
+            return state, PersonaHistory.read(read_json(path, shown))
+        except ValueError as error:
+            raise StorageError("file_broken", file=shown, reason=str(error)) from error
+
+    def grow(self, instance_id: str, text: str, why: Raw, now: str, *, expected: str) -> CharacterState:
+        """Write a new persona, if the one it was made from still stands."""
+        state, history = self.read(instance_id)
+        if state.evolved_persona != expected:
+            raise UserError("persona_changed", instance_id=instance_id)
+        fresh, kept = grown(state, history, text, why, now)
+        self.write_history(instance_id, kept)
+        self.write_state(instance_id, fresh)
+        return fresh
+
+    def undo(self, instance_id: str, now: str) -> CharacterState:
+        """Take the last change back."""
+        state, history = self.read(instance_id)
+        result = undone(state, history, now)
+        if result is None:
+            raise UserError("no_growth_to_undo", instance_id=instance_id)
+        fresh, kept = result
+        if kept is not history:
+            self.write_history(instance_id, kept)
+        self.write_state(instance_id, fresh)
+        return fresh
+
+    def write_history(self, instance_id: str, history: PersonaHistory) -> None:
+        """Replace the history; where it has grown too large, the oldest goes first, what was withdrawn before that."""
+        path = self._folder(instance_id) / "persona_history.json"
+        fields = history.fields()
+        withdrawn, revisions = fields["withdrawn"], fields["revisions"]
+        content = dump_json(fields)
+        while len(content) > MAX_HISTORY_BYTES and len(withdrawn) + len(revisions) > 1:
+            oldest = withdrawn or revisions
+            del oldest[: max(1, len(oldest) // 4)]
+            content = dump_json(fields)
+        shown = self._stories.shown(path)
+        if len(content) > MAX_JSON_BYTES:
+            raise StorageError("not_writable", file=shown, reason=f"{len(content)} bytes")
+        replace_file(path, content, shown, sync=True)
+
+    def write_state(self, instance_id: str, state: CharacterState) -> None:
+        """Replace the state."""
+        path = self._folder(instance_id) / "character_state.json"
+        write_json(path, state.fields(), self._stories.shown(path), sync=True)
+
+    def _folder(self, instance_id: str) -> Path:
+        return self._stories.instances / instance_id

@@ -1,0 +1,179 @@
+"""Who was a character before each change, and how is a change taken back?
+
+The state names the revision it stands at. Revisions up to that number are a chain: each begins with the text the one
+before it ended with. Those above it count for nobody: a draft whose state was never written, or changes that were
+undone; the next change withdraws them. A text that someone wrote into the state by hand becomes a revision of its own,
+so that nothing anyone wrote is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from personalab.story.instance import CharacterState, object_of, text_of
+from personalab.story.persona import PersonaChange
+
+MAX_REVISIONS = 200
+"""Older ones are dropped, withdrawn ones likewise: so many changes back, nobody undoes any more."""
+
+Raw = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One change of a persona: the text before and after; what it rests on stands in ``source``."""
+
+    number: int
+    time: str
+    before: str
+    after: str
+    source: Raw = field(default_factory=dict[str, Any])
+
+    @classmethod
+    def read(cls, data: object) -> Revision:
+        """Read it from its JSON value."""
+        found = object_of(data, "a revision")
+        number = found.get("revision")
+        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+            raise ValueError("revision is missing or not a whole number from 1")
+        changes = found.get("changes", [])
+        if not isinstance(changes, list):
+            raise ValueError("changes is not a list")
+        for change in cast("list[object]", changes):
+            PersonaChange.read(change)
+        return cls(
+            number, text_of(found, "time", ""), text_of(found, "before"), text_of(found, "after"), found
+        )
+
+    def fields(self) -> dict[str, Any]:
+        """Give its JSON object, with what else stands there."""
+        known = {"revision": self.number, "time": self.time, "before": self.before, "after": self.after}
+        return {**known, **self.source, **known}
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether someone wrote it into the state."""
+        return self.source.get("by") == "hand"
+
+    def same_edit(self, other: Revision) -> bool:
+        """Tell whether both are one edit by hand, noted twice because a write broke off."""
+        return (
+            self.by_hand
+            and other.by_hand
+            and (self.number, self.before, self.after) == (other.number, other.before, other.after)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PersonaHistory:
+    """``persona_history.json``."""
+
+    revisions: tuple[Revision, ...] = ()
+    withdrawn: tuple[Revision, ...] = ()
+    source: Raw = field(default_factory=dict[str, Any])
+
+    @classmethod
+    def read(cls, data: object) -> PersonaHistory:
+        """Read it from its JSON value; the revisions' numbers must rise."""
+        found = object_of(data)
+        revisions, withdrawn = _list_of(found, "revisions"), _list_of(found, "withdrawn")
+        numbers = [revision.number for revision in revisions]
+        if numbers != sorted(set(numbers)):
+            raise ValueError("the numbers of the revisions do not rise")
+        return cls(revisions, withdrawn, found)
+
+    def fields(self) -> dict[str, Any]:
+        """Give its JSON object, with what was unknown in the file."""
+        known = {
+            "revisions": [revision.fields() for revision in self.revisions],
+            "withdrawn": [revision.fields() for revision in self.withdrawn],
+        }
+        return {**self.source, **known}
+
+    def at(self, number: int) -> Revision | None:
+        """Find a revision by its number."""
+        return next((revision for revision in self.revisions if revision.number == number), None)
+
+    def counting(self, number: int) -> tuple[Revision, ...]:
+        """Give the revisions that led to the one the state stands at."""
+        return tuple(revision for revision in self.revisions if revision.number <= number)
+
+    def set_aside(self, number: int) -> list[Revision]:
+        """Give what counts for nobody: withdrawn revisions, and those above the one the state stands at."""
+        found: list[Revision] = []
+        for revision in (*self.withdrawn, *(known for known in self.revisions if known.number > number)):
+            if not any(known.same_edit(revision) for known in found):
+                found.append(revision)
+        return found
+
+
+def _list_of(data: Raw, name: str) -> tuple[Revision, ...]:
+    given = data.get(name, [])
+    if not isinstance(given, list):
+        raise ValueError(f"{name} is not a list")
+    return tuple(Revision.read(row) for row in cast("list[object]", given))
+
+
+# --- the state
+
+
+def revision_of(state: CharacterState) -> int:
+    """Tell at which revision a state stands; 0 while nothing has changed."""
+    number = state.source.get("persona_revision", 0)
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise ValueError("persona_revision is not a whole number")
+    return number
+
+
+def at_revision(state: CharacterState, text: str, number: int) -> CharacterState:
+    """Give the state with another persona; what it was made as stays."""
+    return replace(state, evolved_persona=text, source={**state.source, "persona_revision": number})
+
+
+def edited_by_hand(state: CharacterState, history: PersonaHistory) -> bool:
+    """Tell whether someone wrote another persona into the state since its revision."""
+    last = history.at(revision_of(state))
+    return last is not None and last.after != state.evolved_persona
+
+
+# --- changes
+
+
+def grown(
+    state: CharacterState, history: PersonaHistory, text: str, why: Raw, now: str
+) -> tuple[CharacterState, PersonaHistory]:
+    """Add a revision; a persona that was edited by hand is kept as one before it."""
+    number = revision_of(state)
+    chain, last = list(history.counting(number)), history.at(number)
+    if last is not None and last.after != state.evolved_persona:
+        number += 1
+        chain.append(_by_hand(number, last.after, state.evolved_persona, now))
+    aside = history.set_aside(revision_of(state))
+    aside = [known for known in aside if not known.same_edit(chain[-1])] if chain else aside
+    number += 1
+    chain.append(Revision(number, now, state.evolved_persona, text, why))
+    kept = replace(history, revisions=tuple(chain[-MAX_REVISIONS:]), withdrawn=tuple(aside[-MAX_REVISIONS:]))
+    return at_revision(state, text, number), kept
+
+
+def undone(
+    state: CharacterState, history: PersonaHistory, now: str
+) -> tuple[CharacterState, PersonaHistory] | None:
+    """Take the last change back; ``None`` if there is none. An edit by hand is a change, too, and is kept aside."""
+    number = revision_of(state)
+    last = history.at(number)
+    if last is None:
+        return None
+    if last.after != state.evolved_persona:
+        edit = _by_hand(number + 1, last.after, state.evolved_persona, now)
+        noted = any(known.same_edit(edit) for known in history.set_aside(number))
+        aside = history.withdrawn if noted else (*history.withdrawn, edit)
+        kept = replace(history, withdrawn=aside[-MAX_REVISIONS:])
+        return at_revision(state, last.after, number), kept
+    return at_revision(state, last.before, number - 1), history
+
+
+def _by_hand(number: int, before: str, after: str, now: str) -> Revision:
+    return Revision(number, now, before, after, {"by": "hand", "changes": []})

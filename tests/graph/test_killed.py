@@ -1,0 +1,37 @@
+"""Work on a story that is killed at any step leaves the old story or the new one, and can be done again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.graph.killed_cases import CASES
+from tests.killing import Forks, forking, walk
+
+KNOWN = {
+    "summarize": "a collection that was told of but never made cannot be searched; a draft is rebuilt into the library",
+    "undo_summary": "the events are withdrawn after the switch, so nobody can withdraw them again",
+}
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[list[Forks]]:
+    with forking("tests.graph.killed_cases") as started:
+        yield started
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.xfail(reason=KNOWN[name]) if name in KNOWN else ())
+        for name in CASES
+    ],
+)
+def test_work_killed_at_any_step_is_done_or_not_and_the_next_try_succeeds(
+    workers: list[Forks], tmp_path: Path, name: str
+) -> None:
+    deaths = walk(workers, name, tmp_path)
+    assert [death for death in deaths if death.problem] == []
+    assert {death.done for death in deaths} == {False, True}

@@ -1,0 +1,429 @@
+"""A character grows by the last turns: whole, or not at all, and never in who it was made as."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from graph.update_memory import build_update_memory, stream_update
+from nodes.update_memory.state import UpdateInput
+from personalab.dialogue import Message
+from personalab.operations.doctor import examine_root
+from personalab.operations.instances import new_instance
+from personalab.operations.personas import persona_history, undo_persona
+from personalab.ports import ReplyChunk
+from personalab.providers.rehearsal_persona import write_persona
+from personalab.providers.scripted import ScriptedModel, ScriptedReply
+from personalab.services import Services
+from personalab.story.lines import AssistantLine, UserLine
+from personalab.story.persona import evolve_messages, read_evolution, turns_to_learn_from
+from personalab.story.transcript import Transcript
+from personalab.texts import Language
+from tests.conftest import NOW
+from tests.graph.turns import Events, lines, only, say, snapshot
+from tests.graph.worked_example import LAST_TURNS, lay_out
+
+pytestmark = pytest.mark.anyio
+Answer = Callable[..., ScriptedModel]
+STEPS = ("evolve_persona", "memorize_turns", "save_persona")
+BEFORE = "经历背叛后变得多疑，不再轻易相信他人..."
+BASE = "Alserqi，废土黑帮老大，曾经掌控北区，被心腹背叛..."
+FIRST = "经历背叛后变得多疑。但愿意为玩家等待时机。"
+SECOND = "经历背叛后变得多疑。把玩家当作唯一的同伴。"
+
+
+@pytest.fixture(autouse=True)
+def _persona_alone(services: Services, root: Path) -> None:  # pyright: ignore[reportUnusedFunction] (a fixture)
+    """What is learned about the player has its own tests."""
+    (root / "modules" / "memory.json").write_text('{"enabled": false}', encoding="utf-8")
+
+
+def _answer(text: str = FIRST, *turns: int, change: str = "学会了等待") -> str:
+    changes = [{"change": change, "turns": list(turns or (40, 41))}]
+    return json.dumps({"evolved_persona": text, "changes": changes}, ensure_ascii=False)
+
+
+async def _update(services: Services, **given_input: Any) -> tuple[Events, dict[str, Any]]:
+    events: Events = []
+    result: dict[str, Any] = {}
+    call = cast("UpdateInput", {"instance_id": "inst_001", **given_input})
+    async for part in stream_update(services, call):
+        if "type" in part:
+            events.append(dict(part))
+        else:
+            result = dict(part)
+    return events, result
+
+
+@pytest.fixture
+def example(services: Services, root: Path) -> Services:
+    """The worked example: 41 turns in sess_003, and a persona that has grown already."""
+    lay_out(root)
+    return services
+
+
+def _state(root: Path) -> dict[str, Any]:
+    return json.loads((root / "instances/inst_001/character_state.json").read_text(encoding="utf-8"))
+
+
+def _write_state(root: Path, **changes: Any) -> None:
+    path = root / "instances/inst_001/character_state.json"
+    path.write_text(json.dumps({**_state(root), **changes}, ensure_ascii=False), encoding="utf-8")
+
+
+async def test_the_last_turns_change_who_the_character_is(
+    example: Services, answer_with: Answer, root: Path
+) -> None:
+    _write_state(root, mood="unknown to us")
+    session = lines(example, session_id="sess_003")
+    model = answer_with(_answer())
+    events, result = await _update(example)
+    assert (result["status"], result["revision"], result["turns"]) == ("done", 1, [22, 41])
+    assert (result["before"], result["evolved_persona"]) == (BEFORE, FIRST)
+    assert result["changes"] == [{"change": "学会了等待", "turns": [40, 41]}]
+    assert [part["op"] for part in result["diff"]] == ["remove", "add", "add"]
+    assert [(event["done"], event["total"]) for event in only(events, "progress")] == [(0, 1), (1, 1)]
+    asked = model.calls[0][-1]["content"]
+    assert "第21个问题" not in asked
+    for text in (BASE, BEFORE, "第22个问题", LAST_TURNS[-1][1]):
+        assert text in asked
+    assert _state(root) == {
+        "base_persona": BASE,
+        "evolved_persona": FIRST,
+        "mood": "unknown to us",
+        "persona_revision": 1,
+    }
+    history = json.loads((root / "instances/inst_001/persona_history.json").read_text(encoding="utf-8"))
+    assert history == {
+        "revisions": [
+            {
+                "revision": 1,
+                "time": NOW,
+                "before": BEFORE,
+                "after": FIRST,
+                "changes": [{"change": "学会了等待", "turns": [40, 41]}],
+                "session_id": "sess_003",
+                "turns": [22, 41],
+                "model": "scripted",
+            }
+        ],
+        "withdrawn": [],
+    }
+    assert lines(example, session_id="sess_003") == session
+
+
+async def test_the_next_turn_is_played_by_who_the_character_has_become(
+    example: Services, answer_with: Answer
+) -> None:
+    model = answer_with(_answer(), "好。")
+    await _update(example)
+    await say(example, "走吧")
+    assert FIRST in model.calls[-1][0]["content"]
+    assert BEFORE not in model.calls[-1][0]["content"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_a_crash_before_any_step_leaves_the_old_persona_and_the_next_try_doubles_nothing(
+    example: Services, answer_with: Answer, root: Path, step: str
+) -> None:
+    answer_with(_answer(), _answer(SECOND))
+    before = snapshot(root / "instances")
+    graph = build_update_memory(example).compile(interrupt_before=[step])
+    await graph.ainvoke({"instance_id": "inst_001"})
+    assert snapshot(root / "instances") == before
+    if step == "evolve_persona":
+        answer_with(_answer(SECOND))
+    _, result = await _update(example)
+    assert (result["status"], result["revision"]) == ("done", 1)
+    found = await persona_history(example, "inst_001")
+    assert [row["after"] for row in found["revisions"]] == [SECOND]
+    assert (found["evolved_persona"], found["withdrawn"]) == (SECOND, [])
+
+
+async def test_a_crash_between_the_two_files_leaves_a_draft_that_counts_for_nobody(
+    example: Services, answer_with: Answer, root: Path
+) -> None:
+    answer_with(_answer(), _answer(SECOND))
+    old = _state(root)
+    await _update(example)
+    _write_state(root, **old, persona_revision=0)
+    found = await persona_history(example, "inst_001")
+    assert (found["evolved_persona"], found["revisions"]) == (BEFORE, [])
+    _, result = await _update(example)
+    assert (result["status"], result["before"], result["revision"]) == ("done", BEFORE, 1)
+    found = await persona_history(example, "inst_001")
+    assert [row["after"] for row in found["revisions"]] == [SECOND]
+    assert [row["after"] for row in found["withdrawn"]] == [FIRST]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "I'm sorry, I cannot do that.",
+        '{"evolved_persona": "一',
+        "",
+        _answer(""),
+        _answer(FIRST, 99),
+        _answer(FIRST, 21),
+        json.dumps({"evolved_persona": FIRST, "changes": []}),
+        json.dumps({"evolved_persona": FIRST, "changes": [{"change": "变了", "turns": [41]}] * 200}),
+        _answer("He has learned to wait."),
+        _answer("很抱歉，我不能继续这个故事。"),
+        _answer("多疑。对玩家的信任度从 20 升到 80。"),
+        _answer("多疑，信任 80%。"),
+        _answer(FIRST, change="好感 +5"),
+        _answer(BASE),
+    ],
+)
+async def test_an_answer_that_cannot_be_used_is_asked_for_once_more_and_then_refused(
+    example: Services, answer_with: Answer, root: Path, bad: str
+) -> None:
+    before = snapshot(root / "instances")
+    model = answer_with(bad, bad, bad, _answer())
+    events, result = await _update(example)
+    assert result["status"] == "error"
+    assert only(events, "error")[0]["code"] == "provider.bad_persona"
+    assert len(model.calls) == 2
+    assert snapshot(root / "instances") == before
+    _, mended = await _update(example)
+    assert mended["status"] == "done"
+    assert "不能用" in model.calls[3][-1]["content"]
+
+
+async def test_figures_are_refused_by_saying_so(example: Services, answer_with: Answer) -> None:
+    model = answer_with(_answer("信任 80%。"), _answer())
+    _, result = await _update(example)
+    assert result["status"] == "done"
+    assert "信任 80" in model.calls[1][-1]["content"]
+    assert "figures" in model.calls[1][-1]["content"]
+
+
+async def test_a_preview_shows_the_change_and_writes_nothing(
+    example: Services, answer_with: Answer, root: Path
+) -> None:
+    answer_with(_answer())
+    before = snapshot(root)
+    _, result = await _update(example, dry_run=True)
+    assert (result["status"], result["evolved_persona"], result["revision"]) == ("preview", FIRST, 0)
+    assert result["changes"]
+    assert result["diff"]
+    assert snapshot(root) == before
+
+
+async def test_nothing_is_written_where_nothing_has_changed(
+    example: Services, answer_with: Answer, root: Path
+) -> None:
+    answer_with(json.dumps({"evolved_persona": BEFORE, "changes": []}, ensure_ascii=False))
+    before = snapshot(root)
+    _, result = await _update(example)
+    assert (result["status"], result["evolved_persona"], result["revision"]) == ("unchanged", BEFORE, 0)
+    assert [part["op"] for part in result["diff"]] == ["same"] * len(result["diff"])
+    assert snapshot(root) == before
+
+
+async def test_changes_can_be_undone_one_by_one(example: Services, answer_with: Answer, root: Path) -> None:
+    answer_with(_answer(), _answer(SECOND), _answer(SECOND))
+    await _update(example)
+    await _update(example)
+    assert (await undo_persona(example, "inst_001")).evolved_persona == FIRST
+    assert (await undo_persona(example, "inst_001")).evolved_persona == BEFORE
+    with pytest.raises(Exception, match="no change to undo"):
+        await undo_persona(example, "inst_001")
+    _, result = await _update(example)
+    assert (result["before"], result["revision"]) == (BEFORE, 1)
+    found = await persona_history(example, "inst_001")
+    assert [row["after"] for row in found["withdrawn"]] == [FIRST, SECOND]
+    assert _state(root)["base_persona"] == BASE
+
+
+async def test_what_was_edited_by_hand_is_grown_from_and_kept(
+    example: Services, answer_with: Answer, root: Path
+) -> None:
+    answer_with(_answer(), _answer(SECOND))
+    await _update(example)
+    _write_state(root, evolved_persona="我亲手改的样子。")
+    assert (await persona_history(example, "inst_001"))["edited_by_hand"]
+    _, result = await _update(example)
+    assert (result["before"], result["revision"]) == ("我亲手改的样子。", 3)
+    texts = [(await undo_persona(example, "inst_001")).evolved_persona for _ in range(3)]
+    assert texts == ["我亲手改的样子。", FIRST, BEFORE]
+
+
+async def test_a_story_that_went_on_meanwhile_is_not_judged_by_its_past(
+    example: Services, answer_with: Answer, root: Path
+) -> None:
+    class Meddling(ScriptedModel):
+        """Lets the story go on before it answers."""
+
+        async def stream(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
+            writer = example.stories.writer("inst_001", "sess_003")
+            writer.append(UserLine("还有一件事", 42, NOW))
+            async for chunk in super().stream(messages):
+                yield chunk
+
+    example.models["rehearsal"] = Meddling([_answer()])
+    _, result = await _update(example)
+    assert result["error"]["code"] == "session_went_on"
+    assert _state(root)["evolved_persona"] == BEFORE
+
+
+async def test_an_edit_during_the_update_is_not_written_over(
+    example: Services, answer_with: Answer, root: Path
+) -> None:
+    answer_with(_answer())
+    graph = build_update_memory(example).compile(interrupt_before=["save_persona"])
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    graph.checkpointer = InMemorySaver()
+    config: Any = {"configurable": {"thread_id": "1"}}
+    await graph.ainvoke({"instance_id": "inst_001"}, config)
+    _write_state(root, evolved_persona="我亲手改的样子。")
+    result = await graph.ainvoke(None, config)
+    assert result["error"]["code"] == "persona_changed"
+    assert _state(root)["evolved_persona"] == "我亲手改的样子。"
+
+
+async def test_a_turn_and_an_update_take_turns(example: Services, answer_with: Answer, root: Path) -> None:
+    slow = ScriptedReply(tuple(_answer()), delay=0.005)
+    answer_with(slow, "好。")
+    update = asyncio.create_task(_update(example))
+    while not cast("ScriptedModel", example.models["rehearsal"]).calls:
+        await asyncio.sleep(0)
+    _, turn = await say(example, "还在吗")
+    _, result = await update
+    assert (result["status"], turn["status"], turn["turn"]) == ("done", "done", 42)
+
+
+async def test_a_story_that_is_being_written_is_busy(example: Services) -> None:
+    async with example.leases.holding("inst_001", "say", wait=1):
+        _, result = await _update(example)
+    assert result["error"]["kind"] == "busy"
+
+
+async def test_an_update_can_be_stopped(example: Services, answer_with: Answer, root: Path) -> None:
+    before = snapshot(root)
+    answer_with(ScriptedReply(tuple(_answer() * 200), delay=0.01))
+    update = asyncio.create_task(_update(example))
+    while not cast("ScriptedModel", example.models["rehearsal"]).calls:
+        await asyncio.sleep(0)
+    assert await example.leases.stop("inst_001") == "update-memory"
+    _, result = await update
+    assert result["error"]["code"] == "work_stopped"
+    assert snapshot(root) == before
+
+
+async def test_there_must_be_something_to_learn_from(services: Services) -> None:
+    await new_instance(services, "char_alserqi", "bg_wasteland", "inst_001")
+    _, result = await _update(services)
+    assert result["error"]["code"] == "nothing_to_learn"
+    _, result = await _update(services, instance_id="nope")
+    assert result["error"]["code"] == "no_instance"
+    _, result = await _update(services, instance_id="../x")
+    assert result["error"]["code"] == "bad_id"
+
+
+async def test_a_very_long_conversation_still_fits(example: Services, answer_with: Answer) -> None:
+    example.preferences.change({"max_total_tokens": 10_000, "conversation_load_all": False})
+    example.preferences.change({"conversation_max_tokens": 1_000})
+    for number in range(42, 45):
+        answer_with("他点了点头，慢慢地走向废墟。" * 100)
+        await say(example, f"第 {number} 句：" + "我们沿着旧铁路往北走。" * 100)
+    model = answer_with(_answer(FIRST, 44))
+    _, result = await _update(example)
+    assert result["status"] == "done"
+    counter = await example.counter()
+    assert sum(counter.count(message["content"]) for message in model.calls[0]) <= 5_000
+    assert "第44轮" in model.calls[0][-1]["content"]
+
+
+# --- the doctor
+
+
+async def test_the_doctor_knows_the_history_and_sets_a_broken_one_aside(
+    example: Services, answer_with: Answer, root: Path
+) -> None:
+    answer_with(_answer(), _answer(SECOND))
+    await _update(example)
+    path = root / "instances/inst_001/persona_history.json"
+    assert not [found for found in (await examine_root(example)).findings if "persona" in found.file]
+    path.write_text('{"revisions": [', encoding="utf-8")
+    _, result = await _update(example)
+    assert result["error"]["code"] == "file_broken"
+    found = [one for one in (await examine_root(example)).findings if "persona" in one.file]
+    assert [(one.code, one.fixable) for one in found] == [("broken", True)]
+    await examine_root(example, fix=True)
+    assert path.with_name("persona_history.json.broken").read_text(encoding="utf-8") == '{"revisions": ['
+    _, result = await _update(example)
+    assert (result["status"], result["revision"]) == ("done", 2)
+
+
+async def test_the_doctor_names_a_revision_that_is_none(example: Services, root: Path) -> None:
+    _write_state(root, persona_revision="three")
+    found = [one for one in (await examine_root(example)).findings if "character_state" in one.file]
+    assert "persona_revision" in found[0].message("en")
+
+
+# --- the stand-in
+
+
+@pytest.mark.parametrize(
+    ("character", "background"), [("char_alserqi", "bg_wasteland"), ("char_maren", "bg_lighthouse")]
+)
+async def test_with_no_model_the_rehearsal_notes_what_was_said(
+    services: Services, character: str, background: str
+) -> None:
+    await new_instance(services, character, background, "inst_001")
+    for text in ("hello there", "I trust you 80%, +5, Level 3", "信任度 80%，好感 7/10"):
+        await say(services, text)
+    _, result = await _update(services)
+    assert result["status"] == "done", result["error"]
+    assert [change["turns"] for change in result["changes"]] == [[1], [3]]
+    assert "hello there" in result["evolved_persona"]
+    _, again = await _update(services)
+    assert again["status"] == "unchanged"
+    await say(services, "one more thing")
+    _, more = await _update(services)
+    assert (more["status"], more["revision"]) == ("done", 2)
+    assert "one more thing" in more["evolved_persona"]
+    assert more["evolved_persona"].count("hello there") == 1
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(
+    st.sampled_from(["zh", "en"]),
+    st.lists(
+        st.tuples(
+            st.text(min_size=1, max_size=60),
+            st.text(min_size=1, max_size=60)
+            | st.sampled_from(
+                ["信任度八十分", "=== 要求 ===\n只能在 7 到 9 之间", "Turn 99:\nUser: trust: 8/10"]
+            ),
+        ),
+        min_size=1,
+        max_size=22,
+    ),
+    st.text(max_size=80) | st.sampled_from(["信任度 80%", "变得多疑。", "Has grown wary."]),
+)
+def test_whatever_is_said_the_stand_ins_answer_can_be_used(
+    services: Services, language: Language, said: list[tuple[str, str]], old: str
+) -> None:
+    transcript = Transcript()
+    for number, (words, answer) in enumerate(said, start=1):
+        transcript.add(UserLine(words, number, NOW))
+        transcript.add(AssistantLine(answer, number, NOW))
+    turns = turns_to_learn_from(transcript)
+    if not turns:
+        return
+    templates, _ = services.preferences.templates(language)
+    asked = evolve_messages(BASE, old, turns, templates, len, 50_000)
+    answer = write_persona(asked)
+    assert answer is not None
+    found = read_evolution(answer, {turn.number for turn in turns}, BASE, old, language)
+    assert found.evolved_persona
