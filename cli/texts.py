@@ -223,8 +223,8 @@ TEXTS: dict[str, Text] = {
         "重建事件库 {done}/{total} {name}", "Rebuilding the event library {done}/{total} {name}"
     ),
     "reindexed": Text(
-        "事件库已重建：{summary} 条摘要，{plot} 条情节，{turn} 轮对话",
-        "The event library is rebuilt: {summary} summaries, {plot} plots, {turn} turns",
+        "事件库已重建：{summary} 条摘要，{plot} 条情节，{turn} 轮对话；{memory} 条记忆已重新索引",
+        "The event library is rebuilt: {summary} summaries, {plot} plots, {turn} turns; {memory} memories are indexed anew",
     ),
     "skipped": Text("跳过：{message}", "Left out: {message}"),
     "checking": Text("检查 {name}", "Checking {name}"),

@@ -74,11 +74,13 @@ def _is_alive(process: psutil.Process) -> bool:
 def running_server() -> Generator[PostgresTestServer]:
     """Run a server in a folder of its own; a short one, for a socket's name is bounded."""
     folder = Path(tempfile.mkdtemp(prefix="pg-"))
-    server = PostgresTestServer(folder / "data")
     try:
-        yield server
+        server = PostgresTestServer(folder / "data")
+        try:
+            yield server
+        finally:
+            server.stop()
     finally:
-        server.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 

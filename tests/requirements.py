@@ -27,6 +27,12 @@ _EXAMPLE, _SESSIONS, _LINE = (
     "storage/test_reply_line.py",
 )
 _BREAKS, _MCP = "graph/test_breaks.py", "mcp_server"
+_SUM, _LEARN, _PLAYER = (
+    "graph/test_summarize.py",
+    "graph/test_memorize.py",
+    "graph/test_player_memory.py",
+)
+_STORE = "conformance/test_memory_store.py"
 _CONFIG, _PURE = "story/test_config.py", "story/test_rules.py"
 
 REQUIREMENTS: dict[str, Requirement] = {
@@ -418,6 +424,87 @@ REQUIREMENTS: dict[str, Requirement] = {
         "test_mcpb.py::test_the_unpacked_bundle_speaks_mcp_and_writes_only_into_the_users_folder",
         "cli/test_mcp_config.py::test_what_is_pasted_really_starts_the_server",
         "cli/test_mcp_config.py::test_no_key_and_no_token_is_ever_printed",
+    ),
+    # --- spec 1: summary, memory
+    "1.summary": _by(
+        "A session becomes points with plots and provenance, and goes on in the next, in both orders",
+        f"{_SUM}::test_the_worked_examples_session_leads_to_the_next",
+        f"{_SUM}::test_a_long_session_is_told_in_pieces_that_know_what_came_before",
+        f"{_SUM}::test_an_answer_that_cannot_be_used_is_asked_for_once_more_and_then_refused",
+        f"{_SUM}::test_a_preview_shows_the_points_and_writes_nothing",
+        "graph/test_killed.py::test_work_killed_at_any_step_is_done_or_not_and_the_next_try_succeeds",
+    ),
+    "1.update_memory": _by(
+        "The evolved persona grows in qualitative words, with history and undo; the base never changes",
+        "graph/test_update_memory.py::test_the_last_turns_change_who_the_character_is",
+        "story/test_persona.py::test_an_answer_that_cannot_be_used_says_why",
+        f"{_PLAYER}::test_updating_the_memory_lets_the_persona_grow_and_learns_about_the_player",
+    ),
+    "1.care": _by(
+        "Automatic care is off by default, visible and undoable",
+        f"{_PLAYER}::test_nothing_is_done_by_itself_unless_it_was_switched_on",
+        f"{_PLAYER}::test_a_character_learns_by_itself_every_so_many_turns_and_it_can_be_undone",
+        f"{_PLAYER}::test_a_long_session_is_summed_up_by_itself_and_it_can_be_undone",
+    ),
+    # --- spec 2: memory of people and conversations
+    "2.records": _by(
+        "The source's shapes, exactly; a missing field is a ValueError that names it",
+        f"{_STORE}::test_a_memory_has_the_sources_fields_and_lists_of_strings",
+        f"{_STORE}::test_a_conversation_comes_back_as_the_sources_object",
+        f"{_STORE}::test_a_saved_request_is_answered_as_the_source_does",
+        f"{_STORE}::test_a_summary_has_one_of_three_forms",
+        f"{_STORE}::test_a_missing_field_is_a_value_error_that_names_it",
+        f"{_LEARN}::test_the_result_has_the_sources_shape",
+    ),
+    "2.set_aside": _by(
+        "What cannot be read is skipped with a warning and kept aside",
+        "retrieval/test_memory_sqlite.py::test_an_entry_that_cannot_be_read_is_set_aside",
+        "retrieval/test_memory_postgres.py::test_rows_that_cannot_be_read_are_set_aside_and_the_rest_is_given",
+    ),
+    "2.dimension": _by(
+        "A vector of the wrong dimension is embedded again",
+        f"{_STORE}::test_an_embedder_of_another_dimension_makes_everything_findable_anew",
+        "retrieval/test_memory_postgres.py::test_another_dimension_alters_the_columns_and_drops_the_vectors",
+    ),
+    "2.pipeline": _by(
+        "Three stages; a fact needs a source, a contradiction replaces, the same fact is stored once",
+        f"{_LEARN}::test_three_questions_make_a_memory",
+        f"{_LEARN}::test_a_fact_without_a_source_message_is_dropped_and_told",
+        f"{_LEARN}::test_a_contradicting_fact_replaces_the_old_one_which_stays_in_the_history",
+        f"{_LEARN}::test_the_same_conversation_again_asks_nobody_and_changes_nothing",
+        f"{_LEARN}::test_a_stage_that_fails_leaves_the_memory_as_it_was",
+        f"{_LEARN}::test_an_answer_that_cannot_be_used_is_asked_for_once_more_and_then_recorded",
+        "memory/test_changes.py::test_whatever_is_done_no_fact_stands_twice_and_every_change_can_be_taken_back",
+    ),
+    "2.unique": _by(
+        "One memory a pair, under 50 concurrent saves",
+        f"{_STORE}::test_fifty_savers_of_a_new_pair_begin_one_memory",
+        f"{_STORE}::test_several_processes_that_save_a_new_pair_begin_one_memory",
+    ),
+    "2.prompt": _by(
+        "The section 对玩家的了解 stands in the head, within its room, and can be switched off",
+        f"{_PLAYER}::test_what_is_known_stands_in_the_head_after_the_evolved_persona",
+        f"{_PLAYER}::test_of_the_events_only_those_that_fit_the_turn_are_told",
+        f"{_PLAYER}::test_nothing_known_or_the_switch_off_leaves_the_section_out",
+        f"{_PLAYER}::test_a_character_remembers_its_player_in_another_story",
+    ),
+    "2.stores": _by(
+        "Two stores, one suite, the same answers; PostgreSQL has the source's tables",
+        "conformance/test_memory_equal.py::test_both_databases_answer_alike",
+        "retrieval/test_memory_postgres.py::test_the_tables_are_the_sources",
+        "cli/test_memory.py::test_the_same_commands_work_on_postgresql",
+    ),
+    "2.search": _by(
+        "By meaning and words, by agent and user, with score, type and source",
+        f"{_STORE}::test_entries_are_found_by_words_and_by_meaning",
+        f"{_STORE}::test_what_is_found_is_the_pairs_own_and_of_the_types_asked_for",
+        f"{_STORE}::test_conversations_are_found_by_words_and_by_meaning",
+    ),
+    "2.entries": _by(
+        "Entries are edited and deleted singly, and a whole memory is forgotten",
+        "cli/test_memory.py::test_entries_are_written_mended_removed_and_taken_back_by_hand",
+        "cli/test_memory.py::test_a_conversation_is_saved_learned_from_found_and_forgotten",
+        f"{_STORE}::test_forgetting_leaves_nothing_but_how_far_a_story_was_saved",
     ),
     # --- Studio
     "1.studio": _by(

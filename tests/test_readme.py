@@ -40,7 +40,7 @@ def _play(session: str) -> str:
     return "\n".join(shown) + "\n"
 
 
-@pytest.mark.parametrize("name", READMES)
+@pytest.mark.parametrize("name", [*READMES, "docs/memory.md"])
 def test_the_session_in_the_readme_is_a_real_one(name: str) -> None:
     text = (PROJECT / name).read_text(encoding="utf-8")
     found = _CONSOLE.search(text)
@@ -52,8 +52,9 @@ def test_the_session_in_the_readme_is_a_real_one(name: str) -> None:
         assert found[1] == real
 
 
-def test_the_readmes_python_runs_and_streams_a_reply() -> None:
-    code = _PYTHON.search((PROJECT / "README.md").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("name", ["README.md", "docs/memory.md"])
+def test_the_readmes_python_runs_and_streams_a_reply(name: str) -> None:
+    code = _PYTHON.search((PROJECT / name).read_text(encoding="utf-8"))
     assert code is not None
     done = subprocess.run(
         [sys.executable, "-c", code[1]],
@@ -65,6 +66,7 @@ def test_the_readmes_python_runs_and_streams_a_reply() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "rehearsal" in done.stdout
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("name", READMES)

@@ -21,6 +21,7 @@ from typing import Any
 from personalab import config
 from personalab.errors import Busy, PersonaLabError
 from personalab.operations.doctor_findings import Finding, Report
+from personalab.operations.doctor_memory import examine_memories
 from personalab.operations.doctor_sessions import (
     repair_session,
     scan_session,
@@ -61,6 +62,8 @@ async def examine_root(
         await _examine_instance(services, ward, folder)
     progress("event_library")
     await _examine_index(services, ward)
+    progress("memory")
+    ward.findings += await examine_memories(services, fix=fix)
     return Report(ward.findings, len(ward.seen))
 
 

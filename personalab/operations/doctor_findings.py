@@ -104,6 +104,12 @@ MESSAGES: dict[str, Text] = {
         "the event library was made by another embedder ({embedder})",
     ),
     "index_unreadable": Text("事件库无法读取{reason}", "the event library cannot be read{reason}"),
+    "memory_broken": Text("记忆的数据库已损坏：{reason}", "the database of memories is damaged: {reason}"),
+    "memory_unusable": Text("记忆无法使用：{reason}", "the memories cannot be used: {reason}"),
+    "memory_aside": Text(
+        "有 {count} 条无法读取的记录放在 set_aside 表里",
+        "{count} records that cannot be read stand in the table set_aside",
+    ),
 }
 
 _RESTORE = Text("请修正它，或从备份恢复", "mend it, or restore it from a backup")
@@ -146,4 +152,9 @@ REMEDIES: dict[str, Text] = {
     ),
     "index_other_embedder": Text("运行 personalab reindex", "run personalab reindex"),
     "index_unreadable": Text("运行 personalab reindex", "run personalab reindex"),
+    "memory_broken": Text(
+        "请从备份恢复它；--fix 会把它改名放到一边，记忆从头开始",
+        "restore it from a backup; --fix sets it aside, and memories begin anew",
+    ),
+    "memory_unusable": Text("请按上面说的处理", "do as it says"),
 }

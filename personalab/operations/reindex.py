@@ -1,4 +1,4 @@
-"""How is the event library rebuilt from the session files alone?"""
+"""How is the event library rebuilt from the session files alone, and what is known about people made findable?"""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Progress = Callable[[int, int, str], None]
 class Rebuilt:
     """What a rebuild wrote, and what it had to leave out."""
 
-    counts: dict[str, int] = field(default_factory=lambda: {"summary": 0, "plot": 0, "turn": 0})
+    counts: dict[str, int] = field(default_factory=lambda: {"summary": 0, "plot": 0, "turn": 0, "memory": 0})
     skipped: list[PersonaLabError] = field(default_factory=list[PersonaLabError])
 
 
@@ -38,8 +38,19 @@ async def reindex(services: Services, progress: Progress = lambda done, total, n
             await _write_instance(services, entry.record, rebuilt, show)
         elif entry.error is not None:
             rebuilt.skipped.append(entry.error)
+    await _write_memories(services, rebuilt, progress)
     progress(len(listed), len(listed), "")
     return rebuilt
+
+
+async def _write_memories(services: Services, rebuilt: Rebuilt, progress: Progress) -> None:
+    """Make what is known about people findable anew, too; a store that cannot be used is listed."""
+    try:
+        rebuilt.counts["memory"] = await services.memories.reindex(
+            lambda done, total: progress(done, total, "memory")
+        )
+    except PersonaLabError as error:
+        rebuilt.skipped.append(error)
 
 
 async def _write_instance(

@@ -54,10 +54,16 @@ class ChromaFolder:
             self._release = weakref.finalize(self, self._client.close)
         return self._client
 
-    def collection(self, name: str) -> Collection:
-        """Open a collection that is there."""
+    def collection(self, name: str) -> Collection | None:
+        """Open a collection; a writer that died may have told of one that it never made."""
+        from chromadb.errors import NotFoundError
+
         if name not in self._collections:
-            self._collections[name] = self.client().get_collection(name, embedding_function=None)
+            try:
+                found = self.client().get_collection(name, embedding_function=None)
+            except NotFoundError:
+                return None
+            self._collections[name] = found
         return self._collections[name]
 
     def made_collection(self, name: str) -> Collection:
@@ -102,8 +108,10 @@ class ChromaFolder:
         return StorageError(self._unreadable, reason=words)
 
 
-def nearest(collection: Collection, vector: Any, count: int, where: Any) -> list[tuple[str, float]]:
+def nearest(collection: Collection | None, vector: Any, count: int, where: Any) -> list[tuple[str, float]]:
     """Find the ids nearest to a vector, with their cosine similarity."""
+    if collection is None:
+        return []
     found = collection.query(query_embeddings=[vector], n_results=count, where=where, include=["distances"])
     distances = (found["distances"] or [[]])[0]
     return [(row_id, 1 - float(far)) for row_id, far in zip(found["ids"][0], distances, strict=True)]

@@ -52,9 +52,9 @@ class Store:
         offset = 0
         while True:
             with self._chroma.translated():
-                page = self._chroma.collection(name).get(
-                    limit=PAGE, offset=offset, include=["documents", "metadatas"]
-                )
+                if (collection := self._chroma.collection(name)) is None:
+                    return
+                page = collection.get(limit=PAGE, offset=offset, include=["documents", "metadatas"])
             rows = zip(page["ids"], page["documents"] or [], page["metadatas"] or [], strict=True)
             yield from (_event(event_id, kind, text, fields) for event_id, text, fields in rows)
             if len(page["ids"]) < PAGE:
@@ -64,7 +64,9 @@ class Store:
     def texts(self, name: str, event_ids: Sequence[str]) -> dict[str, str]:
         """Read the texts of some events, as far as they are there."""
         with self._chroma.translated():
-            found = self._chroma.collection(name).get(ids=list(event_ids), include=["documents"])
+            if (collection := self._chroma.collection(name)) is None:
+                return {}
+            found = collection.get(ids=list(event_ids), include=["documents"])
         return dict(zip(found["ids"], found["documents"] or [], strict=True))
 
     def nearest(
@@ -93,7 +95,8 @@ class Store:
     def forget(self, name: str, session_id: str) -> None:
         """Remove a session's events."""
         with self._chroma.translated():
-            self._chroma.collection(name).delete(where={"session_id": session_id})
+            if (collection := self._chroma.collection(name)) is not None:
+                collection.delete(where={"session_id": session_id})
 
     def drop(self, name: str) -> None:
         """Remove a collection, if it is there."""

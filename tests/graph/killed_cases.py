@@ -13,9 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from graph.memorize import stream_memorize
 from graph.summarize import stream_summary
+from graph.update_memory import stream_update
 from personalab.errors import UserError
+from personalab.memory.records import CONTENT_TYPES
 from personalab.operations.doctor import examine_root
+from personalab.operations.memory import add_entry, get_memory, search_memory
+from personalab.operations.personas import persona_history
 from personalab.operations.reindex import reindex, session_events
 from personalab.operations.summaries import undo_summary
 from personalab.providers.scripted import ScriptedModel
@@ -23,6 +28,7 @@ from personalab.providers.tokens import OfflineCounter, encoding_for
 from personalab.retrieval.store import Store
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
+from personalab.story.instance import CharacterState
 from personalab.story.lines import Metadata, dump_line
 from personalab.story.recall import Search
 from tests.graph.turns import snapshot
@@ -214,7 +220,129 @@ async def check_undone(scene: Scene) -> None:
     assert raised.value.code == "nothing_to_undo"
 
 
+# --- what is known about a person
+
+AGENT, PLAYER = "char_alserqi", "player"
+FACTS = {"facts": [{"text": "用户想去北方", "type": "event", "messages": [0]}]}
+WISHES = {
+    "operations": [
+        {"op": "add", "type": "event", "text": "用户想去北方", "reason": "说过", "messages": [0]},
+        {"op": "replace", "target": "p1", "text": "用户是一名医生", "reason": "说过", "messages": [0]},
+    ]
+}
+MIND = {
+    "insights": "用户很坚决。",
+    "confidence_score": 0.6,
+    "operations": [{"op": "add", "text": "用户很坚决", "reason": "语气", "messages": [0]}],
+}
+EVOLVED = {"evolved_persona": "学会了等待。", "changes": [{"change": "更有耐心", "turns": [41]}]}
+REQUEST = {
+    "agent_id": AGENT,
+    "user_id": PLAYER,
+    "messages": [
+        {"role": "user", "content": "我是医生，我要去北方"},
+        {"role": "assistant", "content": "好。"},
+    ],
+}
+Known = tuple[dict[str, list[str]], int, int]
+"""The entries by their lists, how many changes made them, and how many conversations are kept."""
+
+
+def _learning(count: int) -> list[str]:
+    return [json.dumps(answer, ensure_ascii=False) for answer in (FACTS, WISHES, MIND)] * count
+
+
+async def lay_out_memory(root: Path) -> None:
+    """Lay out the worked example and something that is known."""
+    await lay_out_story(root)
+    services = opened(root)
+    await add_entry(services, AGENT, PLAYER, "profile", "用户是一名护士")
+    await services.memories.close()
+
+
+async def known(root: Path) -> Known:
+    """Read what is known; a search must work, too."""
+    services = opened(root)
+    memory = await get_memory(services, AGENT, PLAYER)
+    await search_memory(services, "北方", AGENT, PLAYER)
+    changes = await services.memories.changes(AGENT, PLAYER)
+    talks = await services.memories.conversations(AGENT, PLAYER, limit=100)
+    await services.memories.close()
+    texts = {kind: memory.texts(kind) for kind in CONTENT_TYPES}
+    return texts, len(changes), len(talks)
+
+
+async def memorize(root: Path) -> None:
+    """Learn from a conversation."""
+    services = opened(root, *_learning(1))
+    last: object = None
+    async for part in stream_memorize(services, {"request": REQUEST}):
+        sys.audit(STEP)
+        last = part
+    await services.memories.close()
+    assert isinstance(last, dict)
+    assert last.get("status") in ("done", "unchanged"), last
+
+
+async def check_memory_between(scene: Scene) -> bool:
+    """Find all that was known, or all that is known now; the conversation may be kept already."""
+    texts, changes, _ = await known(scene.root)
+    before, after = await known(scene.before), await known(scene.after)
+    assert (texts, changes) in (before[:2], after[:2])
+    await check_doctor_can_mend(opened(scene.root))
+    return (texts, changes) == after[:2]
+
+
+async def check_memory_done(scene: Scene) -> None:
+    """Find it learned once."""
+    assert await known(scene.root) == await known(scene.after)
+    await check_doctor_mends(opened(scene.root))
+
+
+async def update_memory(root: Path) -> None:
+    """Let the character grow, and learn about the player."""
+    services = opened(root, json.dumps(EVOLVED, ensure_ascii=False), *_learning(5))
+    last: object = None
+    async for part in stream_update(services, {"instance_id": STORY}):
+        sys.audit(STEP)
+        last = part
+    await services.memories.close()
+    assert isinstance(last, dict)
+    assert last.get("status") == "done", last
+    assert not last.get("warnings"), last
+
+
+def _persona(root: Path) -> CharacterState:
+    return opened(root).stories.character_state(STORY)
+
+
+async def check_update_between(scene: Scene) -> bool:
+    """Find who the character was or is now, never in between; what is known only grows towards the end."""
+    check_locks_are_free(scene.root)
+    now, before, after = _persona(scene.root), _persona(scene.before), _persona(scene.after)
+    assert now.base_persona == before.base_persona
+    assert now.fields() in (before.fields(), after.fields())
+    texts, _, _ = await known(scene.root)
+    assert texts in ((await known(scene.before))[0], (await known(scene.after))[0])
+    done = now.fields() == after.fields()
+    history = await persona_history(opened(scene.root), STORY)
+    assert len(history["revisions"]) == int(done)
+    await check_doctor_can_mend(opened(scene.root))
+    return done
+
+
+async def check_update_done(scene: Scene) -> None:
+    """Find the character grown once and the player's words learned once."""
+    assert _persona(scene.root).fields() == _persona(scene.after).fields()
+    assert (await known(scene.root))[0] == (await known(scene.after))[0]
+    assert (await known(scene.root))[2] == (await known(scene.after))[2]
+    assert len((await persona_history(opened(scene.root), STORY))["revisions"]) == 1
+    await check_doctor_mends(opened(scene.root))
+
+
 CASES: Cases = {
+    "memorize": Case(lay_out_memory, memorize, check_memory_between, check_memory_done),
+    "update_memory": Case(lay_out_memory, update_memory, check_update_between, check_update_done),
     "summarize": Case(lay_out_draft, summarize, check_between, check_done),
     "undo_summary": Case(lay_out_summary, undo, check_between, check_undone),
 }

@@ -10,11 +10,6 @@ import pytest
 from tests.graph.killed_cases import CASES
 from tests.killing import Forks, forking, walk
 
-KNOWN = {
-    "summarize": "a collection that was told of but never made cannot be searched; a draft is rebuilt into the library",
-    "undo_summary": "the events are withdrawn after the switch, so nobody can withdraw them again",
-}
-
 
 @pytest.fixture(scope="module")
 def workers() -> Iterator[list[Forks]]:
@@ -22,13 +17,7 @@ def workers() -> Iterator[list[Forks]]:
         yield started
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(reason=KNOWN[name]) if name in KNOWN else ())
-        for name in CASES
-    ],
-)
+@pytest.mark.parametrize("name", CASES)
 def test_work_killed_at_any_step_is_done_or_not_and_the_next_try_succeeds(
     workers: list[Forks], tmp_path: Path, name: str
 ) -> None:

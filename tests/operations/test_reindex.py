@@ -85,7 +85,7 @@ async def test_an_index_from_files_alone_answers_as_the_one_written_at_first(
     at_first = await answers(services, story)
     assert all(at_first)
     rebuilt = await reindex(services)
-    assert rebuilt.counts == {"summary": 1, "plot": 1, "turn": 8}
+    assert rebuilt.counts == {"summary": 1, "plot": 1, "turn": 8, "memory": 0}
     assert rebuilt.skipped == []
     assert await answers(services, story) == at_first
     elsewhere = open_services(services.settings)

@@ -111,6 +111,10 @@ create table vector_space (
 );
 insert into vector_space (embedder, dimension) values ('', 1536);
 
+-- A vector stands in its row as long as that fits a page: fetching each from elsewhere takes longer than comparing it.
+alter table memory_contents set (toast_tuple_target = 8160);
+alter table conversations set (toast_tuple_target = 8160);
+
 create index memory_contents_near on memory_contents using hnsw (content_vector vector_cosine_ops);
 create index conversations_near on conversations using hnsw (conversation_vector vector_cosine_ops);
 """

@@ -103,8 +103,8 @@ class SqliteBackend(ChromaVectors):
     def pair(self, agent_id: str, user_id: str) -> Pair | None:
         """Find a memory without reading it."""
         query = (
-            "SELECT memory_id, entries_stamp, conversations_stamp FROM memories"
-            " WHERE agent_id = ? AND user_id = ?"
+            "SELECT memory_id, entries_stamp, conversations_stamp FROM memories JOIN memory_stamps"
+            " USING (memory_id) WHERE agent_id = ? AND user_id = ?"
         )
         with self._file.reading() as connection:
             row = connection.execute(query, [agent_id, user_id]).fetchone()
@@ -233,10 +233,10 @@ def _begun(connection: sqlite3.Connection, conversation: Conversation) -> str:
         return found
     memory_id, at, stamp = named or new_id(), conversation.created_at, new_stamp(connection)
     connection.execute(
-        "INSERT INTO memories (memory_id, agent_id, user_id, created_at, updated_at, entries_stamp,"
-        " conversations_stamp) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        [memory_id, conversation.agent_id, conversation.user_id, at, at, stamp, stamp],
+        "INSERT INTO memories (memory_id, agent_id, user_id, created_at, updated_at) VALUES (?, ?, ?, ?, ?)",
+        [memory_id, conversation.agent_id, conversation.user_id, at, at],
     )
+    connection.execute("INSERT INTO memory_stamps VALUES (?, ?, ?)", [memory_id, stamp, stamp])
     return memory_id
 
 
@@ -277,19 +277,21 @@ def _insert(
             data,
         ],
     )
-    query = "UPDATE memories SET conversations_stamp = ? WHERE memory_id = ?"
+    query = "UPDATE memory_stamps SET conversations_stamp = ? WHERE memory_id = ?"
     connection.execute(query, [new_stamp(connection), conversation.memory_id])
 
 
 def _change(connection: sqlite3.Connection, memory: Memory, change: Change) -> bool:
     """Take the memory from one version to the next, writing only what is another."""
     moved = connection.execute(
-        "UPDATE memories SET version = ?, updated_at = ?, entries_stamp = ? WHERE memory_id = ? AND version = ?",
-        [change.version, memory.updated_at, new_stamp(connection), memory.memory_id, change.version - 1],
+        "UPDATE memories SET version = ?, updated_at = ? WHERE memory_id = ? AND version = ?",
+        [change.version, memory.updated_at, memory.memory_id, change.version - 1],
     )
     if moved.rowcount == 0:
         query = "SELECT 1 FROM memory_changes WHERE change_id = ?"
         return connection.execute(query, [change.change_id]).fetchone() is not None
+    query = "UPDATE memory_stamps SET entries_stamp = ? WHERE memory_id = ?"
+    connection.execute(query, [new_stamp(connection), memory.memory_id])
     _write_steps(connection, memory.memory_id, change.steps)
     types: set[ContentType] = {step.entry.content_type for step in change.steps}
     list_entries(connection, memory.memory_id, types)

@@ -14,13 +14,19 @@ _FIRST = (
         created_at TEXT NOT NULL,
         updated_at TEXT NOT NULL,
         version INTEGER NOT NULL DEFAULT 0,
-        entries_stamp INTEGER NOT NULL,
-        conversations_stamp INTEGER NOT NULL,
         profile_content TEXT NOT NULL DEFAULT '[]',
         event_content TEXT NOT NULL DEFAULT '[]',
         mind_content TEXT NOT NULL DEFAULT '[]',
         UNIQUE (agent_id, user_id)
     )
+    """,
+    # Apart, because a row is written whole, and a memory's lists may be long.
+    """
+    CREATE TABLE memory_stamps (
+        memory_id TEXT PRIMARY KEY REFERENCES memories ON DELETE CASCADE,
+        entries_stamp INTEGER NOT NULL,
+        conversations_stamp INTEGER NOT NULL
+    ) WITHOUT ROWID
     """,
     """
     CREATE TABLE memory_contents (

@@ -101,8 +101,10 @@ class VectorFolder:
         """Remove vectors."""
         self._touched[name] = stamp
         with self._chroma.translated():
+            if (collection := self._chroma.collection(name)) is None:
+                return
             for at in range(0, len(ids), _PAGE):
-                self._chroma.collection(name).delete(ids=list(ids[at : at + _PAGE]))
+                collection.delete(ids=list(ids[at : at + _PAGE]))
 
     def drop(self, name: str) -> None:
         """Remove a collection."""
