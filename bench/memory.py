@@ -10,6 +10,7 @@ import re
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from personalab.memory.records import Entry, Memory, Source, new_id, read_reques
 from personalab.operations.instances import new_instance
 from personalab.operations.reindex import reindex
 from personalab.ports import ReplyChunk
-from personalab.retrieval.embedders import open_embedder
+from personalab.retrieval.embedders import VECTORS, open_embedder
 from personalab.retrieval.memory.backend import Backend
 from personalab.retrieval.memory.book import MemoryBook
 from personalab.retrieval.memory.sqlite import SqliteBackend
@@ -122,25 +123,30 @@ def _resident() -> int:
 # --- stores
 
 
-_WHO = ("用户", "The user", "玩家")
-_DID = (
-    "喜欢", "害怕", "修好了", "带走了", "埋下了", "记得", "梦见了", "答应过",
-    "likes", "fears", "mended", "buried", "remembers", "promised",
-)  # fmt: skip
-_WHAT = (
-    "灯塔", "铁盒", "收音机", "旧铁路", "水壶", "老陈", "北方的车站", "一封信", "海雾", "钥匙",
-    "lighthouse", "foghorn", "ledger", "lantern", "harbour", "letter", "compass", "storm", "kitchen", "violin",
-)  # fmt: skip
+class _Words:
+    """Makes entries of words that are as common and as rare as words are."""
 
+    def __init__(self) -> None:
+        rows = (VECTORS / "zh.words.txt").read_text(encoding="utf-8").split("\n")
+        self._words = [word for word in rows if len(word) == 2][:20_000]
+        self._shares = list(accumulate(1 / (rank + 10) for rank in range(len(self._words))))
 
-def _text(number: int, rng: random.Random) -> str:
-    words = " ".join((rng.choice(_DID), rng.choice(_WHAT), rng.choice(_WHAT), str(number)))
-    return f"{rng.choice(_WHO)} {words}"
+    def text(self, rng: random.Random) -> str:
+        """Make an entry."""
+        return "用户" + "".join(rng.choices(self._words, cum_weights=self._shares, k=8))
+
+    def queries(self) -> list[str]:
+        """Make questions, each of two words that are neither very common nor very rare."""
+        rng = random.Random(11)
+        return [
+            f"{rng.choice(self._words[200:4_000])}的{rng.choice(self._words[200:4_000])}"
+            for _ in range(_SEARCHES)
+        ]
 
 
 def _fill(backend: Backend, memories: int) -> list[tuple[str, str]]:
     """Write entries straight into a database, and give the pairs they belong to."""
-    rng = random.Random(7)
+    rng, words = random.Random(7), _Words()
     pairs = [("agent", f"user {number}") for number in range(memories)]
     each = ENTRIES // memories
     for agent_id, user_id in pairs:
@@ -152,7 +158,7 @@ def _fill(backend: Backend, memories: int) -> list[tuple[str, str]]:
         sources = (Source(begun.conversation_id, (0,)),)
         for first in range(0, each, 5_000):
             fresh = [
-                Entry(new_id(), "event", _text(number, rng), number, NOW, NOW, sources)
+                Entry(new_id(), "event", words.text(rng), number, NOW, NOW, sources)
                 for number in range(first, min(first + 5_000, each))
             ]
             memory = _added(backend, memory, fresh)
@@ -169,11 +175,6 @@ def _added(backend: Backend, memory: Memory, fresh: list[Entry]) -> Memory:
     if not backend.commit(Revised(whole, change), None, None):
         raise RuntimeError("the memory was changed by someone else")
     return whole
-
-
-def _queries() -> list[str]:
-    rng = random.Random(11)
-    return [f"{rng.choice(_WHAT)} {rng.choice(_WHAT)}在哪里" for _ in range(_SEARCHES)]
 
 
 async def _stores() -> list[Figure]:
@@ -197,7 +198,7 @@ async def _searched(backend: Backend, engine: Engine, name: str, memories: int, 
             await book.search(MemorySearch("灯塔", agent_id, user_id))
         made = time.perf_counter() - start
         chosen = [pairs[number * 7 % min(len(pairs), 20)] for number in range(_SEARCHES)]
-        queries = _queries()
+        queries = _Words().queries()
         for pair in dict.fromkeys(chosen):
             await book.search(MemorySearch("铁盒", *pair))
         ours: list[float] = []

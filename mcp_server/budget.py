@@ -8,7 +8,10 @@ text as it stands in JSON, escapes and all, in the vocabulary that is dearest fo
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from personalab.errors import UserError
 from personalab.ports import TokenCounter
@@ -17,6 +20,10 @@ RESULT_TOKENS = 9_000
 """What one copy of a result may cost."""
 VOCABULARY = "gpt-4"
 """A model whose vocabulary (cl100k_base) is dear."""
+FIRST = "0:0"
+"""The cursor of the first part."""
+MESSAGE_TOKENS = 20
+"""What a message costs beside its text."""
 _SURELY = RESULT_TOKENS // 7
 """A text of so few characters fits: none costs more than its escape, six characters, or its four bytes."""
 
@@ -63,3 +70,36 @@ def page_offset(cursor: str | None, length: int) -> int:
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 9 and int(cursor) < length):
         raise UserError("bad_cursor", value=cursor[:80])
     return int(cursor)
+
+
+_PLACE = re.compile(r"(\d{1,9}):(\d{1,9})", re.ASCII)
+
+
+def page_of(
+    parts: Sequence[Mapping[str, Any]], cursor: str | None, budget: Budget
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Give messages from a place on, as many as a result may carry, and the cursor of the rest."""
+    index, start = _place(parts, cursor)
+    shown: list[dict[str, Any]] = []
+    left = RESULT_TOKENS
+    for number in range(index, len(parts)):
+        rest = str(parts[number]["content"])[start:]
+        text = budget.cut(rest, left)
+        shown.append({**parts[number], "content": text})
+        left -= budget.cost(text) + MESSAGE_TOKENS
+        if len(text) < len(rest):
+            return shown, f"{number}:{start + len(text)}"
+        start = 0
+        if left < MESSAGE_TOKENS and number + 1 < len(parts):
+            return shown, f"{number + 1}:0"
+    return shown, None
+
+
+def _place(parts: Sequence[Mapping[str, Any]], cursor: str | None) -> tuple[int, int]:
+    if cursor is None or (cursor == FIRST and not parts):
+        return 0, 0
+    found = _PLACE.fullmatch(cursor)
+    index, start = (int(found[1]), int(found[2])) if found else (-1, 0)
+    if not 0 <= index < len(parts) or not (start == 0 or start < len(str(parts[index]["content"]))):
+        raise UserError("bad_cursor", value=cursor[:80])
+    return index, start

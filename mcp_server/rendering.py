@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_types import CallToolResult
 
-from mcp_server.budget import RESULT_TOKENS, Budget
+from mcp_server.budget import MESSAGE_TOKENS, RESULT_TOKENS, Budget
 from mcp_server.desk import Desk
 from mcp_server.results import result
 from mcp_server.texts import for_tools, tell
@@ -17,9 +17,6 @@ from personalab.texts import Language
 
 if TYPE_CHECKING:
     from nodes.chat_turn.state import TurnOutput
-
-_MESSAGE_TOKENS = 20
-"""What a message costs beside its text."""
 
 
 async def turn_result(found: TurnOutput, desk: Desk, *, lead: str = "") -> CallToolResult:
@@ -37,6 +34,9 @@ async def turn_result(found: TurnOutput, desk: Desk, *, lead: str = "") -> CallT
         rows.append(tell("reply_cut", language, instance_id=instance_id, cursor=data["cursor"], **sizes))
     rows.append(_footer(data, language))
     rows += warning_rows(data["warnings"], language)
+    if care := plain_warnings(found.get("care", [])):
+        data["care"] = care
+        rows += warning_rows(care, language)
     if error := found.get("error"):
         message = desk.worded(str(error.get("message", "")))
         data["error"] = {"code": error.get("code"), "message": message, "retryable": error.get("retryable")}
@@ -100,7 +100,7 @@ def _within(prompt: Mapping[str, Any], budget: Budget, language: Language) -> di
     kept: list[dict[str, str]] = []
     found: dict[str, Any] = {"system": shown}
     for message in reversed(messages):
-        cost = budget.cost(message["content"]) + _MESSAGE_TOKENS
+        cost = budget.cost(message["content"]) + MESSAGE_TOKENS
         if cost > left:
             if not kept:
                 content = budget.cut_from_end(message["content"], left)

@@ -22,6 +22,7 @@ class TurnResult(TypedDict):
     plot_state: Record
     warnings: list[Record]
     usage: Record | None
+    care: NotRequired[list[Record]]
     error: NotRequired[Record]
     cursor: NotRequired[str]
 
@@ -123,6 +124,96 @@ class SettingsView(TypedDict):
 
     settings: Record
     ranges: Record
+
+
+class Summarized(TypedDict):
+    """What became of a session, or the prompt to write its points by."""
+
+    instance_id: str
+    status: Literal["done", "preview", "undone", "awaiting_answer"]
+    session_id: NotRequired[str]
+    new_session_id: NotRequired[str]
+    points: NotRequired[list[Record]]
+    kept_turns: NotRequired[int]
+    warnings: NotRequired[list[Record]]
+    usage: NotRequired[Record | None]
+    prompt: NotRequired[Record]
+    cursor: NotRequired[str | None]
+
+
+class Grown(TypedDict):
+    """Who a character has become and what it learned about the player, or the prompt to write that by."""
+
+    instance_id: str
+    status: Literal["done", "unchanged", "preview", "unfinished", "undone", "history", "awaiting_answer"]
+    revision: NotRequired[int]
+    evolved_persona: NotRequired[str]
+    changes: NotRequired[list[Record]]
+    learned: NotRequired[Record]
+    revisions: NotRequired[list[Record]]
+    warnings: NotRequired[list[Record]]
+    usage: NotRequired[Record | None]
+    prompt: NotRequired[Record]
+    cursor: NotRequired[str | None]
+
+
+class SavedConversation(TypedDict):
+    """A conversation that was saved, and what was learned from it."""
+
+    success: bool
+    message: str
+    conversation_id: str
+    session_id: str
+    created_at: str
+    message_count: int
+    status: NotRequired[Literal["done", "unchanged", "awaiting_answer"]]
+    learned: NotRequired[Record]
+    prompt: NotRequired[Record]
+    cursor: NotRequired[str | None]
+
+
+class MemoryView(TypedDict):
+    """What an agent knows about a user; how that came about; or a conversation."""
+
+    agent_id: str
+    user_id: str
+    memory_id: NotRequired[str | None]
+    created_at: NotRequired[str]
+    updated_at: NotRequired[str]
+    profile_content: NotRequired[list[str]]
+    event_content: NotRequired[list[str]]
+    mind_content: NotRequired[list[str]]
+    version: NotRequired[int]
+    entries: NotRequired[list[Record]]
+    changes: NotRequired[list[Record]]
+    conversation: NotRequired[Record]
+    cursor: str | None
+
+
+class MemoryFound(TypedDict):
+    """What was found in a memory or in conversations."""
+
+    agent_id: str
+    user_id: str
+    query: str
+    hits: list[Record]
+
+
+class MemoryChanged(TypedDict):
+    """What was changed by hand."""
+
+    agent_id: str
+    user_id: str
+    changed: bool
+    steps: list[Record]
+
+
+class Forgotten(TypedDict):
+    """Whom an agent has forgotten."""
+
+    agent_id: str
+    user_id: str
+    forgotten: bool
 
 
 def result(text: str, data: Any, *, is_error: bool = False) -> CallToolResult:

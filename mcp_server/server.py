@@ -43,8 +43,11 @@ from pydantic import AnyUrl, ValidationError
 
 from mcp_server import prompts
 from mcp_server.arguments import PlainArguments, unknown_arguments, word_faults, word_missing, word_unknown
+from mcp_server.asking import Asking
 from mcp_server.desk import MAX_TURNS, Desk
+from mcp_server.growing import GrowthTools
 from mcp_server.looking import LookingTools
+from mcp_server.memories import MemoryTools
 from mcp_server.resources import Resources
 from mcp_server.results import well_formed
 from mcp_server.schemas import brief, brief_arguments
@@ -53,6 +56,7 @@ from mcp_server.texts import DESCRIPTIONS, INSTRUCTIONS, TITLES, tell
 from mcp_server.turns import TurnTools
 from mcp_server.updates import MAX_SUBSCRIPTIONS, Updates
 from personalab.errors import PersonaLabError, UserError
+from personalab.ports import MemoryStore
 from personalab.services import Services
 from personalab.texts import say
 
@@ -61,6 +65,9 @@ DEFAULT_TOOLSETS = ("chat", "memory")
 PANEL = "ui://personalab/story.html"
 PAGE = 100
 """So many stories, characters and backgrounds are listed at once."""
+
+_CLOSING_SECONDS = 2.0
+"""So long the end of the server waits for a database."""
 
 _log = logging.getLogger("personalab.mcp")
 
@@ -78,6 +85,10 @@ _SETTLES = ToolAnnotations(
 )
 _REPLACES = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
+)
+
+_CHANGES = ToolAnnotations(
+    read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False
 )
 
 
@@ -112,7 +123,7 @@ class PersonaServer(MCPServer[None]):
             title="PersonaLab",
             instructions=getattr(INSTRUCTIONS, desk.language),
             version=_version(),
-            tools=_chat_tools(desk, stories) if "chat" in toolsets else [],
+            tools=_tools(desk, stories, toolsets),
             extensions=[apps],
             lifespan=_watching,
             log_level="WARNING",
@@ -230,9 +241,14 @@ class PersonaServer(MCPServer[None]):
         await self._lowlevel_server.run(read, write, options)
 
     async def close(self) -> None:
-        """End what is open: replies are closed as interrupted, streams of updates end."""
+        """End what is open: replies are closed as interrupted, streams of updates end, memories are let go."""
         await self.desk.close_turns()
         self._listening.close()
+        opened: MemoryStore | None = vars(self.desk.services).get("memories")
+        if opened is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSING_SECONDS):
+                    await opened.close()
 
     def _serve_subscriptions(self) -> None:
         """Serve listeners, and older clients, which subscribe to single addresses; the SDK has no public way to it."""
@@ -273,8 +289,25 @@ async def _watching(server: MCPServer[None]) -> AsyncGenerator[None]:
             await task
 
 
-def _chat_tools(desk: Desk, stories: StoryTools) -> list[Tool]:
-    turns, looking = TurnTools(desk), LookingTools(desk)
+def _tools(desk: Desk, stories: StoryTools, toolsets: tuple[str, ...]) -> list[Tool]:
+    asking = Asking(desk)
+    chat = _chat_tools(desk, stories, asking) if "chat" in toolsets else []
+    return [*chat, *_memory_tools(desk, asking)] if "memory" in toolsets else chat
+
+
+def _memory_tools(desk: Desk, asking: Asking) -> list[Tool]:
+    memories = MemoryTools(desk, asking)
+    return [
+        _tool(memories.memory_save_conversation, _ASKS),
+        _tool(memories.memory_get, _READS),
+        _tool(memories.memory_search, _READS),
+        _tool(memories.memory_edit, _CHANGES),
+        _tool(memories.memory_forget, _REPLACES),
+    ]
+
+
+def _chat_tools(desk: Desk, stories: StoryTools, asking: Asking) -> list[Tool]:
+    turns, looking, growth = TurnTools(desk), LookingTools(desk), GrowthTools(desk, asking)
     return [
         _tool(turns.persona_chat, _ASKS),
         _tool(turns.persona_begin_turn, _ADDS),
@@ -287,6 +320,8 @@ def _chat_tools(desk: Desk, stories: StoryTools) -> list[Tool]:
         _tool(stories.persona_save_character, _REPLACES),
         _tool(stories.persona_save_background, _REPLACES),
         _tool(stories.persona_switch_background, _SETTLES),
+        _tool(growth.persona_summarize, _ASKS),
+        _tool(growth.persona_update_memory, _ASKS),
         _tool(looking.persona_recall, _READS),
         _tool(looking.persona_prompt, _READS, {"ui": {"resourceUri": PANEL}}),
         _tool(looking.persona_settings, _REPLACES),
@@ -313,7 +348,7 @@ def _tool(fn: Any, annotations: ToolAnnotations, meta: dict[str, Any] | None = N
 def _state_security(services: Services) -> RequestStateSecurity:
     """Seal what a client carries between two halves of a call, so that a restarted server still knows it.
 
-    It names a turn, no more: whoever could forge it could as well call persona_end_turn.
+    It names a turn, or carries what a client's model answered: whoever could forge it could as well write both.
     """
     settings = services.settings
     secret = f"personalab request state:{settings.data_root}:{settings.token or ''}"

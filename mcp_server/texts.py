@@ -23,14 +23,37 @@ _COMMANDS = {
     "prompt": "persona_prompt",
     "settings": "persona_settings",
     "switch-background": "persona_switch_background",
+    "summarize": "persona_summarize",
+    "update-memory": "persona_update_memory",
+    "memory list": 'persona_library(kind="characters")',
+    "memory get": "memory_get",
+    "memory history": "memory_get",
+    "memory search": "memory_search",
+    "memory conversations": "memory_search",
+    "memory learn": "memory_save_conversation",
+    "memory undo": "memory_edit",
+    "memory forget": "memory_forget",
 }
 _COMMAND = re.compile(rf"personalab ({'|'.join(_COMMANDS)})\b")
-_STOP = re.compile(r"personalab stop ([A-Za-z0-9_-]+)")
+_ID = "([A-Za-z0-9_-]*[A-Za-z0-9_])"
+_CALLS = {
+    rf"stop {_ID}": 'persona_stop(instance_id="{id}")',
+    rf"summarize {_ID} --undo": 'persona_summarize(instance_id="{id}", undo=true)',
+    rf"update-memory {_ID} --undo": 'persona_update_memory(instance_id="{id}", undo=true)',
+    rf"summarize {_ID}": 'persona_summarize(instance_id="{id}")',
+    rf"update-memory {_ID}": 'persona_update_memory(instance_id="{id}")',
+    rf"memory history {_ID}": 'memory_get(agent_id="{id}", history=true)',
+    rf"memory undo {_ID}": 'memory_edit(agent_id="{id}", action="undo")',
+    rf"memory get {_ID}": 'memory_get(agent_id="{id}")',
+}
+"""Commands of a thing that a message names, and the calls that do the same."""
+_NAMED = [(re.compile(f"personalab {command}"), call) for command, call in _CALLS.items()]
 
 
 def for_tools(message: str) -> str:
     """Name tools where a message names the terminal's commands."""
-    message = _STOP.sub(lambda found: f'persona_stop(instance_id="{found[1]}")', message)
+    for command, call in _NAMED:
+        message = command.sub(lambda found, call=call: fill(call, id=found[1]), message)
     return _COMMAND.sub(lambda found: _COMMANDS[found[1]], message)
 
 
@@ -45,7 +68,9 @@ INSTRUCTIONS = Text(
    persona_chat 的警告提到 rehearsal（内置替身）时，请改用后一种方式。
 3. 给每次 persona_chat / persona_begin_turn 一个新的 request_id；超时后用同一个 request_id 再调用一次，会得到同一轮，不会重复。
 4. 不要替用户说话，不要自己编故事的结果；想不起来的事用 persona_recall 查。persona_read 从最新一轮往回读；persona_prompt 显示故事进展和提示词的用量（支持界面的客户端会画成面板）。
-5. 回复失败或中断时用 persona_retry；出错信息会说明该怎么做。""",
+5. 回复失败或中断时用 persona_retry；出错信息会说明该怎么做。
+6. 警告说对话太长时，问过用户后用 persona_summarize 汇总；过一段时间用 persona_update_memory，让角色成长并记住用户。结果是 awaiting_answer 时由你来写：按其中的提示词写出 JSON，用同样的参数加 answer 再调用，直到完成。
+7. 角色对用户的了解（也可不带故事使用）：memory_save_conversation、memory_get、memory_search、memory_edit；memory_forget 不能撤销，先问用户。""",
     """PersonaLab: live through a story with a character. Every turn is written to session files on the user's disk; persona, outline, memories and progress are kept by the server.
 
 How to play:
@@ -56,7 +81,9 @@ How to play:
    When a warning of persona_chat names the rehearsal stand-in, use the second way.
 3. Give each persona_chat / persona_begin_turn a fresh request_id; after a time-out call again with the same one: you get the same turn, never a second one.
 4. Don't speak for the user or invent what happened; look it up with persona_recall. persona_read goes back from the newest turn; persona_prompt shows where the story stands and what the prompt costs (hosts that can, draw it as a panel).
-5. If a reply failed or was interrupted use persona_retry; errors say what to do.""",
+5. If a reply failed or was interrupted use persona_retry; errors say what to do.
+6. When a warning says that the conversation is long, ask the user and use persona_summarize; now and then persona_update_memory, so that the character grows and remembers the user. If a result is awaiting_answer, you write: make the JSON its prompt asks for and call again with the same arguments and answer, until it is done.
+7. What characters know about the user (works without a story, too): memory_save_conversation, memory_get, memory_search, memory_edit; memory_forget cannot be undone, ask the user first.""",
 )
 
 TITLES = {
@@ -71,9 +98,16 @@ TITLES = {
     "persona_save_character": Text("保存角色", "Save a character"),
     "persona_save_background": Text("保存背景", "Save a background"),
     "persona_switch_background": Text("更换背景", "Move a story to another background"),
+    "persona_summarize": Text("汇总长对话", "Sum up a long session"),
+    "persona_update_memory": Text("让角色成长并记住你", "Let the character grow and remember"),
     "persona_recall": Text("回忆发生过的事", "Look up what happened"),
     "persona_prompt": Text("故事进展和提示词", "Where the story stands; the next prompt"),
     "persona_settings": Text("查看或修改设置", "Show or change settings"),
+    "memory_save_conversation": Text("保存对话，从中学习", "Save a conversation, learn from it"),
+    "memory_get": Text("查看对一个人的记忆", "What is known about someone"),
+    "memory_search": Text("在记忆里查找", "Search memories"),
+    "memory_edit": Text("修改记忆", "Mend a memory"),
+    "memory_forget": Text("彻底忘记一个人", "Forget someone for good"),
 }
 
 DESCRIPTIONS = {
@@ -88,9 +122,16 @@ DESCRIPTIONS = {
     "persona_save_character": "Write a new character, or change one (replace: true; what you leave out stays).",
     "persona_save_background": "Write a new world with its story outline, or change one (replace: true; what you leave out stays).",
     "persona_switch_background": "Move a story to another background, or to none (null); its place in the plot is kept.",
+    "persona_summarize": "Turn a long session into plot points and go on in a new one, when a warning says it is long. If the result is awaiting_answer, write the JSON its prompt asks for and call again with answer.",
+    "persona_update_memory": "Let the character grow by the last turns and learn about the player; show how it grew (history). If the result is awaiting_answer, write the JSON its prompt asks for and call again with answer.",
     "persona_recall": "Search what happened earlier in a story, when someone refers to it or you need a fact.",
     "persona_prompt": "Show where a story stands (outline, progress, warnings) and what the next turn would send, by section with token counts. Use it to look, not to play.",
     "persona_settings": "Show all settings with their ranges; change some (changes) or restore the defaults (reset).",
+    "memory_save_conversation": "Save a conversation between an agent and a user, and learn from it (learn: true). If the result is awaiting_answer, write the JSON its prompt asks for and call again with answer.",
+    "memory_get": "Show what an agent knows about a user: profile, events, mind, with content_ids; or what changed; or a conversation.",
+    "memory_search": "Search what an agent knows about a user, or their saved conversations.",
+    "memory_edit": "Mend what an agent knows about a user: add (content_type, text), replace (content_id, text), remove (content_id), or undo the last change.",
+    "memory_forget": "Delete all an agent knows about a user, with history and conversations. Cannot be undone: ask the user first.",
 }
 
 TEXTS: dict[str, Text] = {
@@ -140,7 +181,131 @@ TEXTS: dict[str, Text] = {
         "客户端的模型没有给出文字；第 {turn} 轮仍在等待回复：可用 persona_retry，或用 persona_end_turn 自己写",
         "The client's model gave no text; turn {turn} still waits: use persona_retry, or write it with persona_end_turn",
     ),
+    "one_of": Text("这些参数不能一起用：{names}", "These arguments do not go together: {names}"),
+    "nothing_asked": Text(
+        "{tool} 现在没有在等你的回答；请先不带 answer 和 cursor 调用一次",
+        "{tool} is not waiting for an answer of yours; first call it without answer and cursor",
+    ),
+    "no_answer_brought": Text(
+        "这次调用没有带来客户端模型的回答（键 answer）；什么都没有改变，请重新调用",
+        "The call brings no answer of the client's model (key 'answer'); nothing was changed, call again",
+    ),
+    "too_many_rounds": Text(
+        "问了 {count} 次仍没有完成，已放弃；已存下的不会丢失。请再调用一次，或给服务器配置模型（OPENAI_API_KEY）",
+        "Not done after {count} answers: given up; what is stored stays. Call again, or give the server a model (OPENAI_API_KEY)",
+    ),
     # --- results
+    "answer_now": Text(
+        "这一步由你来写：严格按下面的提示词写出它要的 JSON，然后调用 {again}answer=…)。",
+        "You write this step: make exactly the JSON that the prompt below asks for, then call {again}answer=…).",
+    ),
+    "prompt_goes_on": Text(
+        '提示词很长，这是其中一部分；先用 {again}cursor="{cursor}") 读下去，读完再回答。',
+        'The prompt is long, this is a part of it; read on with {again}cursor="{cursor}"), and answer when you have read it all.',
+    ),
+    "prompt_before": Text(
+        '（前面的部分你已经看过；{again}cursor="{first}") 从头再看）',
+        '(You have seen what comes before; {again}cursor="{first}") shows it again)',
+    ),
+    "step": Text("{done}/{total}", "{done}/{total}"),
+    "summary_done": Text(
+        '会话 {session_id} 汇总成 {count} 个情节点，故事在 {new_session_id} 里继续（保留最后 {kept_turns} 轮）；撤销：persona_summarize(instance_id="{instance_id}", undo=true)',
+        '{session_id} became {count} points; the story goes on in {new_session_id}, with the last {kept_turns} turns. Undo: persona_summarize(instance_id="{instance_id}", undo=true)',
+    ),
+    "summary_preview": Text(
+        "预览：会话 {session_id} 会变成 {count} 个情节点，在 {new_session_id} 里继续（保留最后 {kept_turns} 轮）；什么都没有写入",
+        "Preview: {session_id} would become {count} points and go on in {new_session_id}, with the last {kept_turns} turns; nothing was written",
+    ),
+    "summary_undone": Text(
+        "已撤销汇总，当前会话是 {session_id}", "The summary is undone; the current session is {session_id}"
+    ),
+    "older_points": Text("（较早的 {count} 点从略）", "({count} earlier points are left out)"),
+    "growth.done": Text(
+        '角色的成长人格已更新（第 {revision} 版，{count} 处改变）；撤销：persona_update_memory(instance_id="{instance_id}", undo=true)',
+        'The character has grown (revision {revision}, {count} changes). Undo: persona_update_memory(instance_id="{instance_id}", undo=true)',
+    ),
+    "growth.unchanged": Text(
+        "最近的对话没有改变角色的成长人格", "The last turns changed nothing in who the character is"
+    ),
+    "growth.preview": Text(
+        "预览：{count} 处改变；什么都没有写入", "Preview: {count} changes; nothing was written"
+    ),
+    "growth.unfinished": Text(
+        '还没有完成：请再调用 persona_update_memory(instance_id="{instance_id}") 继续',
+        'Not finished: call persona_update_memory(instance_id="{instance_id}") again to go on',
+    ),
+    "growth_undone": Text(
+        '已撤销，成长人格回到第 {revision} 版（对玩家的记忆不变；那要用 memory_edit(action="undo") 撤销）',
+        'Undone; the character is back at revision {revision} (what it knows about the player stays; memory_edit(action="undo") takes that back)',
+    ),
+    "no_growth": Text("（角色还没有成长）", "(the character has not grown yet)"),
+    "persona_now": Text("成长人格：{text}", "Evolved persona: {text}"),
+    "persona_cut": Text(
+        '（没有显示全；全文：persona_prompt(instance_id="{instance_id}", section="evolved_persona")）',
+        '(Not shown whole; see persona_prompt(instance_id="{instance_id}", section="evolved_persona"))',
+    ),
+    "edited_since": Text(
+        "第 {revision} 版之后，成长人格被手工修改过",
+        "The persona was edited by hand since revision {revision}",
+    ),
+    "revision": Text("第 {revision} 版 · {time} · {by}", "Revision {revision} · {time} · {by}"),
+    "learned": Text(
+        '{agent_id} 从 {turns} 轮对话里学习，对 {user_id} 的记忆有 {count} 处改动（还有 {left} 轮没学）；撤销最后一次：memory_edit(agent_id="{agent_id}", action="undo")',
+        '{agent_id} learned from {turns} turns: {count} changes in what it knows about {user_id} ({left} turns left). Undo the last: memory_edit(agent_id="{agent_id}", action="undo")',
+    ),
+    "would_learn": Text("还会从 {turns} 轮对话里学习", "It would learn from {turns} turns, too"),
+    "conversation_saved": Text(
+        "已保存对话 {conversation_id}（{message_count} 条消息）",
+        "Saved the conversation {conversation_id} ({message_count} messages)",
+    ),
+    "saved_not_learned": Text(
+        '没能从中学习：{reason}。再试：memory_save_conversation(agent_id="{agent_id}", conversation_id="{conversation_id}", learn=true)',
+        'Could not learn from it: {reason}. Try again: memory_save_conversation(agent_id="{agent_id}", conversation_id="{conversation_id}", learn=true)',
+    ),
+    "learned_from": Text(
+        "{agent_id} 对 {user_id} 的记忆有 {count} 处改动",
+        "{count} changes in what {agent_id} knows about {user_id}",
+    ),
+    "learned_before": Text(
+        "这段对话先前已经学过，什么都没有改变",
+        "This conversation was learned from before; nothing was changed",
+    ),
+    "not_taken": Text("没有采用：{what}（{reason}）", "Not taken: {what} ({reason})"),
+    "more_steps": Text("（另有 {count} 处从略）", "({count} more are left out)"),
+    "list.profile": Text("档案", "Profile"),
+    "list.event": Text("事件", "Events"),
+    "list.mind": Text("心理", "Mind"),
+    "memory_head": Text(
+        "{agent_id} 对 {user_id} 的了解：共 {count} 条，更新于 {updated_at}",
+        "What {agent_id} knows about {user_id}: {count} entries, updated {updated_at}",
+    ),
+    "changes_head": Text(
+        "{agent_id} 对 {user_id} 的记忆的最近 {count} 次改动，从最新的开始",
+        "The last {count} changes in what {agent_id} knows about {user_id}, the newest first",
+    ),
+    "conversation_head": Text(
+        "{agent_id} 与 {user_id} 的对话 {conversation_id}，{created_at}，{turn_count} 条消息",
+        "The conversation {conversation_id} of {agent_id} and {user_id}, {created_at}, {turn_count} messages",
+    ),
+    "origin.memorize": Text("学习", "learned"),
+    "origin.edit": Text("手动", "by hand"),
+    "origin.undo": Text("撤销", "undone"),
+    "nothing_known": Text(
+        '没有找到；换个说法，或用 where="conversations" 搜索对话',
+        'Nothing was found; word it differently, or search what was said with where="conversations"',
+    ),
+    "by_hand": Text("手动写的", "written by hand"),
+    "entry_place": Text("{short_id} · {kind} · 来自 {source}", "{short_id} · {kind} · from {source}"),
+    "conversation_place": Text(
+        "{created_at} · {turn_count} 条消息 · {conversation_id}",
+        "{created_at} · {turn_count} messages · {conversation_id}",
+    ),
+    "memory_changed": Text(
+        "{agent_id} 对 {user_id} 的记忆有 {count} 处改动",
+        "{count} changes in what {agent_id} knows about {user_id}",
+    ),
+    "known_before": Text("什么都没有改变：这一条已经有了", "Nothing was changed: that is known already"),
+    "forgotten": Text("{agent_id} 已经忘记 {user_id}", "{agent_id} has forgotten {user_id}"),
     "footer": Text(
         "[第 {turn} 轮 · {session_id} · {status}{plot}]", "[turn {turn} · {session_id} · {status}{plot}]"
     ),
@@ -184,6 +349,9 @@ TEXTS: dict[str, Text] = {
     "task.say": Text("回复", "the reply"),
     "task.retry": Text("回复", "the reply"),
     "task.summarize": Text("汇总", "the summary"),
+    "task.update-memory": Text("记忆更新", "the update of its memory"),
+    "task.undo-summary": Text("汇总的撤销", "the undoing of a summary"),
+    "task.undo-memory": Text("记忆更新的撤销", "the undoing of a memory update"),
     "freed": Text(
         "故事 {instance_id} 不再等待客户端的模型；如果它的回复在新的一轮之前到来，仍会被采用",
         "The story {instance_id} no longer waits for the client's model; its reply is still taken if it comes before a new turn",

@@ -33,7 +33,7 @@ from mcp_server.results import well_formed
 from mcp_server.texts import tell
 from personalab.dialogue import Message
 from personalab.errors import ProviderError
-from personalab.ports import ReplyChunk
+from personalab.ports import ReplyChunk, ReplyModel
 from personalab.services import Services
 from personalab.texts import Language
 
@@ -96,9 +96,9 @@ class ClientModel:
 
 
 @contextmanager
-def lent(services: Services, model: ClientModel) -> Generator[str]:
-    """Let a client's model answer under a name of its own, while one call runs."""
-    name = f"client:{secrets.token_hex(8)}"
+def lent(services: Services, model: ReplyModel) -> Generator[str]:
+    """Let a model answer under a name of its own, while one call runs."""
+    name = f"{model.name}:{secrets.token_hex(8)}"
     services.models[name] = model
     try:
         yield name
@@ -123,11 +123,17 @@ def question(turn: TurnOutput) -> InputRequiredResult:
     """End the call with the question that the client's model answers."""
     prompt = turn.get("prompt") or {"messages": []}
     system: list[Message] = [{"role": "system", "content": prompt.get("system") or ""}]
-    told, said = _split([*system, *prompt["messages"]])
+    state = json.dumps({name: turn.get(name) for name in ("turn", "session_id", "warnings")})
+    return asked(_REPLY, [*system, *prompt["messages"]], state)
+
+
+def asked(name: str, messages: Sequence[Message], request_state: str) -> InputRequiredResult:
+    """End the call with a question; its answer comes under a name, with the state."""
+    told, said = _split(messages)
     params = CreateMessageRequestParams(messages=said, max_tokens=MAX_REPLY_TOKENS, system_prompt=told)
     return InputRequiredResult(
-        request_state=json.dumps({name: turn.get(name) for name in ("turn", "session_id", "warnings")}),
-        input_requests={_REPLY: CreateMessageRequest(params=params)},
+        request_state=well_formed(request_state),
+        input_requests={name: CreateMessageRequest(params=params)},
     )
 
 

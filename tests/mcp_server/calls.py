@@ -19,11 +19,21 @@ CHAT = [
     "persona_save_character",
     "persona_save_background",
     "persona_switch_background",
+    "persona_summarize",
+    "persona_update_memory",
     "persona_recall",
     "persona_prompt",
     "persona_settings",
 ]
 """The toolset chat, in its order."""
+MEMORY = [
+    "memory_save_conversation",
+    "memory_get",
+    "memory_search",
+    "memory_edit",
+    "memory_forget",
+]
+"""The toolset memory, in its order."""
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:

@@ -39,7 +39,10 @@ from mcp_server.results import well_formed
 from mcp_server.server import build_server
 from mcp_server.texts import TITLES
 from personalab.providers.scripted import ScriptedModel
+from personalab.retrieval.embedders import open_embedder
 from personalab.retrieval.in_memory import InMemoryLibrary
+from personalab.retrieval.memory.book import MemoryBook
+from personalab.retrieval.memory.opening import open_backend
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.story.lines import AssistantLine, Metadata, UserLine, dump_line
@@ -154,6 +157,10 @@ def furnished(root: Path, language: Language, **environment: str) -> Services:
     services = open_services(read_settings({**given, **secret, **environment}))
     services.now = lambda: NOW
     services.__dict__["library"] = InMemoryLibrary()
+    memory = open_backend(None, root.parent / "memory")  # beside the root, which is put back after each call
+    services.__dict__["memories"] = MemoryBook(
+        memory, lambda: open_embedder("offline", api_key=None, base_url=None)
+    )
     services.models["rehearsal"] = ScriptedModel(["……嗯。"], loop=True)
     services.preferences.change({"language": language})
     character = services.stories.character("char_alserqi")
@@ -176,7 +183,9 @@ def houses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Language, 
         made: dict[Language, House] = {}
         for language in LANGUAGES:
             root = tmp_path_factory.mktemp(language) / "data"
-            server = build_server(furnished(root, language))
+            services = furnished(root, language)
+            stack.callback(portal.call, services.memories.close)
+            server = build_server(services)
             clients: dict[Mode, Client] = {
                 mode: stack.enter_context(portal.wrap_async_context_manager(Client(server, mode=mode)))
                 for mode in MODES
@@ -323,7 +332,7 @@ OTHER: tuple[Any, ...] = (
     ["x"] * 10_000,
     {str(number): number for number in range(2_000)},
 )
-LIKELY = {
+LIKELY: dict[str, tuple[Any, ...]] = {
     "instance_id": ("inst_001", "inst_002"),
     "character_id": ("char_alserqi", "char_x"),
     "background_id": ("bg_wasteland", "bg_x"),
@@ -332,6 +341,11 @@ LIKELY = {
     "cursor": ("sess_001:0:0:0", "characters:", "0"),
     "section": ("base_persona", "conversation"),
     "turn": (2, 1),
+    "agent_id": ("char_alserqi", "someone"),
+    "user_id": ("player", "anna"),
+    "messages": ([{"role": "user", "content": "你好"}], []),
+    "content_types": (["mind"], []),
+    "answer": ("{}", '{"points": []}'),
 }
 """What a caller would give; anything else follows from the schema."""
 

@@ -35,7 +35,8 @@ def test_the_walk_through_runs(root: Path) -> None:
 @pytest.mark.anyio
 async def test_the_table_of_tools_is_the_servers(services: Services) -> None:
     server = build_server(services)
-    rows = dict(re.findall(r"^\| `(persona_\w+)` \| `([^|]*?)`", _page("docs/mcp.md"), re.MULTILINE))
+    table = re.compile(r"^\| `((?:persona|memory)_\w+)` \| `([^|]*?)`", re.MULTILINE)
+    rows = dict(table.findall(_page("docs/mcp.md")))
     tools = {tool.name: tool.input_schema for tool in await server.list_tools()}
     assert list(rows) == list(tools)
     for name, schema in tools.items():

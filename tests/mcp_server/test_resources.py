@@ -26,7 +26,7 @@ from personalab.operations.instances import new_instance
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from tests.conftest import PROJECT
-from tests.mcp_server.calls import CHAT, call
+from tests.mcp_server.calls import CHAT, MEMORY, call
 from tests.mcp_server.conftest import Mode
 
 pytestmark = pytest.mark.anyio
@@ -40,8 +40,10 @@ async def _text(client: Client, uri: str) -> str:
 
 async def test_the_tools_are_those_that_are_built_in_a_stable_order(services: Services, mode: Mode) -> None:
     for toolsets, names in (
-        (("chat", "memory"), CHAT),
-        (("memory", "chat"), CHAT),
+        (("chat", "memory"), [*CHAT, *MEMORY]),
+        (("memory", "chat"), [*CHAT, *MEMORY]),
+        (("chat",), CHAT),
+        (("memory",), MEMORY),
         (("lab",), []),
     ):
         async with Client(build_server(services, toolsets), mode=mode) as client:

@@ -17,7 +17,7 @@ from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextContent
 
-from tests.mcp_server.calls import CHAT
+from tests.mcp_server.calls import CHAT, MEMORY
 from tests.mcp_server.processes import (
     CHECKOUT,
     ERAS,
@@ -82,7 +82,7 @@ async def test_stdout_carries_nothing_but_protocol(
         told.append(message)
 
     async with Client(server, mode=MODES[era]) as client:
-        assert len((await client.list_tools()).tools) == len(CHAT)
+        assert len((await client.list_tools()).tools) == len(CHAT + MEMORY)
         begun = {"character_id": "char_alserqi", "background_id": "bg_wasteland", "instance_id": "tale"}
         await client.call_tool("persona_new_instance", begun)
         said = {"instance_id": "tale", "text": "你好"}
@@ -332,7 +332,7 @@ GARBAGE = (
 
 def test_garbage_does_not_end_the_server(environment: dict[str, str], log: Path) -> None:
     with talking(environment, log) as talk:
-        assert [tool["name"] for tool in talk.request("tools/list")["tools"]] == CHAT
+        assert [tool["name"] for tool in talk.request("tools/list")["tools"]] == CHAT + MEMORY
         for data in GARBAGE:
             talk.say(data)
             assert talk.request("ping") == {}, data[:80]
@@ -349,7 +349,7 @@ def test_garbage_does_not_end_the_server(environment: dict[str, str], log: Path)
         same = b'{"jsonrpc":"2.0","id":"same","method":"tools/list"}\n'
         talk.say(same + same)
         assert "result" in talk.answer("same")
-        assert [tool["name"] for tool in talk.request("tools/list")["tools"]] == CHAT
+        assert [tool["name"] for tool in talk.request("tools/list")["tools"]] == CHAT + MEMORY
         talk.hang_up()
         assert (talk.running.wait(), "Traceback" in talk.running.errors) == (0, False)
         for line in talk.heard:

@@ -32,7 +32,8 @@ def test_an_index_brought_up_to_date_finds_what_a_new_one_finds(
         assert followed.words(query, 100, types) == fresh.words(query, 100, types)
         assert followed.others(types) == fresh.others(types)
     for number in range(13):
-        assert followed.place(str(number), None) == fresh.place(str(number), None)
+        name = [str(number)]
+        assert followed.places(name, None) == fresh.places(name, None)
 
 
 def test_what_has_not_changed_is_not_read_again() -> None:
@@ -50,8 +51,7 @@ def test_of_many_texts_a_few_are_hidden_and_many_make_it_anew() -> None:
     lexicon.refresh(2, lambda: changed)
     assert "1" not in lexicon.words("tea 1", 2_000, None).scores
     assert next(iter(lexicon.words("song", 10, None).scores)) == "0"
-    assert lexicon.place("1", None) is None
-    assert (lexicon.place("0", None), lexicon.place("2", None)) == (0, 1)
+    assert lexicon.places(["0", "1", "2"], None) == {"0": 0, "2": 1}
     assert len(lexicon) == 1_499
     lexicon.refresh(3, lambda: many[:10])
     assert len(lexicon) == 10

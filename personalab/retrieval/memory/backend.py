@@ -140,7 +140,7 @@ class Backend(Protocol):
         limit: int,
         types: Sequence[ContentType] | None = None,
     ) -> list[tuple[str, float]]:
-        """Find ids by their vectors, nearest first, with their cosine similarity; none that is gone.
+        """Find ids by their vectors, nearest first, with their cosine similarity; none that was removed.
 
         Entries of all types, unless ``types`` names some.
         """

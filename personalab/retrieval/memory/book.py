@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from personalab.memory.changes import Change, Revised
 from personalab.memory.finding import MAX_QUERY, ConversationHit, MemoryHit, MemorySearch
-from personalab.memory.records import CONTENT_TYPES, ContentType, Conversation, Memory, clean
+from personalab.memory.records import CONTENT_TYPES, ContentType, Conversation, Memory
 from personalab.ports import Embedder, MemoryName
 from personalab.retrieval.memory.backend import Backend, Kind, Pair
 
@@ -102,15 +102,17 @@ class MemoryBook:
 
     async def search(self, search: MemorySearch) -> list[MemoryHit]:
         """Find entries by meaning and by words, best first."""
-        types = None if set(CONTENT_TYPES) <= set(search.types) else tuple(search.types)
-        found = await self._find(
-            "entries", search.query, search.agent_id, search.user_id, search.limit, types
-        )
-        if found is None or not found[1]:
+        if not self._is_asked(search.query, search.limit):
             return []
-        pair, ranked = found
-        ids = [hit.id for hit in ranked]
-        read = await asyncio.to_thread(self._backend.entries, pair.memory_id, ids)
+        return await asyncio.to_thread(self._search, search)
+
+    def _search(self, search: MemorySearch) -> list[MemoryHit]:
+        types = None if set(CONTENT_TYPES) <= set(search.types) else tuple(search.types)
+        place = (search.agent_id, search.user_id)
+        pair, ranked = self._find("entries", search.query, *place, search.limit, types)
+        if pair is None or not ranked:
+            return []
+        read = self._backend.entries(pair.memory_id, [hit.id for hit in ranked])
         entries = {entry.content_id: entry for entry in read}
         return [MemoryHit(entries[hit.id], hit.score, hit.confidence) for hit in ranked if hit.id in entries]
 
@@ -118,37 +120,40 @@ class MemoryBook:
         self, query: str, agent_id: str, user_id: str, *, limit: int = 10
     ) -> list[ConversationHit]:
         """Find conversations by meaning and by words, best first."""
-        found = await self._find("conversations", query, agent_id, user_id, limit, None)
-        ranked = found[1] if found else []
-        return await asyncio.to_thread(self._conversation_hits, ranked)
+        if not self._is_asked(query, limit):
+            return []
+        return await asyncio.to_thread(self._search_conversations, query, agent_id, user_id, limit)
 
-    def _conversation_hits(self, ranked: Sequence[Ranked]) -> list[ConversationHit]:
+    def _search_conversations(
+        self, query: str, agent_id: str, user_id: str, limit: int
+    ) -> list[ConversationHit]:
+        _, ranked = self._find("conversations", query, agent_id, user_id, limit, None)
         read = [(self._backend.conversation(hit.id), hit.score) for hit in ranked]
         return [ConversationHit(found, score) for found, score in read if found is not None]
 
-    async def _find(
+    def _is_asked(self, query: str, limit: int) -> bool:
+        return limit > 0 and bool(query.strip()) and self._backend.exists()
+
+    def _find(
         self,
         kind: Kind,
         query: str,
         agent_id: str,
         user_id: str,
         limit: int,
-        types: tuple[ContentType, ...] | None,
-    ) -> tuple[Pair, list[Ranked]] | None:
-        """Rank a memory's texts: by words and by meaning at once, for neither waits for the other."""
-        query = clean(query[:MAX_QUERY])
-        if limit < 1 or types == () or not query.strip() or not self._backend.exists():
-            return None
-        pair, lexicon = await asyncio.to_thread(self._words_of, kind, agent_id, user_id)
+        types: Sequence[ContentType] | None,
+    ) -> tuple[Pair | None, list[Ranked]]:
+        """Rank a memory's texts, in one thread: two would wait for each other's turn at the interpreter."""
+        query = query[:MAX_QUERY]
+        pair, lexicon = self._words_of(kind, agent_id, user_id)
         if pair is None or lexicon is None or not len(lexicon):
-            return None
+            return None, []
         from personalab.retrieval.memory.ranking import POOL, rank
 
-        words, near = await asyncio.gather(
-            asyncio.to_thread(lexicon.words, query, max(POOL, limit), types),
-            asyncio.to_thread(self._near, kind, pair, lexicon, query, max(POOL, limit), types),
-        )
-        return pair, rank(lexicon, types, words, near)[:limit]
+        most = max(POOL, limit)
+        words = lexicon.words(query, most, types)
+        near = self._near(kind, pair, lexicon, query, most, types)
+        return pair, rank(lexicon, types, words, near, limit)
 
     def _words_of(self, kind: Kind, agent_id: str, user_id: str) -> tuple[Pair | None, Lexicon | None]:
         pair = self._backend.pair(agent_id, user_id)

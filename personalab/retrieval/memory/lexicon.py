@@ -7,7 +7,7 @@ what is gone is hidden, and when too much is hidden it is made anew.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,22 +105,22 @@ class Lexicon:
         with self._lock:
             return len(self) - int(self._allowed(types).sum())
 
-    def place(self, text_id: str, types: Collection[str] | None) -> int | None:
-        """Tell where a text of these types stands among all; ``None`` for one that may not be found."""
+    def places(self, text_ids: Iterable[str], types: Collection[str] | None) -> dict[str, int]:
+        """Tell where texts of these types stand among all; one that may not be found is left out."""
         with self._lock:
-            number = self._numbers.get(text_id)
-            if number is None or not (types is None or self._code_in(int(self._type_of[number]), types)):
-                return None
-            return self._places[text_id]
+            codes = None if types is None else {self._types.get(content_type) for content_type in types}
+            numbers = ((text_id, self._numbers.get(text_id)) for text_id in text_ids)
+            return {
+                text_id: self._places[text_id]
+                for text_id, number in numbers
+                if number is not None and (codes is None or int(self._type_of[number]) in codes)
+            }
 
     def _allowed(self, types: Collection[str] | None) -> Mask:
         if types is None:
             return self._seen
         wanted = [code for content_type, code in self._types.items() if content_type in types]
         return self._seen & np.isin(self._type_of, wanted)
-
-    def _code_in(self, code: int, types: Collection[str]) -> bool:
-        return any(self._types.get(content_type) == code for content_type in types)
 
 
 def _print(text: Text) -> int:

@@ -24,17 +24,21 @@ class Ranked(NamedTuple):
 
 
 def rank(
-    lexicon: Lexicon, types: Sequence[str] | None, words: Words, near: Sequence[tuple[str, float]]
+    lexicon: Lexicon,
+    types: Sequence[str] | None,
+    words: Words,
+    near: Sequence[tuple[str, float]],
+    limit: int,
 ) -> list[Ranked]:
     """Fuse texts found by words and by meaning, best first; what fits equally well stands as it does in the memory."""
     meaning = {text_id: round(similarity, _DIGITS) for text_id, similarity in near if similarity > 0}
-    places = {key: lexicon.place(key, types) for key in {*words.scores, *meaning}}
-    known = {key: place for key, place in places.items() if place is not None}
+    known = lexicon.places({**words.scores, **meaning}, types)
     by_words = {key: score for key, score in words.scores.items() if key in known}
     by_meaning = {key: similarity for key, similarity in meaning.items() if key in known}
     rival = rival_score(by_words.values())
     fused = fuse(by_words, by_meaning)
     fused.sort(key=lambda scored: (-round(scored[1], _DIGITS), known[scored[0]]))
     return [
-        Ranked(key, score, confidence(by_words.get(key, 0.0), rival, words.substance)) for key, score in fused
+        Ranked(key, score, confidence(by_words.get(key, 0.0), rival, words.substance))
+        for key, score in fused[:limit]
     ]

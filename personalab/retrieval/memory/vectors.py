@@ -215,7 +215,7 @@ class ChromaVectors:
         limit: int,
         types: Sequence[ContentType] | None = None,
     ) -> list[tuple[str, float]]:
-        """Find ids by their vectors, nearest first, with their cosine similarity; none that is gone."""
+        """Find ids by their vectors, nearest first, with their cosine similarity; none that was removed."""
         name = collection_name(memory_id, kind)
         where = {"type": {"$in": list(types)}} if types is not None else None
         with self._folder.shared() as folder, self._records.reading() as connection:
@@ -223,10 +223,9 @@ class ChromaVectors:
             if not stamp:
                 return []
             folder.turn_to(epoch, name, stamp)
-            found = folder.nearest(name, vector, limit + len(_gone(connection, name)), where)
-            values = [memory_id, epoch, json.dumps([row_id for row_id, _ in found])]
-            there = {row[0] for row in connection.execute(_SQL[kind].there, values)}
-        return [(row_id, similarity) for row_id, similarity in found if row_id in there][:limit]
+            gone = set(_gone(connection, name))
+            found = folder.nearest(name, vector, limit + len(gone), where)
+        return [] if _ALL in gone else [row for row in found if row[0] not in gone][:limit]
 
     # --- what is gone
 

@@ -1,0 +1,232 @@
+"""Who answers when a work needs a model's JSON: a summary, a character's growth, what is worth remembering?
+
+The server's provider, else the client's own model, else the host. A provider, and a client of the older protocol, are
+asked while the call runs. A client of the newer one and a host are asked by ending the call: the work is run again with
+the answers so far, and ends where the next one is missing. Nothing is written before its questions are answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import CallToolResult, InputRequiredResult
+
+from mcp_server import writers
+from mcp_server.budget import FIRST, page_of
+from mcp_server.desk import Desk
+from mcp_server.results import result, well_formed
+from mcp_server.texts import tell
+from personalab.dialogue import Message
+from personalab.ports import ReplyChunk
+
+if TYPE_CHECKING:
+    from mcp_types import CreateMessageResult
+
+T = TypeVar("T")
+Mark = dict[str, Any]
+"""What was noted when a work began, for its last round to compare with."""
+Run = Callable[[str | None], Awaitable[T]]
+"""Does the work with the model of a name."""
+
+MAX_ANSWER = 400_000
+MAX_ROUNDS = 200
+MAX_STATE = 1_000_000
+"""So many bytes the answers of one work may have: a client carries them from call to call."""
+_WORKS = 32
+"""So many works of hosts are kept; the oldest gives way."""
+_ANSWER = "answer"
+
+
+class Needed(Exception):  # noqa: N818 (a question, not an error)
+    """A question nobody has answered yet: not an error of ours, so that it ends the work wherever it comes up."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        super().__init__("an answer is needed")
+        self.messages = list(messages)
+
+
+class TooManyRounds(ToolError):  # noqa: N818 (as ours are named)
+    """A work that has asked as often as it may in one call."""
+
+    def __init__(self, message: str, mark: Mark) -> None:
+        super().__init__(message)
+        self.mark = mark
+
+
+class AnswerBook:
+    """A model that knows only what it was told before."""
+
+    def __init__(self, name: str, answers: Mapping[str, str]) -> None:
+        self.name = name
+        self._answers = answers
+
+    async def stream(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
+        """Give the answer to these messages, or ask for it."""
+        answer = self._answers.get(digest(messages))
+        if answer is None:
+            raise Needed(messages)
+        yield ReplyChunk(answer)
+
+
+def digest(messages: Sequence[Message]) -> str:
+    """Name a question."""
+    said = json.dumps([[message["role"], message["content"]] for message in messages])
+    return hashlib.sha256(said.encode("ascii")).hexdigest()[:32]
+
+
+async def nothing_to_note() -> Mark:
+    """Begin a work whose last round tells all by itself."""
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A call that may have to ask; ``key`` tells it from others of its tool."""
+
+    tool: str
+    key: str
+    shown: Mapping[str, Any]
+    """What a result that asks says about the work."""
+    again: str
+    """The call by which a host answers, without its answer."""
+    answer: str | None = None
+    cursor: str | None = None
+    rounds: int = MAX_ROUNDS
+    """So often a client of the newer protocol is asked in one call; some take part in no more than ten rounds."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A host's work: the answers so far and the question that is open."""
+
+    mark: Mark
+    answers: dict[str, str] = field(default_factory=dict[str, str])
+    question: tuple[Message, ...] = ()
+
+
+class Asking:
+    """Gets works done, whoever answers."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._waiting: OrderedDict[tuple[str, str], _Waiting] = OrderedDict()
+
+    async def settle(
+        self, ctx: Context[Any], work: Work, run: Run[T], begin: Callable[[], Awaitable[Mark]]
+    ) -> tuple[T, Mark] | CallToolResult | InputRequiredResult:
+        """Do a work, or give the result that asks for what it needs."""
+        if ctx.request_state is not None:
+            answers, mark = self._brought(ctx, ctx.request_state)
+            return await self._by_rounds(work, run, answers, mark)
+        if self._desk.has_provider:
+            self._refuse_answer(work)
+            return await self._run_at_once(run, None, begin)
+        if writers.offers_sampling(ctx):
+            self._refuse_answer(work)
+            if writers.is_modern(ctx):
+                return await self._by_rounds(work, run, {}, await begin())
+            if ctx.session.can_send_request:
+                with writers.lent(self._desk.services, writers.ClientModel(ctx)) as model:
+                    return await self._run_at_once(run, model, begin)
+        return await self._by_host(work, run, begin)
+
+    async def _run_at_once(
+        self, run: Run[T], model: str | None, begin: Callable[[], Awaitable[Mark]]
+    ) -> tuple[T, Mark]:
+        mark = await begin()
+        return await run(model), mark
+
+    def _refuse_answer(self, work: Work) -> None:
+        if work.answer is not None or work.cursor is not None:
+            raise ToolError(tell("nothing_asked", self._desk.language, tool=work.tool))
+
+    # --- a client of the newer protocol
+
+    async def _by_rounds(
+        self, work: Work, run: Run[T], answers: dict[str, str], mark: Mark
+    ) -> tuple[T, Mark] | InputRequiredResult:
+        try:
+            with writers.lent(self._desk.services, AnswerBook("client", answers)) as model:
+                return await run(model), mark
+        except Needed as needed:
+            state = {"asked": digest(needed.messages), "answers": answers, "mark": mark}
+            self._check_bounds(answers, mark, work.rounds)
+            return writers.asked(_ANSWER, needed.messages, json.dumps(state, ensure_ascii=False))
+
+    def _brought(self, ctx: Context[Any], request_state: str) -> tuple[dict[str, str], Mark]:
+        """Read what a call brings that is made again with its answer."""
+        state = json.loads(request_state)
+        answer = (ctx.input_responses or {}).get(_ANSWER)
+        if answer is None or not hasattr(answer, "content"):
+            raise ToolError(tell("no_answer_brought", self._desk.language))
+        said = writers.sampled_text(cast("CreateMessageResult", answer))[:MAX_ANSWER]
+        return {**state["answers"], state["asked"]: said}, state["mark"]
+
+    def _check_bounds(self, answers: Mapping[str, str], mark: Mark, rounds: int) -> None:
+        size = sum(len(answer.encode("utf-8", "replace")) for answer in answers.values())
+        if len(answers) >= rounds or size > MAX_STATE:
+            raise TooManyRounds(tell("too_many_rounds", self._desk.language, count=len(answers)), mark)
+
+    # --- a host
+
+    async def _by_host(
+        self, work: Work, run: Run[T], begin: Callable[[], Awaitable[Mark]]
+    ) -> tuple[T, Mark] | CallToolResult:
+        place = (work.tool, work.key)
+        found = self._waiting.get(place)
+        if work.answer is None and work.cursor is None:
+            found = _Waiting(await begin())
+        elif found is None:
+            raise ToolError(tell("nothing_asked", self._desk.language, tool=work.tool))
+        if work.answer is None and work.cursor is not None:
+            return await self._question(work, found.question, work.cursor)
+        answers = dict(found.answers)
+        if work.answer is not None:
+            answers[digest(found.question)] = well_formed(work.answer)
+        try:
+            with writers.lent(self._desk.services, AnswerBook("host", answers)) as model:
+                done = await run(model)
+        except Needed as needed:
+            self._check_bounds(answers, found.mark, MAX_ROUNDS)
+            fresh = tuple(needed.messages)
+            self._keep(place, _Waiting(found.mark, answers, fresh))
+            return await self._question(work, fresh, _after(found.question, fresh))
+        self._waiting.pop(place, None)
+        return done, found.mark
+
+    def _keep(self, place: tuple[str, str], waiting: _Waiting) -> None:
+        self._waiting[place] = waiting
+        self._waiting.move_to_end(place)
+        while len(self._waiting) > _WORKS:
+            self._waiting.popitem(last=False)
+
+    async def _question(self, work: Work, messages: Sequence[Message], cursor: str | None) -> CallToolResult:
+        """Show a prompt, a long one page by page: no part of it is left out."""
+        budget, language = await self._desk.budget(), self._desk.language
+        shown, following = await asyncio.to_thread(page_of, messages, cursor, budget)
+        words = {"again": work.again, "cursor": following}
+        rows = [tell("prompt_goes_on" if following else "answer_now", language, **words)]
+        if cursor not in (None, FIRST):
+            rows.append(tell("prompt_before", language, first=FIRST, **words))
+        rows += [f"=== {message['role']} ===\n{message['content']}" for message in shown]
+        prompt = {
+            "system": "".join(message["content"] for message in shown if message["role"] == "system"),
+            "messages": [message for message in shown if message["role"] != "system"],
+        }
+        data = {**work.shown, "status": "awaiting_answer", "prompt": prompt, "cursor": following}
+        return result("\n\n".join(rows), data)
+
+
+def _after(before: Sequence[Message], fresh: Sequence[Message]) -> str | None:
+    """Where a question only adds to the one before, begin with what the host has not read: not with its own answer."""
+    if not before or len(fresh) <= len(before) + 1 or list(fresh[: len(before)]) != list(before):
+        return None
+    return f"{len(before) + 1}:0"
