@@ -56,7 +56,6 @@ from mcp_server.texts import DESCRIPTIONS, INSTRUCTIONS, TITLES, tell
 from mcp_server.turns import TurnTools
 from mcp_server.updates import MAX_SUBSCRIPTIONS, Updates
 from personalab.errors import PersonaLabError, UserError
-from personalab.ports import MemoryStore
 from personalab.services import Services
 from personalab.texts import say
 
@@ -244,11 +243,9 @@ class PersonaServer(MCPServer[None]):
         """End what is open: replies are closed as interrupted, streams of updates end, memories are let go."""
         await self.desk.close_turns()
         self._listening.close()
-        opened: MemoryStore | None = vars(self.desk.services).get("memories")
-        if opened is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_CLOSING_SECONDS):
-                    await opened.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSING_SECONDS):
+                await self.desk.services.close()
 
     def _serve_subscriptions(self) -> None:
         """Serve listeners, and older clients, which subscribe to single addresses; the SDK has no public way to it."""

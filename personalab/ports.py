@@ -143,6 +143,10 @@ class MemoryStore(Protocol):
         """Read what an agent knows about a user."""
         ...
 
+    async def begin(self, agent_id: str, user_id: str, now: str) -> None:
+        """Begin a pair's memory, if there is none yet."""
+        ...
+
     async def save_conversation(self, conversation: Conversation) -> Conversation:
         """Save a conversation and give what is kept: one that was saved before stays as it was.
 

@@ -82,6 +82,11 @@ class Services:
         backend = open_backend(self.settings.database, self.settings.data_root / "memory")
         return MemoryBook(backend, self._open_embedder)
 
+    async def close(self) -> None:
+        """Let go of what is open; what is used again opens itself."""
+        if "memories" in vars(self):
+            await self.memories.close()
+
     def _open_embedder(self) -> Embedder:
         from personalab.retrieval.embedders import open_embedder
 

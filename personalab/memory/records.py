@@ -6,7 +6,7 @@ strict about what is required (``BadRecord`` is a ``ValueError`` that names the 
 
 from __future__ import annotations
 
-import re
+import math
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,6 @@ MAX_CONTENT = 200_000
 MAX_ENTRY = 2_000
 MAX_ENTRIES = 200_000
 
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _QUOTED = 100
 _STORY_SESSIONS = uuid.UUID("6a1f7f2e-3a55-5c50-9a4f-0a8a4a0c5d11")
 
@@ -429,9 +428,11 @@ def clean(text: str) -> str:
 
 
 def clean_json(data: Any, depth: int = 32) -> Any:
-    """Do so throughout a JSON value; what is nested too deeply is left out."""
+    """Do so throughout a JSON value; what is nested too deeply, or no number at all, is left out."""
     if isinstance(data, str):
         return clean(data)
+    if isinstance(data, float) and not math.isfinite(data):
+        return None
     if isinstance(data, dict | list | tuple) and depth == 0:
         return "…"
     if isinstance(data, dict):
@@ -460,15 +461,17 @@ def _text(data: Mapping[str, Any], name: str) -> str:
 def _time(data: Mapping[str, Any], name: str) -> str:
     """Take a time; another zone or fractions of a second are brought into the form we write."""
     value = _text(data, name)
-    if _TIME.fullmatch(value):
-        return value
     try:
         moment = datetime.fromisoformat(value)
     except ValueError as error:
         raise BadRecord("bad_record", field=name, reason="it is not a time in ISO 8601") from error
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    try:
+        moment = moment.astimezone(UTC)
+    except OverflowError as error:
+        raise BadRecord("bad_record", field=name, reason="it is beyond all times") from error
+    return f"{moment.year:04}{moment.strftime('-%m-%dT%H:%M:%SZ')}"
 
 
 def time_or(value: str, otherwise: str) -> str:

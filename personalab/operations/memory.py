@@ -18,7 +18,6 @@ from personalab.memory.records import (
     check_name,
     check_type,
     clean,
-    new_id,
     read_request,
 )
 from personalab.services import Services
@@ -90,9 +89,7 @@ async def add_entry(
     """Write down something by hand; nothing changes where it is known."""
     agent_id, user_id = _names(agent_id, user_id)
     operation = Operation("add", check_type(content_type), check_entry(text))
-    if await services.memories.memory(agent_id, user_id) is None:
-        empty = Conversation(new_id(), agent_id, user_id, services.now(), (), new_id(), named_session=False)
-        await services.memories.save_conversation(empty)
+    await services.memories.begin(agent_id, user_id, services.now())
     return await _revise(services, agent_id, user_id, lambda memory, now: _by_hand(memory, operation, now))
 
 

@@ -32,7 +32,7 @@ class Preferences:
     config: Config
     director: DirectorModule
     recall: RecallModule
-    memory: MemoryModule = MemoryModule()
+    memory: MemoryModule
     notices: tuple[Notice, ...] = ()
 
 
@@ -52,7 +52,7 @@ class PreferenceFiles:
             data = object_of(self._read("config.json"))
         except (PersonaLabError, ValueError) as error:
             notice = Notice("config_unreadable", {"file": "config.json", "reason": _why(error)})
-            return Preferences(Config(), DirectorModule(), RecallModule(), notices=(notice,))
+            return Preferences(Config(), DirectorModule(), RecallModule(), MemoryModule(), (notice,))
         values, bad = config.read_values(data)
         notices: list[Notice] = []
         if bad:

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from personalab.memory.changes import Change, Operation, Revised, Step, revise, same_words, undo
+from personalab.memory.changes import VERBS, Change, Operation, Revised, Step, revise, same_words, undo
 from personalab.memory.records import CONTENT_TYPES, Memory, empty_memory, new_id
 
 NOW, LATER = "2025-10-16T10:30:00Z", "2025-10-16T11:30:00Z"
@@ -105,7 +105,7 @@ def _operations(draw: st.DrawFn, memory: Memory) -> list[Operation]:
     made: list[Operation] = []
     known = [entry.content_id for entry in memory.entries] or [new_id()]
     for _ in range(draw(st.integers(1, 4))):
-        verb = draw(st.sampled_from(["add", "replace", "remove"]))
+        verb = draw(st.sampled_from(VERBS))
         target = "" if verb == "add" else draw(st.sampled_from(known))
         text = "" if verb == "remove" else draw(_TEXTS)
         entry = memory.entry(target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -177,15 +178,12 @@ def test_any_json_is_read_or_refused_by_a_value_error(item: dict[str, Any], name
     shown = shown_entries(_memory("用户是医生"), ("profile",), "", len, 1_000)
     answer = json.dumps({name: [item]} if name else item)
     reader = Reader(ZH)
-    for read in (
-        reader.findings,
-        lambda text: reader.wishes(text, shown, ("profile", "event")),
-        lambda text: reader.minds(text, shown),
-    ):
-        try:
-            read(answer)
-        except ValueError:
-            continue
+    with suppress(ValueError):
+        reader.findings(answer)
+    with suppress(ValueError):
+        reader.wishes(answer, shown, ("profile", "event"))
+    with suppress(ValueError):
+        reader.minds(answer, shown)
 
 
 def test_a_long_memory_shows_what_shares_words_with_the_new_first() -> None:

@@ -72,6 +72,10 @@ class Backend(Protocol):
         """Read a memory with its entries."""
         ...
 
+    def begin(self, agent_id: str, user_id: str, now: str) -> None:
+        """Begin a pair's memory, if there is none yet."""
+        ...
+
     def save_conversation(self, conversation: Conversation) -> Conversation:
         """Save a conversation, begin its memory, and note how far a story has been saved; in one transaction."""
         ...

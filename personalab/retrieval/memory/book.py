@@ -50,6 +50,10 @@ class MemoryBook:
             return None
         return await asyncio.to_thread(self._backend.memory, agent_id, user_id)
 
+    async def begin(self, agent_id: str, user_id: str, now: str) -> None:
+        """Begin a pair's memory, if there is none yet."""
+        await asyncio.to_thread(self._backend.begin, agent_id, user_id, now)
+
     async def save_conversation(self, conversation: Conversation) -> Conversation:
         """Save a conversation and give what is kept: one that was saved before stays as it was."""
         return await asyncio.to_thread(self._backend.save_conversation, conversation)

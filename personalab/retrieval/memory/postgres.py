@@ -26,8 +26,8 @@ from personalab.retrieval.memory.postgres_rows import (
     set_aside,
     worded,
 )
-from personalab.retrieval.memory.postgres_vectors import PostgresFinding
-from personalab.retrieval.memory.sqlite_rows import Broken, readable
+from personalab.retrieval.memory.postgres_vectors import EXACT, PostgresFinding
+from personalab.retrieval.memory.rows import Broken, readable
 
 _TRIES = 10
 """How often a memory is begun that someone else forgets at the same time."""
@@ -37,8 +37,8 @@ _PAIR = "memory_id = (select memory_id from memories where agent_id = %s and use
 class PostgresBackend(PostgresFinding):
     """Memories in a PostgreSQL database with the extension ``vector``."""
 
-    def __init__(self, url: str) -> None:
-        super().__init__(Database(url, migrate))
+    def __init__(self, url: str, *, exact: int = EXACT) -> None:
+        super().__init__(Database(url, migrate), exact)
 
     def exists(self) -> bool:
         """Say that there may be a memory: to know it, the server would have to be asked."""
@@ -87,6 +87,10 @@ class PostgresBackend(PostgresFinding):
 
     # --- conversations
 
+    def begin(self, agent_id: str, user_id: str, now: str) -> None:
+        """Begin a pair's memory, if there is none yet."""
+        self._database.write(lambda connection: _begun(connection, agent_id, user_id, now))
+
     def save_conversation(self, conversation: Conversation) -> Conversation:
         """Save a conversation, begin its memory, and note how far a story has been saved; in one transaction."""
         return self._database.write(lambda connection: _save(connection, conversation))
@@ -131,7 +135,7 @@ class PostgresBackend(PostgresFinding):
                 return False
             if conversation_id is not None and result is not None:
                 query = "update conversations set pipeline_result = %s::jsonb where conversation_id = %s"
-                connection.execute(query, [worded(result, "pipeline_result"), conversation_id])
+                connection.execute(query, [worded(result), conversation_id])
             return True
 
         return self._database.write(keep)
@@ -147,9 +151,10 @@ class PostgresBackend(PostgresFinding):
 
 
 def _save(connection: Connection, conversation: Conversation) -> Conversation:
-    memory_id = _begun(connection, conversation)
+    pair = (conversation.agent_id, conversation.user_id)
+    memory_id = _begun(connection, *pair, conversation.created_at, conversation.memory_id)
     if conversation.story is not None:
-        place = [conversation.agent_id, conversation.user_id, conversation.session_id]
+        place = [*pair, conversation.session_id]
         connection.execute(
             "insert into story_marks (agent_id, user_id, session_id, last_turn) values (%s, %s, %s, %s)"
             " on conflict (agent_id, user_id, session_id) do update"
@@ -160,14 +165,14 @@ def _save(connection: Connection, conversation: Conversation) -> Conversation:
     return _known(connection, kept) or _insert(connection, kept)
 
 
-def _begun(connection: Connection, conversation: Conversation) -> str:
+def _begun(connection: Connection, agent_id: str, user_id: str, at: str, named: str | None = None) -> str:
     """Find the pair's memory, or begin it, and hold it until all is saved."""
-    pair, named = [conversation.agent_id, conversation.user_id], conversation.memory_id
+    pair = [agent_id, user_id]
     for _ in range(_TRIES):
         connection.execute(
             "insert into memories (memory_id, agent_id, user_id, created_at, updated_at)"
             " values (%s, %s, %s, %s::timestamp, %s::timestamp) on conflict do nothing",
-            [named or new_id(), *pair, conversation.created_at, conversation.created_at],
+            [named or new_id(), *pair, at, at],
         )
         rows = connection.execute(
             "select memory_id, agent_id = %s and user_id = %s from memories"
@@ -178,7 +183,7 @@ def _begun(connection: Connection, conversation: Conversation) -> str:
             raise UserError("memory_id_taken", memory_id=named)
         if rows:
             return str(rows[0][0])
-    raise Busy("memory_busy", agent_id=conversation.agent_id, user_id=conversation.user_id)
+    raise Busy("memory_busy", agent_id=agent_id, user_id=user_id)
 
 
 def _known(connection: Connection, conversation: Conversation) -> Conversation | None:
@@ -209,8 +214,8 @@ def _insert(connection: Connection, conversation: Conversation) -> Conversation:
             conversation.agent_id,
             conversation.user_id,
             conversation.created_at,
-            worded(conversation.data(), "conversation_data"),
-            None if result is None else worded(result, "pipeline_result"),
+            worded(conversation.data()),
+            None if result is None else worded(result),
             conversation.memory_id,
             conversation.session_id,
             conversation.same_as(),
@@ -249,7 +254,7 @@ def _change(connection: Connection, memory: Memory, change: Change) -> bool:
             change.version,
             change.at,
             change.origin,
-            worded([step.fields() for step in change.steps], "steps"),
+            worded([step.fields() for step in change.steps]),
             change.conversation_id,
             change.undoes,
         ],

@@ -11,7 +11,7 @@ from personalab.errors import BadRecord
 from personalab.memory.changes import Change, Step
 from personalab.memory.records import CONTENT_TYPES, ContentType, Conversation, Entry, clean_json
 from personalab.retrieval.memory.connections import Connection
-from personalab.retrieval.memory.sqlite_rows import Broken, Row, Table
+from personalab.retrieval.memory.rows import Broken, Row, Table
 
 ENTRY: LiteralString = "content_id, content_type, content_text, position, content_data"
 CREATED: LiteralString = """to_char(created_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"')"""
@@ -46,12 +46,9 @@ _TOUCH: LiteralString = """
 _log = logging.getLogger("personalab.memory")
 
 
-def worded(value: object, field: str) -> str:
+def worded(value: object) -> str:
     """Write a JSON value."""
-    try:
-        return json.dumps(clean_json(value), ensure_ascii=False, allow_nan=False)
-    except ValueError as error:
-        raise BadRecord("bad_record", field=field, reason="JSON has no such number") from error
+    return json.dumps(clean_json(value), ensure_ascii=False)
 
 
 def entry_row(memory_id: str, entry: Entry) -> Row:
@@ -61,7 +58,7 @@ def entry_row(memory_id: str, entry: Entry) -> Row:
         "updated_at": entry.updated_at,
         "sources": [source.fields() for source in entry.sources],
     }
-    told = worded(data, "content_data")
+    told = worded(data)
     return entry.content_id, memory_id, entry.content_type, entry.position, entry.text, told
 
 

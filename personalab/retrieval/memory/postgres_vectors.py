@@ -23,7 +23,7 @@ from personalab.retrieval.memory.migrations import (
     remake_vectors,
 )
 from personalab.retrieval.memory.postgres_rows import ENTRY, read_entry, set_aside
-from personalab.retrieval.memory.sqlite_rows import Broken, Row, Table, readable
+from personalab.retrieval.memory.rows import Broken, Row, Table, readable
 
 _Record = TypeVar("_Record")
 
@@ -65,8 +65,9 @@ _TABLES: dict[Kind, _Table] = {
 class PostgresFinding:
     """The half of a backend that finds."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, exact: int = EXACT) -> None:
         self._database = database
+        self._exact = exact
         self._space = ("", 0)
 
     def pair(self, agent_id: str, user_id: str) -> Pair | None:
@@ -155,11 +156,11 @@ class PostgresFinding:
         is_filtered = kind == "entries" and types is not None
 
         def find(connection: Connection) -> list[tuple[Any, ...]]:
-            statement = _nearest(kind, dimension, is_filtered=is_filtered)
+            statement = _nearest(kind, dimension, self._exact, is_filtered=is_filtered)
             found = connection.execute(statement, asked).fetchall()
-            if found and (len(found) >= min(limit, found[0][2]) or found[0][2] <= EXACT):
+            if found and (len(found) >= min(limit, found[0][2]) or found[0][2] <= self._exact):
                 return found
-            exact = _nearest(kind, dimension, is_filtered=is_filtered, is_exact=True)
+            exact = _nearest(kind, dimension, 2**62, is_filtered=is_filtered)
             return connection.execute(exact, asked).fetchall()
 
         # A vector of nothing has no angle: it is like no other.
@@ -240,11 +241,11 @@ def _sql(statement: str, kind: Kind) -> Any:
 
 
 @cache
-def _nearest(kind: Kind, dimension: int, *, is_filtered: bool, is_exact: bool = False) -> Any:
+def _nearest(kind: Kind, dimension: int, exact: int, *, is_filtered: bool) -> Any:
     """Compare one by one or by the index, as the memory's size wants it: the other half is not even begun."""
     only = "and content_type = any(%(types)s)" if is_filtered else ""
     cast = f"::halfvec({dimension})" if dimension > INDEXABLE else ""
     names = {**asdict(_TABLES[kind]), "only": only, "cast": cast}
-    if is_exact or dimension > INDEXABLE_HALVED:
+    if exact == 2**62 or dimension > INDEXABLE_HALVED:
         return f"{_SIZE}{_ONE_BY_ONE}".format(**names, most=2**62)
-    return f"{_SIZE}{_ONE_BY_ONE} union all {_BY_INDEX}".format(**names, most=EXACT)
+    return f"{_SIZE}{_ONE_BY_ONE} union all {_BY_INDEX}".format(**names, most=exact)

@@ -13,19 +13,18 @@ from personalab.memory.changes import Change, Revised, Step
 from personalab.memory.records import ContentType, Conversation, Entry, Memory, new_id
 from personalab.ports import MemoryName
 from personalab.retrieval.memory.backend import Kind, Pair, Text
+from personalab.retrieval.memory.rows import Broken, readable
 from personalab.retrieval.memory.sqlite_file import SqliteFile
 from personalab.retrieval.memory.sqlite_rows import (
     CHANGES,
     CONVERSATIONS,
     ENTRIES,
-    Broken,
     entry_row,
     list_entries,
     new_stamp,
     read_change,
     read_conversation,
     read_entry,
-    readable,
     set_aside,
     worded,
 )
@@ -144,15 +143,21 @@ class SqliteBackend(ChromaVectors):
 
     # --- conversations
 
+    def begin(self, agent_id: str, user_id: str, now: str) -> None:
+        """Begin a pair's memory, if there is none yet."""
+        with self._file.writing() as connection:
+            _begun(connection, agent_id, user_id, now)
+
     def save_conversation(self, conversation: Conversation) -> Conversation:
         """Save a conversation, begin its memory, and note how far a story has been saved; in one transaction."""
         said = (worded(conversation.data()), conversation.text(), conversation.same_as())
         broken: list[Broken] = []
         with self._file.writing() as connection:
-            memory_id = _begun(connection, conversation)
+            pair = (conversation.agent_id, conversation.user_id)
+            memory_id = _begun(connection, *pair, conversation.created_at, conversation.memory_id)
             if conversation.story is not None:
-                place = (conversation.agent_id, conversation.user_id, conversation.session_id)
-                connection.execute(_MARK, [*place, conversation.story.last_turn])
+                mark = [*pair, conversation.session_id, conversation.story.last_turn]
+                connection.execute(_MARK, mark)
             known = _known(connection, conversation, memory_id, said[2], broken)
             if known is not None:
                 return known
@@ -222,19 +227,20 @@ def _memory_id(connection: sqlite3.Connection, agent_id: str, user_id: str) -> s
     return str(row[0]) if row else None
 
 
-def _begun(connection: sqlite3.Connection, conversation: Conversation) -> str:
+def _begun(
+    connection: sqlite3.Connection, agent_id: str, user_id: str, at: str, named: str | None = None
+) -> str:
     """Find the pair's memory, or begin it."""
-    found = _memory_id(connection, conversation.agent_id, conversation.user_id)
-    named = conversation.memory_id
+    found = _memory_id(connection, agent_id, user_id)
     taken = connection.execute("SELECT 1 FROM memories WHERE memory_id = ?", [named]).fetchone()
     if taken and named != found:
         raise UserError("memory_id_taken", memory_id=named)
     if found is not None:
         return found
-    memory_id, at, stamp = named or new_id(), conversation.created_at, new_stamp(connection)
+    memory_id, stamp = named or new_id(), new_stamp(connection)
     connection.execute(
         "INSERT INTO memories (memory_id, agent_id, user_id, created_at, updated_at) VALUES (?, ?, ?, ?, ?)",
-        [memory_id, conversation.agent_id, conversation.user_id, at, at],
+        [memory_id, agent_id, user_id, at, at],
     )
     connection.execute("INSERT INTO memory_stamps VALUES (?, ?, ?)", [memory_id, stamp, stamp])
     return memory_id

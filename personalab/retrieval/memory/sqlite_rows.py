@@ -6,18 +6,14 @@ import json
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, cast
 
 from personalab.errors import BadRecord
 from personalab.memory.changes import Change, Origin, Step
 from personalab.memory.records import ContentType, Conversation, Entry, clean_json
-
-Row = tuple[Any, ...]
-Table = Literal["memory_contents", "conversations", "memory_changes"]
-_Record = TypeVar("_Record")
+from personalab.retrieval.memory.rows import Broken, Row, Table
 
 ENTRIES = "SELECT content_id, content_type, content_text, position, content_data FROM memory_contents"
 CONVERSATIONS = (
@@ -27,7 +23,6 @@ CONVERSATIONS = (
 CHANGES = (
     "SELECT change_id, memory_id, version, at, origin, steps, conversation_id, undoes FROM memory_changes"
 )
-_UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 _WHOLE: dict[Table, str] = {
     "memory_contents": "SELECT * FROM memory_contents WHERE content_id = ?",
     "conversations": "SELECT * FROM conversations WHERE conversation_id = ?",
@@ -49,15 +44,6 @@ _LIST: dict[ContentType, str] = {
 }
 
 _log = logging.getLogger("personalab.memory")
-
-
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """A row that cannot be read."""
-
-    table: Table
-    row_id: str
-    reason: str
 
 
 def worded(value: object) -> str:
@@ -105,19 +91,6 @@ def _object(text: Any) -> Mapping[str, Any]:
     if not isinstance(found, dict):
         raise BadRecord("bad_record", field="data", reason="it is not an object")
     return cast("dict[str, Any]", found)
-
-
-def readable(
-    rows: Iterable[Row], read: Callable[[Row], _Record], table: Table, broken: list[Broken]
-) -> list[_Record]:
-    """Read rows, the first column being their id; those that cannot be read are noted."""
-    records: list[_Record] = []
-    for row in rows:
-        try:
-            records.append(read(row))
-        except _UNREADABLE as error:
-            broken.append(Broken(table, str(row[0]), " ".join(str(error).split())[:200]))
-    return records
 
 
 def set_aside(connection: sqlite3.Connection, broken: Iterable[Broken]) -> None:

@@ -1,0 +1,34 @@
+"""Which rows of a database can be read as records, and which cannot?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+Row = tuple[Any, ...]
+Table = Literal["memory_contents", "conversations", "memory_changes"]
+_Record = TypeVar("_Record")
+_UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A row that cannot be read."""
+
+    table: Table
+    row_id: str
+    reason: str
+
+
+def readable(
+    rows: Iterable[Row], read: Callable[[Row], _Record], table: Table, broken: list[Broken]
+) -> list[_Record]:
+    """Read rows, the first column being their id; those that cannot be read are noted."""
+    records: list[_Record] = []
+    for row in rows:
+        try:
+            records.append(read(row))
+        except _UNREADABLE as error:
+            broken.append(Broken(table, str(row[0]), " ".join(str(error).split())[:200]))
+    return records
