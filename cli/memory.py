@@ -6,10 +6,10 @@ import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from cli.following import follow
 from cli.output import (
     BOLD,
     CYAN,
@@ -17,7 +17,6 @@ from cli.output import (
     GREEN,
     RED,
     YELLOW,
-    Progress,
     is_terminal,
     note,
     paint,
@@ -27,11 +26,11 @@ from cli.output import (
 )
 from cli.running import DONE, FAILED, Refusal, language_of
 from cli.texts import tell
-from cli.turns import error_code
 from personalab.memory.records import CONTENT_TYPES, Conversation
 from personalab.texts import Language
 
 if TYPE_CHECKING:
+    from nodes.memorize.state import MemorizeInput
     from personalab.memory.changes import Change
     from personalab.memory.records import ContentType
     from personalab.services import Services
@@ -213,20 +212,10 @@ async def learn_from(services: Services, call: dict[str, Any], *, model: str | N
     from graph.memorize import stream_memorize
 
     language = await asyncio.to_thread(language_of, services)
-    progress, code = Progress(), DONE
-    result: dict[str, Any] = {}
-    try:
-        async with aclosing(stream_memorize(services, cast("Any", call), model=model)) as stream:
-            async for part in stream:
-                event = cast("dict[str, Any]", part)
-                if event.get("type") == "progress":
-                    progress.show(tell("learning", language, done=event["done"], total=event["total"]))
-                elif event.get("type") == "error":
-                    code = error_code(event)
-                elif "type" not in event:
-                    result = event
-    finally:
-        progress.clear()
+    result, code = await follow(
+        stream_memorize(services, cast("MemorizeInput", call), model=model),
+        lambda done, total: tell("learning", language, done=done, total=total),
+    )
     if as_json:
         write_json(result)
     if error := result.get("error"):

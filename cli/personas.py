@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
+from cli.following import follow
 from cli.memory import step_row
-from cli.output import BOLD, DIM, GREEN, RED, Progress, note, paint, visible, warn, write, write_json
-from cli.running import DONE, language_of
+from cli.output import BOLD, DIM, GREEN, RED, note, paint, visible, warn, write, write_json
+from cli.running import language_of
 from cli.texts import tell
-from cli.turns import error_code
 from personalab.texts import Language
 
 if TYPE_CHECKING:
+    from nodes.update_memory.state import UpdateInput
     from personalab.services import Services
 
 _LOOKS = {"same": ("  ", DIM), "add": ("+ ", GREEN), "remove": ("- ", RED)}
@@ -27,24 +27,11 @@ async def grow(
     from graph.update_memory import stream_update
 
     language = await asyncio.to_thread(language_of, services)
-    progress, code = Progress(), DONE
-    result: dict[str, Any] = {}
-    call = {"instance_id": instance_id, "dry_run": dry_run}
-    try:
-        async with aclosing(stream_update(services, cast("Any", call), model=model)) as stream:
-            async for part in stream:
-                event = cast("dict[str, Any]", part)
-                match event.get("type"):
-                    case "progress":
-                        progress.show(tell("growing", language, done=event["done"], total=event["total"]))
-                    case "error":
-                        code = error_code(event)
-                    case None:
-                        result = event
-                    case _:
-                        pass
-    finally:
-        progress.clear()
+    call: UpdateInput = {"instance_id": instance_id, "dry_run": dry_run}
+    result, code = await follow(
+        stream_update(services, call, model=model),
+        lambda done, total: tell("growing", language, done=done, total=total),
+    )
     if as_json:
         write_json(result)
     else:

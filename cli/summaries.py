@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from cli.output import BOLD, DIM, Progress, note, paint, visible, warn, write, write_json
-from cli.running import DONE, language_of
+from cli.following import follow
+from cli.output import BOLD, DIM, note, paint, visible, warn, write, write_json
+from cli.running import language_of
 from cli.texts import tell
-from cli.turns import error_code
 from personalab.texts import Language
 
 if TYPE_CHECKING:
+    from nodes.summarize.state import SummaryInput
     from personalab.services import Services
 
 
@@ -23,24 +23,11 @@ async def summarise(
     from graph.summarize import stream_summary
 
     language = await asyncio.to_thread(language_of, services)
-    progress, code = Progress(), DONE
-    result: dict[str, Any] = {}
-    call = {"instance_id": instance_id, "dry_run": dry_run}
-    try:
-        async with aclosing(stream_summary(services, cast("Any", call), model=model)) as stream:
-            async for part in stream:
-                event = cast("dict[str, Any]", part)
-                match event.get("type"):
-                    case "progress":
-                        progress.show(tell("summarising", language, done=event["done"], total=event["total"]))
-                    case "error":
-                        code = error_code(event)
-                    case None:
-                        result = event
-                    case _:
-                        pass
-    finally:
-        progress.clear()
+    call: SummaryInput = {"instance_id": instance_id, "dry_run": dry_run}
+    result, code = await follow(
+        stream_summary(services, call, model=model),
+        lambda done, total: tell("summarising", language, done=done, total=total),
+    )
     if as_json:
         write_json(result)
     else:

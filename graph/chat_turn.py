@@ -12,7 +12,6 @@ from typing import Any
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 
-from graph.care import is_due, taking_care
 from graph.pumped import PumpedBuilder, PumpedGraph
 from graph.serving import served
 from nodes.chat_turn.append_input import append_input
@@ -50,10 +49,6 @@ def build_chat_turn(services: Services) -> PumpedBuilder:
         counter = await services.counter(context.model)
         return await assemble_prompt(state, scene=turn, counter=counter, say=say)
 
-    async def progress(state: TurnState, turn: OpenTurn, say: Say, context: TurnContext) -> Update:
-        update = await process_progress(state, turn=turn, say=say)
-        return {**update, "care_due": is_due(state, turn.data.preferences.config)}
-
     steps: dict[str, Step] = {
         "load_state": lambda s, t, say, c: load_state(s, turn=t, turns=turns, say=say),
         "recall_history": recall,
@@ -64,7 +59,7 @@ def build_chat_turn(services: Services) -> PumpedBuilder:
         "stream_reply": lambda s, t, say, c: stream_reply(
             s, turn=t, open_model=lambda: services.model(c.model), now=now, say=say
         ),
-        "process_progress": progress,
+        "process_progress": lambda s, t, say, c: process_progress(s, turn=t, say=say),
     }
     builder = PumpedBuilder(
         TurnState, context_schema=TurnContext, input_schema=TurnInput, output_schema=TurnOutput
@@ -80,9 +75,7 @@ def build_chat_turn(services: Services) -> PumpedBuilder:
     builder.add_edge(["recall_history", "prepare_director"], "assemble_prompt")
     builder.add_conditional_edges("assemble_prompt", _after_assemble, ["stream_reply", END])
     builder.add_conditional_edges("stream_reply", _after_reply, ["process_progress", END])
-    builder.add_node("take_care", taking_care(services))
-    builder.add_conditional_edges("process_progress", _after_progress, ["take_care", END])
-    builder.add_edge("take_care", END)
+    builder.add_edge("process_progress", END)
     return builder
 
 
@@ -101,8 +94,7 @@ _FRESH: Update = {
     "closed": False,
     "recalled": [],
     "player": "",
-    "care": [],
-    "care_due": False,
+    "care_due": [],
     "director": None,
 }
 
@@ -226,10 +218,6 @@ async def _after_load(state: TurnState) -> list[str]:
 
 async def _after_assemble(state: TurnState) -> str:
     return END if state.get("status") in ("error", "awaiting_reply") else "stream_reply"
-
-
-async def _after_progress(state: TurnState) -> str:
-    return "take_care" if state.get("care_due") else END
 
 
 async def _after_reply(state: TurnState) -> str:

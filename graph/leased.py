@@ -24,6 +24,20 @@ Opening = Callable[[Any], Awaitable[Update]]
 Work = Callable[[Any, Lease, Runtime[TurnContext]], Awaitable[Update]]
 
 
+def told_by(runtime: Runtime[TurnContext]) -> Callable[[int, int], None]:
+    """Give what tells how far the work is."""
+
+    def tell(done: int, total: int) -> None:
+        runtime.stream_writer({"type": "progress", "turn": None, "done": done, "total": total})
+
+    return tell
+
+
+def model_of(runtime: Runtime[TurnContext]) -> str | None:
+    """Find the model that was named for this run."""
+    return (runtime.context or TurnContext()).model
+
+
 def join(
     builder: PumpedBuilder,
     services: Services,

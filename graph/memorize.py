@@ -16,6 +16,7 @@ from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 
 from graph.following import stream_graph
+from graph.leased import model_of
 from graph.pumped import PumpedBuilder, PumpedGraph
 from graph.serving import served
 from nodes.chat_turn.state import TurnContext
@@ -99,7 +100,7 @@ def _stage(name: str, services: Services) -> Node:
             {"type": "progress", "turn": None, "done": done, "total": len(STAGES), "stage": name}
         )
         try:
-            subject = await read_subject(services, state, _model(runtime))
+            subject = await read_subject(services, state, model_of(runtime))
             return await STAGES[name](state, subject=subject, now=services.now)
         except PersonaLabError as error:
             told = _told(error, services, runtime)
@@ -112,16 +113,12 @@ def _stage(name: str, services: Services) -> Node:
 def _storing(services: Services) -> Node:
     async def node(state: MemorizeState, runtime: Runtime[TurnContext]) -> Update:
         try:
-            subject = await read_subject(services, state, _model(runtime))
+            subject = await read_subject(services, state, model_of(runtime))
             return await store_memory(state, subject=subject, services=services)
         except PersonaLabError as error:
             return {"status": "error", "error": _told(error, services, runtime)}
 
     return node
-
-
-def _model(runtime: Runtime[TurnContext]) -> str | None:
-    return (runtime.context or TurnContext()).model
 
 
 def _told(error: PersonaLabError, services: Services, runtime: Runtime[TurnContext]) -> Update:

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import cast
 
+from graph.care import take_care
 from graph.chat_turn import build_chat_turn
 from graph.following import stream_graph
 from nodes.chat_turn.state import TurnInput, TurnOutput
@@ -18,11 +19,22 @@ async def stream_turn(
 ) -> AsyncGenerator[Event | TurnOutput]:
     """Run a turn; yield its events as they happen and, last, its result (the one without a ``type``).
 
-    Close the generator (``contextlib.aclosing``) to leave early: the reply's line is closed as interrupted.
+    What a person wants done by itself follows the turn. Close the generator (``contextlib.aclosing``) to leave early:
+    the reply's line is closed as interrupted.
     """
+    result: TurnOutput = {}
     async with aclosing(stream_graph(services, "chat_turn", build_chat_turn, turn, model)) as stream:
         async for part in stream:
-            yield cast("Event | TurnOutput", part)
+            if "type" in cast("dict[str, object]", part):
+                yield cast("Event", part)
+            else:
+                result = cast("TurnOutput", part)
+    async with aclosing(take_care(services, result, model=model)) as care:
+        async for event in care:
+            yield event
+            if event["status"] != "begun":
+                result["care"] = [*result.get("care", []), dict(event)]
+    yield result
 
 
 async def run_turn(services: Services, turn: TurnInput, *, model: str | None = None) -> TurnOutput:

@@ -14,7 +14,7 @@ from typing import Any, cast
 from langgraph.runtime import Runtime
 
 from graph.following import stream_graph
-from graph.leased import Update, Work, join
+from graph.leased import Update, Work, join, model_of, told_by
 from graph.pumped import PumpedBuilder, PumpedGraph
 from graph.serving import served
 from nodes.chat_turn.state import TurnContext
@@ -35,18 +35,14 @@ def build_summarize(services: Services) -> PumpedBuilder:
     """Join the five steps over the given services."""
 
     async def draft(state: SummaryState, lease: Lease, runtime: Runtime[TurnContext]) -> Update:
-        name = (runtime.context or TurnContext()).model
-
-        def tell(done: int, total: int) -> None:
-            runtime.stream_writer({"type": "progress", "turn": None, "done": done, "total": total})
-
+        name = model_of(runtime)
         return await draft_points(
             state,
             services=services,
             lease=lease,
             model=await services.model(name),
             counter=await services.counter(name),
-            tell=tell,
+            tell=told_by(runtime),
         )
 
     steps: dict[str, Work] = {

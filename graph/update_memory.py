@@ -16,7 +16,7 @@ from langgraph.runtime import Runtime
 
 from graph.following import stream_graph
 from graph.learning import learn_story
-from graph.leased import Update, Work, join
+from graph.leased import Update, Work, join, model_of, told_by
 from graph.pumped import PumpedBuilder, PumpedGraph
 from graph.serving import served
 from nodes.chat_turn.state import TurnContext
@@ -40,27 +40,21 @@ def build_update_memory(services: Services) -> PumpedBuilder:
     """Join the steps over the given services."""
 
     async def evolve(state: UpdateState, lease: Lease, runtime: Runtime[TurnContext]) -> Update:
-        name = (runtime.context or TurnContext()).model
-
-        def tell(done: int, total: int) -> None:
-            runtime.stream_writer({"type": "progress", "turn": None, "done": done, "total": total})
-
+        name = model_of(runtime)
         return await evolve_persona(
             state,
             services=services,
             lease=lease,
             model=await services.model(name),
             counter=await services.counter(name),
-            tell=tell,
+            tell=told_by(runtime),
         )
 
     async def memorize(state: UpdateState, lease: Lease, runtime: Runtime[TurnContext]) -> Update:
-        name = (runtime.context or TurnContext()).model
-
-        def tell(done: int, total: int) -> None:
-            runtime.stream_writer({"type": "progress", "turn": None, "done": done + 1, "total": total + 1})
-
-        return await memorize_turns(state, services, name, tell)
+        tell = told_by(runtime)
+        return await memorize_turns(
+            state, services, model_of(runtime), lambda done, total: tell(done + 1, total + 1)
+        )
 
     steps: dict[str, Work] = {
         "evolve_persona": evolve,

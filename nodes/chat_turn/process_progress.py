@@ -8,6 +8,7 @@ from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnState
 from personalab.storage.leases import unbroken
 from personalab.storage.turns import OpenTurn
+from personalab.story.care import care_due
 from personalab.story.events import DoneEvent, Notice
 
 
@@ -33,4 +34,5 @@ async def process_progress(state: TurnState, *, turn: OpenTurn, say: Say) -> dic
         "usage": state.get("usage"),  # pyright: ignore[reportAssignmentType] (the shape is Usage)
     }
     say.emit(done)
-    return {"plot_state": plot_state, "warnings": turn.warnings}
+    due = care_due(turn.data.preferences.config, state.get("tokens"))
+    return {"plot_state": plot_state, "warnings": turn.warnings, "care_due": due}

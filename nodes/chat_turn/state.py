@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal
 from langgraph.channels import EphemeralValue
 from typing_extensions import TypedDict  # pydantic reads schemas from it on Python 3.11
 
+from personalab.story.care import CareTask
+
 Action = Literal["say", "retry", "begin", "begin_again", "end"]
 
 
@@ -55,8 +57,10 @@ class TurnOutput(TypedDict, total=False):
     usage: dict[str, Any] | None
     prompt: dict[str, Any] | None
     error: Annotated[dict[str, Any] | None, _latest]
+    care_due: list[CareTask]
+    """What a person wants taken care of after such a turn; ``graph.streaming.stream_turn`` does so."""
     care: list[dict[str, Any]]
-    """What was taken care of after the turn, where a person switched that on."""
+    """What was taken care of."""
 
 
 class TurnState(TurnInput, TurnOutput, total=False):  # pyright: ignore[reportIncompatibleVariableOverride] (turn: none yet)
@@ -66,7 +70,6 @@ class TurnState(TurnInput, TurnOutput, total=False):  # pyright: ignore[reportIn
     mode: Action
     brought: str
     hold: float
-    care_due: bool
     closed: bool
     """Whether the reply's line stands closed in the file."""
     recalled: list[dict[str, Any]]
