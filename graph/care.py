@@ -8,6 +8,7 @@ is over and whole.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any
@@ -23,6 +24,8 @@ from personalab.story.care import CareTask
 from personalab.story.events import CareEvent
 from personalab.texts import say
 
+_log = logging.getLogger("personalab.care")
+
 
 async def take_care(services: Services, turn: TurnOutput, *, model: str | None) -> AsyncGenerator[CareEvent]:
     """Do what is due after a turn, and tell what is begun, done or could not be done."""
@@ -36,6 +39,9 @@ async def take_care(services: Services, turn: TurnOutput, *, model: str | None) 
                 yield event
         except PersonaLabError as error:
             yield care.failed(task, error.message(preferences.config.language))
+        except Exception as error:  # noqa: BLE001 (the turn is over and whole, whatever fails after it)
+            _log.error("what follows a turn failed in an unexpected way", exc_info=error)
+            yield care.failed(task, type(error).__name__)
 
 
 class _Care:
@@ -52,6 +58,8 @@ class _Care:
 
     async def memorize(self) -> AsyncIterator[CareEvent]:
         """Learn from the turns since the last time, if there are enough of them."""
+        if not self._preferences.memory.enabled:
+            return
         user_id = self._preferences.memory.user_id
         waiting = await unlearned(self._services, self._instance_id, user_id)
         if waiting.turns < self._preferences.config.auto_memorize_turns:

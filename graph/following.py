@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import cast
 
+from langgraph.runtime import Runtime
+
 from graph.pumped import PumpedGraph
 from graph.serving import Build
-from nodes.chat_turn.state import TurnContext
+from nodes.asking import never
+from nodes.chat_turn.state import NestedContext, TurnContext
 from personalab.services import Services
 
 
 async def stream_graph(
-    services: Services, name: str, build: Build, call: object, model: str | None
+    services: Services,
+    name: str,
+    build: Build,
+    call: object,
+    model: str | None,
+    stop_asked: Callable[[], bool] | None = None,
 ) -> AsyncGenerator[object]:
-    """Run a graph, compiled once a set of services; yield its events and, last, its result."""
+    """Run a graph, compiled once a set of services; yield its events and, last, its result.
+
+    ``stop_asked`` is for a run inside another one, which alone can be asked to stop.
+    """
     graph = cast("PumpedGraph | None", services.graphs.get(name))
     if graph is None:
         graph = services.graphs[name] = build(services).compile(name=name)
-    parts = graph.astream(
-        call, context=TurnContext(model=model), stream_mode=["custom", "values"], version="v2"
-    )
+    context = NestedContext(model=model, stop_asked=stop_asked) if stop_asked else TurnContext(model=model)
+    parts = graph.astream(call, context=context, stream_mode=["custom", "values"], version="v2")
     result: object = {}
     async with aclosing(parts) as stream:
         async for part in stream:
@@ -30,3 +40,9 @@ async def stream_graph(
             else:
                 result = part["data"]
     yield result
+
+
+def stop_asked_of(runtime: Runtime[TurnContext]) -> Callable[[], bool]:
+    """Find what tells a run inside another one that it is asked to stop."""
+    context = runtime.context
+    return context.stop_asked if isinstance(context, NestedContext) else never

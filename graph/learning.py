@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
 from graph.memorize import stream_memorize
+from nodes.memorize.store_memory import UNUSABLE
 from personalab.operations.learning import unlearned
 from personalab.services import Services
 
@@ -41,24 +43,41 @@ class Learned:
 async def learn_story(
     services: Services, instance_id: str, *, model: str | None, tell: Tell = lambda done, total: None
 ) -> Learned:
-    """Save the turns since the last time as conversations and learn from each, until one fails."""
-    preferences = services.preferences.read()
-    found = await unlearned(services, instance_id, preferences.memory.user_id)
-    learned = Learned(left_out=found.left_out)
-    for done, conversation in enumerate(found.conversations):
-        tell(done, len(found.conversations))
-        saved = await services.memories.save_conversation(conversation)
-        call = stream_memorize(services, {"conversation_id": saved.conversation_id}, model=model)
-        async with aclosing(call) as stream:
-            async for part in stream:
-                if "type" in part:
-                    continue
-                learned.steps += part.get("steps", [])
-                learned.dropped += part.get("dropped", [])
-                learned.error = part.get("error")
-        learned.conversations.append(saved.conversation_id)
-        if learned.error:
-            break
-        learned.turns += len(conversation.messages) // 2
-    tell(len(learned.conversations), len(found.conversations))
+    """Save the turns since the last time as conversations and learn from each, one learner at a time.
+
+    A conversation that no answer fits does not hold up the others; any other failure ends it.
+    """
+    preferences = await asyncio.to_thread(services.preferences.read)
+    learned = Learned()
+    async with services.leases.learning(instance_id, wait=services.settings.busy_seconds):
+        found = await unlearned(services, instance_id, preferences.memory.user_id)
+        learned.left_out = found.left_out
+        total = len(found.conversations)
+        for done, conversation in enumerate(found.conversations):
+            tell(done, total)
+            saved = await services.memories.save_conversation(conversation)
+            error = await _learn(services, saved.conversation_id, model, learned)
+            if error is None:
+                learned.turns += len(conversation.messages) // 2
+            elif error["code"] != UNUSABLE:
+                break
+        tell(len(learned.conversations), total)
     return learned
+
+
+async def _learn(
+    services: Services, conversation_id: str, model: str | None, learned: Learned
+) -> dict[str, Any] | None:
+    """Learn from one conversation and note what came of it; return its error, if it has one."""
+    error: dict[str, Any] | None = None
+    call = stream_memorize(services, {"conversation_id": conversation_id}, model=model)
+    async with aclosing(call) as stream:
+        async for part in stream:
+            if "type" in part:
+                continue
+            learned.steps += part.get("steps", [])
+            learned.dropped += part.get("dropped", [])
+            error = part.get("error")
+    learned.conversations.append(conversation_id)
+    learned.error = learned.error or error
+    return error

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, cast
 
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 
-from graph.following import stream_graph
+from graph.following import stop_asked_of, stream_graph
 from graph.leased import model_of
 from graph.pumped import PumpedBuilder, PumpedGraph
 from graph.serving import served
@@ -60,10 +61,15 @@ async def make_graph() -> PumpedGraph:
 
 
 async def stream_memorize(
-    services: Services, call: MemorizeInput, *, model: str | None = None
+    services: Services,
+    call: MemorizeInput,
+    *,
+    model: str | None = None,
+    stop_asked: Callable[[], bool] | None = None,
 ) -> AsyncGenerator[Event | MemorizeOutput]:
     """Learn from a conversation; yield progress as it happens and, last, the result (the one without a ``type``)."""
-    async with aclosing(stream_graph(services, "memorize", build_memorize, call, model)) as stream:
+    run = stream_graph(services, "memorize", build_memorize, call, model, stop_asked)
+    async with aclosing(run) as stream:
         async for part in stream:
             yield cast("Event | MemorizeOutput", part)
 
@@ -100,7 +106,8 @@ def _stage(name: str, services: Services) -> Node:
             {"type": "progress", "turn": None, "done": done, "total": len(STAGES), "stage": name}
         )
         try:
-            subject = await read_subject(services, state, model_of(runtime))
+            found = await read_subject(services, state, model_of(runtime))
+            subject = replace(found, stop_asked=stop_asked_of(runtime))
             return await STAGES[name](state, subject=subject, now=services.now)
         except PersonaLabError as error:
             told = _told(error, services, runtime)

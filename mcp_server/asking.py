@@ -25,7 +25,7 @@ from mcp_server.desk import Desk
 from mcp_server.results import result, well_formed
 from mcp_server.texts import tell
 from personalab.dialogue import Message
-from personalab.ports import ReplyChunk
+from personalab.ports import AnswerNeeded, ReplyChunk
 
 if TYPE_CHECKING:
     from mcp_types import CreateMessageResult
@@ -45,7 +45,7 @@ _WORKS = 32
 _ANSWER = "answer"
 
 
-class Needed(Exception):  # noqa: N818 (a question, not an error)
+class Needed(AnswerNeeded):
     """A question nobody has answered yet: not an error of ours, so that it ends the work wherever it comes up."""
 
     def __init__(self, messages: Sequence[Message]) -> None:

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from personalab.dialogue import Message, repair_messages
-from personalab.errors import ProviderError, UserError
-from personalab.ports import ReplyModel
+from personalab.errors import PersonaLabError, ProviderError, UserError
+from personalab.ports import AnswerNeeded, ReplyModel
+from personalab.storage.leases import STOP_POLL_SECONDS
 from personalab.story.events import Usage
 
 T = TypeVar("T")
 MAX_ANSWER = 400_000
 """A longer answer is given up: no model needs it."""
+_END_SECONDS = 0.5
+"""So long a model may take to clean up."""
+
+_log = logging.getLogger("personalab.asking")
+
+
+def never() -> bool:
+    """Tell that nobody asks to stop."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +47,7 @@ class Asker:
         *,
         refusal: str = "provider.unusable_answer",
         stopped: str = "work_stopped",
-        stop_asked: Callable[[], bool] = lambda: False,
+        stop_asked: Callable[[], bool] = never,
     ) -> None:
         self._model = model
         self._repair = repair
@@ -58,19 +70,52 @@ class Asker:
             raise ProviderError(self._refusal, retryable=True, reason=str(error)) from error
 
     async def _answer(self, messages: Sequence[Message]) -> tuple[str, Usage | None]:
+        """Wait for an answer, looking now and then whether someone asks to stop; a failure is one of ours."""
+        listening = asyncio.create_task(self._listen(messages))
+        try:
+            while not listening.done():
+                if self._stop_asked():
+                    raise UserError(self._stopped)
+                await asyncio.wait([listening], timeout=STOP_POLL_SECONDS)
+            answer, usage = listening.result()
+        except (PersonaLabError, AnswerNeeded):
+            raise
+        except Exception as error:
+            _log.exception("the model failed in an unexpected way")
+            raise ProviderError("provider.failed", reason=type(error).__name__) from error
+        finally:
+            await _end(listening)
+        self.usage = added(self.usage, usage)
+        return answer, usage
+
+    async def _listen(self, messages: Sequence[Message]) -> tuple[str, Usage | None]:
         parts: list[str] = []
         length = 0
         usage: Usage | None = None
-        async for chunk in self._model.stream(messages):
-            if self._stop_asked():
-                raise UserError(self._stopped)
-            parts.append(chunk.text)
-            length += len(chunk.text)
-            if length > MAX_ANSWER:
-                break
-            usage = added(usage, chunk.usage)
-        self.usage = added(self.usage, usage)
+        stream = self._model.stream(messages)
+        try:
+            async for chunk in stream:
+                if self._stop_asked():
+                    raise UserError(self._stopped)
+                parts.append(chunk.text)
+                length += len(chunk.text)
+                if length > MAX_ANSWER:
+                    break
+                usage = added(usage, chunk.usage)
+        finally:
+            close = getattr(stream, "aclose", None)
+            if close is not None:
+                await close()
         return "".join(parts), usage
+
+
+async def _end(task: asyncio.Task[tuple[str, Usage | None]]) -> None:
+    """Cancel what still listens and wait for its clean-up, but not for ever."""
+    if task.done():
+        return
+    task.cancel()
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    await asyncio.wait([task], timeout=_END_SECONDS)
 
 
 def added(one: Usage | None, other: Usage | None) -> Usage | None:

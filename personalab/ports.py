@@ -29,6 +29,10 @@ class ReplyChunk:
     usage: Usage | None = None
 
 
+class AnswerNeeded(Exception):  # noqa: N818 (a question, not an error)
+    """Raised by a model whose answers come from elsewhere, call by call: nobody can hide it, it ends the work."""
+
+
 class ReplyModel(Protocol):
     """Writes a reply, piece by piece.
 
@@ -128,6 +132,10 @@ class MemoryName:
     conversations: int
 
 
+class LearnedBefore(Exception):  # noqa: N818 (what was found, not what failed)
+    """Someone else has learned from this conversation meanwhile."""
+
+
 class MemoryStore(Protocol):
     """Keeps what agents know about users, and the conversations it was learned from.
 
@@ -139,8 +147,8 @@ class MemoryStore(Protocol):
         """List the memories by ``memory_id``, from the one after ``after`` on."""
         ...
 
-    async def memory(self, agent_id: str, user_id: str) -> Memory | None:
-        """Read what an agent knows about a user."""
+    async def memory(self, agent_id: str, user_id: str, *, newest: int | None = None) -> Memory | None:
+        """Read what an agent knows about a user, all of it or so many of each list, the newest."""
         ...
 
     async def begin(self, agent_id: str, user_id: str, now: str) -> None:
@@ -165,12 +173,23 @@ class MemoryStore(Protocol):
         """List conversations, the newest first, from the one saved before ``before`` on."""
         ...
 
+    async def waiting(self, agent_id: str, user_id: str, instance_id: str) -> list[Conversation]:
+        """List a story's conversations that were saved and not learned from, the oldest first."""
+        ...
+
     async def commit(
-        self, revised: Revised, *, conversation_id: str | None = None, result: Mapping[str, Any] | None = None
+        self,
+        revised: Revised,
+        *,
+        conversation_id: str | None = None,
+        result: Mapping[str, Any] | None = None,
+        again: bool = False,
     ) -> bool:
         """Keep a change and a conversation's ``pipeline_result`` together; ``False`` if the memory is another by now.
 
-        The memory must stand at the version the change was made from; without a change only the result is kept.
+        The memory must stand at the version the change was made from; without a change only the result is kept. A
+        conversation that was learned from is ``LearnedBefore``, and nothing is kept, unless ``again`` brings another
+        success.
         """
         ...
 

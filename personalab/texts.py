@@ -197,6 +197,10 @@ TEXTS: dict[str, Text] = {
         "故事 {instance_id} 的第 {turn} 轮正由一个客户端的模型写回复；请稍后再试，若那是你自己先前的调用，请用同一个 request_id 再调用，或用 personalab stop {instance_id} 结束等待",
         "A client's model is writing the reply of turn {turn} of {instance_id}; try again later. If that was an earlier call of yours, repeat it with the same request_id, or end the wait: personalab stop {instance_id}",
     ),
+    "learning_busy": Text(
+        "已有进程正在从故事 {instance_id} 中学习；请稍后再试",
+        "Someone is learning from the story {instance_id} already; try again later",
+    ),
     "memory_busy": Text(
         "{agent_id} 对 {user_id} 的记忆正被别的进程修改；什么都没有改变，请稍后再试",
         "Someone else keeps changing what {agent_id} knows about {user_id}; nothing was changed, try again later",
@@ -249,6 +253,10 @@ TEXTS: dict[str, Text] = {
     "memory_store_busy": Text(
         "记忆库 {file} 一直被别的进程占用；什么都没有改变，请稍后再试",
         "Another process keeps the memory store {file} busy; nothing was changed, try again later",
+    ),
+    "memory_id_other": Text(
+        "{agent_id} 对 {user_id} 的记忆是 {memory_id}；请用这个 memory_id，或省略它",
+        "What {agent_id} knows about {user_id} is the memory {memory_id}; name that one, or none",
     ),
     "memory_id_taken": Text(
         "memory_id {memory_id} 是另一对 agent 和 user 的记忆；请去掉 memory_id，或填写他们自己的",

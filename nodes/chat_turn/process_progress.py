@@ -8,7 +8,7 @@ from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnState
 from personalab.storage.leases import unbroken
 from personalab.storage.turns import OpenTurn
-from personalab.story.care import care_due
+from personalab.story.care import CareTask, care_due
 from personalab.story.events import DoneEvent, Notice
 
 
@@ -34,5 +34,15 @@ async def process_progress(state: TurnState, *, turn: OpenTurn, say: Say) -> dic
         "usage": state.get("usage"),  # pyright: ignore[reportAssignmentType] (the shape is Usage)
     }
     say.emit(done)
-    due = care_due(turn.data.preferences.config, state.get("tokens"))
-    return {"plot_state": plot_state, "warnings": turn.warnings, "care_due": due}
+    return {"plot_state": plot_state, "warnings": turn.warnings, "care_due": _due(state, turn)}
+
+
+def _due(state: TurnState, turn: OpenTurn) -> list[CareTask]:
+    preferences, opening = turn.data.preferences, turn.transcript.metadata
+    return care_due(
+        preferences.config,
+        state.get("tokens"),
+        remembers=preferences.memory.enabled,
+        turn=turn.number,
+        is_continued=opening is not None and opening.continued_from is not None,
+    )

@@ -9,7 +9,7 @@ from typing import Any
 from nodes.chat_turn.saying import Say
 from personalab.errors import PersonaLabError
 from personalab.memory.finding import MemorySearch
-from personalab.memory.records import Entry
+from personalab.memory.records import Entry, Memory
 from personalab.memory.telling import CONFIDENT, player_text
 from personalab.ports import MemoryStore, TokenCounter
 from personalab.storage.turns import Scene
@@ -18,27 +18,27 @@ from personalab.story.events import Notice
 _log = logging.getLogger("personalab.turn")
 _QUICK = 50
 """So many entries can be counted without keeping others waiting."""
+_SECONDS = 10.0
+"""No turn waits longer for the store: its embedder may have to be read first."""
 
 
 async def recall_player(
-    scene: Scene, *, memories: MemoryStore, counter: TokenCounter, say: Say
+    scene: Scene, *, memories: MemoryStore, counter: TokenCounter, say: Say, seconds: float = _SECONDS
 ) -> dict[str, Any]:
     """Return the section's text, empty where nothing is known; a store that cannot be used is reported."""
     module = scene.data.preferences.memory
     if not module.enabled:
         return {"player": ""}
-    agent_id = scene.instance.character_id
+    memory: Memory | None = None
+    events: list[Entry] = []
     try:
-        memory = await memories.memory(agent_id, module.user_id)
-        if memory is None or not memory.entries:
-            return {"player": ""}
-        events: list[Entry] = []
-        if module.n_events and scene.user_input.strip() and memory.of("event"):
-            query = scene.user_input[:2_000]
-            search = MemorySearch(query, agent_id, module.user_id, module.n_events, ("event",))
-            events = [hit.entry for hit in await memories.search(search) if hit.confidence >= CONFIDENT]
+        async with asyncio.timeout(seconds):
+            memory = await memories.memory(scene.instance.character_id, module.user_id)
+            if memory is not None and memory.of("event"):
+                events = await _events(scene, memories)
     except Exception as error:  # noqa: BLE001 (a store never fails a turn, whoever wrote it)
         say.warn([_notice(error, say)])
+    if memory is None or not memory.entries:
         return {"player": ""}
     arguments = (memory, events, scene.data.templates, counter.count, module.max_tokens)
     if len(memory.entries) > _QUICK:
@@ -46,8 +46,20 @@ async def recall_player(
     return {"player": player_text(*arguments)}
 
 
+async def _events(scene: Scene, memories: MemoryStore) -> list[Entry]:
+    """Find the events that fit what was just said."""
+    module = scene.data.preferences.memory
+    if not module.n_events or not scene.user_input.strip():
+        return []
+    place = (scene.instance.character_id, module.user_id)
+    search = MemorySearch(scene.user_input[:2_000], *place, module.n_events, ("event",))
+    return [hit.entry for hit in await memories.search(search) if hit.confidence >= CONFIDENT]
+
+
 def _notice(error: Exception, say: Say) -> Notice:
     if isinstance(error, PersonaLabError):
         return Notice("memory_unavailable", {"reason": error.message(say.language)})
+    if isinstance(error, TimeoutError):
+        return Notice("memory_unavailable", {"reason": f"no answer within {_SECONDS:g} s"})
     _log.error("the memory store failed in an unexpected way", exc_info=error)
     return Notice("memory_unavailable", {"reason": type(error).__name__})

@@ -6,6 +6,7 @@ records stay in the process, in ``personalab.storage.turns.OpenTurn``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -84,3 +85,11 @@ class TurnContext:
 
     model: str | None = None
     """``provider:model`` instead of the configured one."""
+
+
+@dataclass(kw_only=True)
+class NestedContext(TurnContext):
+    """The same for a run inside another one; apart, for a server shows the choices of a run as JSON."""
+
+    stop_asked: Callable[[], bool]
+    """Tells whether someone asked the outer run to stop."""

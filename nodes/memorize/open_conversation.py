@@ -29,5 +29,6 @@ async def open_conversation(state: MemorizeState, *, services: Services) -> dict
         "user_id": found.user_id,
         "memory_id": found.memory_id or "",
         "pipeline_result": dict(found.pipeline_result) if found.pipeline_result else None,
+        "anew": bool(state.get("again")),
         "status": "unchanged" if learned or not found.messages else "running",
     }

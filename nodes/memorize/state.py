@@ -44,3 +44,5 @@ class MemorizeState(MemorizeInput, MemorizeOutput, total=False):
     result: dict[str, Any]
     """The pipeline_result as far as it has come."""
     failure: dict[str, Any] | None
+    anew: bool
+    """Whether a conversation that was learned from is to be learned from again."""

@@ -9,9 +9,13 @@ from nodes.memorize.subject import Subject
 from personalab.errors import Busy
 from personalab.memory.changes import Operation, Revised, revise
 from personalab.memory.pipeline import pipeline_metadata
-from personalab.memory.records import clean_json
+from personalab.memory.records import Conversation, clean_json
+from personalab.operations.learning import tries_of
+from personalab.ports import LearnedBefore
 from personalab.services import Services
 
+UNUSABLE = "provider.unusable_answer"
+"""What a conversation fails with that no answer fits; anything else may be over next time."""
 _TRIES = 8
 """So often someone else may change the memory first."""
 
@@ -30,9 +34,15 @@ async def store_memory(state: MemorizeState, *, subject: Subject, services: Serv
             conversation_id=conversation.conversation_id,
         )
         result = _result(state, subject, revised, services.now())
-        kept = await services.memories.commit(
-            revised, conversation_id=conversation.conversation_id, result=result
-        )
+        try:
+            kept = await services.memories.commit(
+                revised,
+                conversation_id=conversation.conversation_id,
+                result=result,
+                again=state.get("anew", False),
+            )
+        except LearnedBefore:
+            return await _learned_before(state, conversation, services)
         if kept:
             steps = [step.fields() for step in revised.change.steps] if revised.change else []
             return {"status": "error" if failure else "done", "steps": steps, "pipeline_result": result}
@@ -40,12 +50,22 @@ async def store_memory(state: MemorizeState, *, subject: Subject, services: Serv
     raise Busy("memory_busy", agent_id=conversation.agent_id, user_id=conversation.user_id)
 
 
+async def _learned_before(
+    state: MemorizeState, conversation: Conversation, services: Services
+) -> dict[str, Any]:
+    """Leave what someone else has learned meanwhile, and the success that stands there, as they are."""
+    found = await services.memories.conversation(conversation.conversation_id)
+    result = dict(found.pipeline_result) if found and found.pipeline_result else None
+    return {"status": "error" if state.get("failure") else "unchanged", "pipeline_result": result}
+
+
 def _result(state: MemorizeState, subject: Subject, revised: Revised, now: str) -> dict[str, Any]:
     result = dict(state.get("result", {}))
     if dropped := state.get("dropped"):
         result["dropped"] = dropped
     if failure := state.get("failure"):
-        result["error"] = failure
+        tries = tries_of(subject.conversation) + (failure["code"] == UNUSABLE)
+        result["error"] = {**failure, "tries": tries}
     changed = revised.change.steps if revised.change else ()
     updated = any(step.entry.content_type != "mind" for step in changed)
     if "update_result" in result:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from nodes.asking import Answered, Asker
+from nodes.asking import Answered, Asker, never
 from nodes.memorize.state import MemorizeState
 from personalab.dialogue import Message, language_in
 from personalab.errors import NotFound
@@ -30,6 +30,7 @@ class Subject:
     counter: TokenCounter
     budget: int
     """How many tokens the conversation may take in a prompt."""
+    stop_asked: Callable[[], bool] = never
 
     @property
     def reader(self) -> Reader:
@@ -45,11 +46,14 @@ class Subject:
         """Word the conversation so that it fits a prompt."""
         return await asyncio.to_thread(shown_messages, self.conversation, self.counter.count, self.budget)
 
+    def _asker(self) -> Asker:
+        return Asker(self.model, self.templates["json_repair"], stop_asked=self.stop_asked)
+
     async def ask(
         self, messages: Sequence[Message], read: Callable[[str], T]
     ) -> tuple[Answered[T], dict[str, Any]]:
         """Ask, and tell what it used: the provider's numbers, or our own count of them."""
-        answered = await Asker(self.model, self.templates["json_repair"]).ask(messages, read)
+        answered = await self._asker().ask(messages, read)
         if (told := answered.usage) is not None:
             return answered, llm_usage(told["input_tokens"], told["output_tokens"], estimated=False)
 

@@ -152,7 +152,7 @@ def revise(
     origin: Origin,
     conversation_id: str | None = None,
 ) -> Revised:
-    """Apply operations; the same fact is not stored twice, and one whose entry is gone is added or passed over."""
+    """Apply operations; the same fact is not stored twice, and one about an entry that is gone is passed over."""
     work = _Work(memory, now, conversation_id)
     for operation in operations:
         work.do(operation)
@@ -184,9 +184,11 @@ class _Work:
             case "remove":
                 if old is not None:
                     self._set(old, None, operation.reason)
-            case "replace" if old is not None:
-                self._replace(old, operation)
-            case _:
+            case "replace":
+                # What someone removed meanwhile does not come back in other words.
+                if old is not None:
+                    self._replace(old, operation)
+            case "add":
                 self._add(operation)
 
     def _add(self, operation: Operation) -> None:
@@ -208,7 +210,7 @@ class _Work:
             self._set(old, None, operation.reason)
             self._cite(known, operation)
             return
-        sources = self._sources((), operation.messages)
+        sources = self._sources(old.sources, operation.messages)
         self._set(
             old, replace(old, text=operation.text, updated_at=self._now, sources=sources), operation.reason
         )

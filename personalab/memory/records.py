@@ -7,6 +7,7 @@ strict about what is required (``BadRecord`` is a ``ValueError`` that names the 
 from __future__ import annotations
 
 import math
+import unicodedata
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,9 +37,12 @@ def new_id() -> str:
     return str(uuid.uuid4())
 
 
-def story_session(instance_id: str, session_id: str) -> str:
-    """Name a story's session as conversations do: by a UUID, always the same one."""
-    return str(uuid.uuid5(_STORY_SESSIONS, f"{instance_id}/{session_id}"))
+def story_session(instance_id: str, session_id: str, created_at: str) -> str:
+    """Name a story's session as conversations do: by a UUID, the same one for the same session.
+
+    A session that was undone, or a story that was removed, may leave its name to another one.
+    """
+    return str(uuid.uuid5(_STORY_SESSIONS, f"{instance_id}/{session_id}/{created_at}"))
 
 
 # --- what a memory holds
@@ -380,9 +384,14 @@ def check_name(data: Mapping[str, Any], name: str) -> str:
         raise BadRecord("bad_record", field=name, reason="it is not a text")
     if len(value) > MAX_NAME:
         raise BadRecord("field_too_long", field=name, actual=len(value), limit=MAX_NAME)
-    if clean(value) != value or not value.isprintable():
-        raise BadRecord("bad_record", field=name, reason="it has control characters")
+    if clean(value) != value or not all(map(_is_seen, value)):
+        raise BadRecord("bad_record", field=name, reason="it has control or invisible characters")
     return value
+
+
+def _is_seen(char: str) -> bool:
+    """Tell whether a character takes its place on paper: a wide or unbreakable space does, too."""
+    return char.isprintable() or unicodedata.category(char) == "Zs"
 
 
 def check_uuid(data: Mapping[str, Any], name: str) -> str:

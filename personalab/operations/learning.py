@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from personalab.errors import PersonaLabError
-from personalab.memory.pipeline import has_succeeded
 from personalab.memory.records import (
     MAX_CONTENT,
     Conversation,
@@ -20,80 +19,128 @@ from personalab.memory.records import (
 )
 from personalab.services import Services
 from personalab.story.instance import InstanceState
-from personalab.story.transcript import Turn
+from personalab.story.transcript import Transcript, Turn
 
 TOGETHER = 20
 """So many turns are learned from at once."""
 MOST_TURNS = 200
 """Of a story that was never learned from, so many turns are, the newest."""
+MOST_TRIES = 3
+"""A conversation that no answer fits after so many tries is left for someone to look at."""
 _SESSIONS_BACK = 20
-_CHARACTERS = 40_000
+_CHARACTERS = 24_000
 """So long the turns may be that are learned from at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Turns of a session that are its own and whole, and how conversations name it."""
+
+    session_id: str
+    name: str
+    turns: tuple[Turn, ...]
+    before: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Unlearned:
     """Conversations to learn from, the oldest first; ``left_out`` turns are too far back."""
 
-    conversations: tuple[Conversation, ...]
+    waiting: tuple[Conversation, ...]
+    """Those that were saved, and could not be learned from."""
+    fresh: tuple[Conversation, ...]
+    """Those that are not saved yet."""
     left_out: int = 0
+
+    @property
+    def conversations(self) -> tuple[Conversation, ...]:
+        """All of them."""
+        return (*self.waiting, *self.fresh)
 
     @property
     def turns(self) -> int:
         """How many turns they have."""
         return sum(len(found.messages) // 2 for found in self.conversations)
 
+    @property
+    def fresh_turns(self) -> int:
+        """How many turns nobody has tried to learn from."""
+        return sum(len(found.messages) // 2 for found in self.fresh)
+
 
 async def unlearned(services: Services, instance_id: str, user_id: str) -> Unlearned:
     """Find the conversations that were saved and not learned from, and the turns that were not even saved."""
     instance = await asyncio.to_thread(services.stories.instance, instance_id)
     agent_id, store = instance.character_id, services.memories
-    saved = await store.conversations(agent_id, user_id, limit=100)
-    waiting = [found for found in saved if _waits(found, instance_id)]
-    pieces: list[tuple[str, list[Turn]]] = []
-    session_id: str | None = instance.current_session_id
-    for _ in range(_SESSIONS_BACK):
-        if session_id is None:
+    sessions = await asyncio.to_thread(_sessions, services, instance)
+    pieces: list[tuple[Session, list[Turn]]] = []
+    for session in sessions:
+        done = await store.learned(agent_id, user_id, session.name)
+        pieces.insert(0, (session, [turn for turn in session.turns if turn.number > done]))
+        if done:
             break
-        turns, before = await asyncio.to_thread(_own_turns, services, instance_id, session_id)
-        done = await store.learned(agent_id, user_id, story_session(instance_id, session_id))
-        pieces.insert(0, (session_id, [turn for turn in turns if turn.number > done]))
-        session_id = None if done else before
     kept, left_out = _newest(pieces)
     fresh = [
         _conversation(services, instance, user_id, session, part)
         for session, turns in kept
         for part in _parts(turns)
     ]
-    return Unlearned((*reversed(waiting), *fresh), left_out)
+    names = {session.name for session in sessions}
+    saved = await store.waiting(agent_id, user_id, instance_id)
+    waiting = [found for found in saved if found.session_id in names and tries_of(found) < MOST_TRIES]
+    return Unlearned(tuple(waiting), tuple(fresh), left_out)
 
 
-def _waits(conversation: Conversation, instance_id: str) -> bool:
-    place = conversation.story
-    mine = place is not None and place.instance_id == instance_id
-    return mine and not has_succeeded(conversation.pipeline_result)
+def tries_of(conversation: Conversation) -> int:
+    """Tell how often it was tried to learn from a conversation."""
+    match conversation.pipeline_result:
+        case {"error": {"tries": int(tries)}}:
+            return tries
+        case _:
+            return 0
 
 
-def _own_turns(services: Services, instance_id: str, session_id: str) -> tuple[list[Turn], str | None]:
-    """Read the answered turns of a session without those it took over from the one before, and name that one."""
+def _sessions(services: Services, instance: InstanceState) -> list[Session]:
+    """Read the sessions that led to the current one, the newest first."""
+    found: list[Session] = []
+    session_id: str | None = instance.current_session_id
+    while session_id is not None and len(found) < _SESSIONS_BACK:
+        try:
+            found.append(_session(services, instance.instance_id, session_id))
+        except PersonaLabError:
+            if not found:
+                raise
+            break
+        session_id = found[-1].before
+    return found
+
+
+def _session(services: Services, instance_id: str, session_id: str) -> Session:
     transcript = services.stories.session(instance_id, session_id).view()
-    before = transcript.metadata.continued_from if transcript.metadata else None
+    metadata = transcript.metadata
+    name = story_session(instance_id, session_id, metadata.created_at if metadata else "")
+    before = metadata.continued_from if metadata else None
     turns = transcript.turns
     if before is not None:
         try:
-            older = services.stories.session(instance_id, before).view().turns
+            older = services.stories.session(instance_id, before).view()
         except PersonaLabError:
-            before, older = None, []
-        turns = turns[_taken_over(turns, older) :]
-    return [turn for turn in turns if turn.user is not None and turn.answer is not None], before
+            before = None
+        else:
+            turns = turns[_taken_over(turns, older) :]
+    whole = [
+        turn for turn in turns if turn.user and turn.answer and (turn.settled or turn is not transcript.last)
+    ]
+    return Session(session_id, name, tuple(whole), before)
 
 
-def _taken_over(turns: Sequence[Turn], older: Sequence[Turn]) -> int:
-    """Count the first turns that are the older session's last ones under new numbers."""
-    said = [turn for turn in older if turn.user is not None]
-    for count in range(min(len(turns), len(said)), 0, -1):
-        if [_words(turn) for turn in turns[:count]] == [_words(turn) for turn in said[-count:]]:
-            return count
+def _taken_over(turns: Sequence[Turn], older: Transcript) -> int:
+    """Count the first turns that are the older session's last ones under new numbers, and were answered there."""
+    said = [turn for turn in older.turns if turn.user is not None]
+    told = [turn for turn in said if turn.answer is not None or turn is said[-1]]
+    for count in range(min(len(turns), len(told)), 0, -1):
+        if [_words(turn) for turn in turns[:count]] == [_words(turn) for turn in told[-count:]]:
+            return count if told[-1].answer is not None else count - 1
     return 0
 
 
@@ -101,10 +148,10 @@ def _words(turn: Turn) -> tuple[str, str]:
     return (turn.user.content, turn.user.timestamp) if turn.user else ("", "")
 
 
-def _newest(pieces: Sequence[tuple[str, list[Turn]]]) -> tuple[list[tuple[str, list[Turn]]], int]:
-    room, kept = MOST_TURNS, list[tuple[str, list[Turn]]]()
-    for session_id, turns in reversed(pieces):
-        kept.insert(0, (session_id, turns[-room:] if room else []))
+def _newest(pieces: Sequence[tuple[Session, list[Turn]]]) -> tuple[list[tuple[Session, list[Turn]]], int]:
+    room, kept = MOST_TURNS, list[tuple[Session, list[Turn]]]()
+    for session, turns in reversed(pieces):
+        kept.insert(0, (session, turns[-room:] if room else []))
         room -= len(kept[0][1])
     total = sum(len(turns) for _, turns in pieces)
     return kept, total - (MOST_TURNS - room)
@@ -124,7 +171,7 @@ def _parts(turns: Sequence[Turn]) -> list[list[Turn]]:
 
 
 def _conversation(
-    services: Services, instance: InstanceState, user_id: str, session_id: str, turns: Sequence[Turn]
+    services: Services, instance: InstanceState, user_id: str, session: Session, turns: Sequence[Turn]
 ) -> Conversation:
     """Give turns as a conversation between the character and the player."""
     said = [
@@ -149,6 +196,6 @@ def _conversation(
         user_id,
         now,
         messages,
-        story_session(instance.instance_id, session_id),
-        story=StoryPlace(instance.instance_id, session_id, turns[0].number, turns[-1].number),
+        session.name,
+        story=StoryPlace(instance.instance_id, session.session_id, turns[0].number, turns[-1].number),
     )

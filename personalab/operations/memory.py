@@ -118,16 +118,17 @@ async def remove_entry(services: Services, agent_id: str, user_id: str, content_
 
 
 async def undo_change(services: Services, agent_id: str, user_id: str) -> Change:
-    """Take the newest change back that was not taken back yet."""
+    """Take the newest change back that was not taken back yet and of which something still stands."""
     agent_id, user_id = _names(agent_id, user_id)
     changes = await memory_changes(services, agent_id, user_id, limit=1_000)
     undone = {change.undoes for change in changes if change.undoes}
-    last = next(
-        (change for change in changes if change.undoes is None and change.change_id not in undone), None
-    )
-    if last is None:
-        raise UserError("no_change_to_undo", agent_id=agent_id, user_id=user_id)
-    made = await _revise(services, agent_id, user_id, lambda memory, now: undo(memory, last, now))
+    standing = [change for change in changes if change.undoes is None and change.change_id not in undone]
+
+    def take_back(memory: Memory, now: str) -> Revised:
+        tries = (undo(memory, change, now) for change in standing)
+        return next((revised for revised in tries if revised.change), Revised(memory, None))
+
+    made = await _revise(services, agent_id, user_id, take_back)
     if made is None:
         raise UserError("no_change_to_undo", agent_id=agent_id, user_id=user_id)
     return made

@@ -32,7 +32,7 @@ STOP_POLL_SECONDS = 0.2
 _RETRY_SECONDS = 0.02
 MAX_KEEP_SECONDS = 600.0
 """No story is kept longer for a client that writes elsewhere."""
-_LOCK, _STOP, _AWAITED = ".lock", ".stop", ".awaited"
+_LOCK, _STOP, _AWAITED, _LEARNING = ".lock", ".stop", ".awaited", ".learning"
 T = TypeVar("T")
 
 
@@ -151,6 +151,24 @@ class Leases:
         self._held: WeakValueDictionary[str, Lease] = WeakValueDictionary()
         self.closing = False
         """Whether this process is about to end: nobody waits for a lock any more."""
+
+    @contextlib.asynccontextmanager
+    async def learning(self, instance_id: str, *, wait: float) -> AsyncGenerator[None]:
+        """Be the only one who learns from a story; it may be played meanwhile."""
+        folder = self._folder(instance_id)
+        deadline = time.monotonic() + wait
+        with writing(f"instances/{instance_id}/{_LEARNING}"):
+            fd = os.open(folder / _LEARNING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            while not _try_lock(fd):
+                if self.closing:
+                    raise Busy("server_ending")
+                if time.monotonic() >= deadline:
+                    raise Busy("learning_busy", instance_id=instance_id)
+                await asyncio.sleep(_RETRY_SECONDS)
+            yield
+        finally:
+            os.close(fd)
 
     async def acquire(self, instance_id: str, task: str, *, wait: float) -> Lease:
         """Wait for the instance's lock, at most so many seconds, then say who holds it."""

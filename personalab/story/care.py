@@ -10,13 +10,17 @@ from personalab.config import Config
 CareTask = Literal["memorize", "summarize"]
 
 
-def care_due(config: Config, tokens: Mapping[str, Any] | None) -> list[CareTask]:
-    """Tell what may be due after a turn whose prompt had so many tokens; a caller's own reply has none counted."""
+def care_due(
+    config: Config, tokens: Mapping[str, Any] | None, *, remembers: bool, turn: int, is_continued: bool
+) -> list[CareTask]:
+    """Tell what may be due after a session's turn and its prompt's tokens; a caller's own reply has none counted."""
     if tokens is None:
         return []
     due: list[CareTask] = []
-    if config.auto_memorize_turns > 0:
+    if remembers and config.auto_memorize_turns > 0:
         due.append("memorize")
-    if config.auto_summarize and tokens.get("middle", 0) > config.middle_section_warning_tokens:
+    # The turns a session took over may be too long by themselves: as many new ones have to come first.
+    is_long = tokens.get("middle", 0) > config.middle_section_warning_tokens
+    if config.auto_summarize and is_long and not (is_continued and turn <= 2 * config.summary_last_n_turns):
         due.append("summarize")
     return due

@@ -17,7 +17,8 @@ import pytest
 
 from personalab.errors import BadRecord, UserError
 from personalab.memory.changes import Operation, Revised, revise, undo
-from personalab.memory.records import Conversation, Memory, new_id, read_request, saved_response
+from personalab.memory.records import Conversation, Memory, StoryPlace, new_id, read_request, saved_response
+from personalab.ports import LearnedBefore
 from personalab.retrieval.memory.book import MemoryBook
 from tests.retrieval.memories import (
     AGENT,
@@ -378,17 +379,54 @@ async def test_a_change_and_its_result_are_kept_together(store: MemoryBook) -> N
     kept = await store.conversation(saved.conversation_id)
     assert kept is not None
     assert kept.pipeline_result == result
-    late = {"modification_result": "too late"}
-    assert not await store.commit(revised_again(memory), conversation_id=saved.conversation_id, result=late)
-    kept = await store.conversation(saved.conversation_id)
+    failed = {"error": {"stage": "modify"}, "pipeline_metadata": {}}
+    later = {"modification_result": "said again", "pipeline_metadata": {"profile_updated": False}}
+    place = saved.conversation_id
+    with pytest.raises(LearnedBefore):
+        await store.commit(revised_again(await known(store)), conversation_id=place, result=later)
+    with pytest.raises(LearnedBefore):
+        await store.commit(
+            revised_again(await known(store)), conversation_id=place, result=failed, again=True
+        )
+    assert not await store.commit(revised_again(memory), conversation_id=place, result=later, again=True)
+    kept = await store.conversation(place)
     assert kept is not None
     assert kept.pipeline_result == result
     nothing = revise(await known(store), [], NOW, origin="memorize")
-    assert await store.commit(nothing, conversation_id=saved.conversation_id, result=late)
-    kept = await store.conversation(saved.conversation_id)
+    assert await store.commit(nothing, conversation_id=place, result=later, again=True)
+    kept = await store.conversation(place)
     assert kept is not None
-    assert kept.pipeline_result == late
+    assert kept.pipeline_result == later
     assert (await known(store)).version == 1
+
+
+async def test_a_storys_conversation_waits_until_it_was_learned_from(store: MemoryBook) -> None:
+    place = StoryPlace("inst_001", "sess_001", 1, 1)
+    first = await store.save_conversation(replace(said("one"), story=place))
+    second = await store.save_conversation(
+        replace(said("two"), story=replace(place, first_turn=2, last_turn=2))
+    )
+    await store.save_conversation(said("without a story"))
+    nothing = revise(await known(store), [], NOW, origin="memorize")
+    failed = {"error": {"stage": "modify"}, "pipeline_metadata": {}}
+    assert await store.commit(nothing, conversation_id=first.conversation_id, result=failed)
+    pair = (first.agent_id, first.user_id)
+    names = [found.conversation_id for found in await store.waiting(*pair, "inst_001")]
+    assert names == [first.conversation_id, second.conversation_id]
+    assert await store.waiting(*pair, "inst_002") == []
+    done = {"pipeline_metadata": {"profile_updated": False}}
+    assert await store.commit(nothing, conversation_id=first.conversation_id, result=done)
+    names = [found.conversation_id for found in await store.waiting(*pair, "inst_001")]
+    assert names == [second.conversation_id]
+
+
+async def test_the_newest_of_each_list_can_be_read_alone(store: MemoryBook) -> None:
+    memory, _ = await learn(store, *(f"fact {number}" for number in range(9)))
+    brief = await store.memory(memory.agent_id, memory.user_id, newest=3)
+    assert brief is not None
+    assert brief.texts("profile") == ["fact 6", "fact 7", "fact 8"]
+    assert (brief.memory_id, brief.version) == (memory.memory_id, memory.version)
+    assert await store.memory(memory.agent_id, "nobody", newest=3) is None
 
 
 def revised_again(memory: Memory) -> Revised:

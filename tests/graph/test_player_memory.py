@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -15,15 +16,16 @@ from graph.summarize import stream_summary
 from graph.update_memory import stream_update
 from nodes.update_memory.state import UpdateInput
 from personalab.dialogue import Message
+from personalab.memory.pipeline import has_succeeded
 from personalab.operations.instances import new_instance
-from personalab.operations.learning import MOST_TURNS, TOGETHER, unlearned
+from personalab.operations.learning import MOST_TRIES, MOST_TURNS, TOGETHER, unlearned
 from personalab.operations.memory import add_entry, forget_memory, get_memory, undo_change
 from personalab.operations.summaries import undo_summary
 from personalab.ports import ReplyChunk
-from personalab.providers.scripted import ScriptedModel
+from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services
-from tests.graph.turns import only, say
+from tests.graph.turns import only, play, say
 
 pytestmark = pytest.mark.anyio
 Answer = Callable[..., ScriptedModel]
@@ -46,6 +48,7 @@ class Obliging:
     name = "obliging"
 
     def __init__(self) -> None:
+        self.refuses = "never said"
         self.asked: list[str] = []
         self.system: list[str] = []
 
@@ -53,7 +56,9 @@ class Obliging:
         asked = messages[-1]["content"]
         self.asked.append(asked)
         self.system.append(messages[0]["content"])
-        if '"facts"' in asked:
+        if '"facts"' in messages[1]["content"] and self.refuses in messages[1]["content"]:
+            yield ReplyChunk("抱歉，我不能回答。")
+        elif '"facts"' in asked:
             first = asked.partition("[0] user: ")[2].partition("\n")[0]
             facts = [{"text": f"用户说过{first}", "type": "event", "messages": [0]}]
             yield ReplyChunk(json.dumps({"facts": facts}))
@@ -241,6 +246,86 @@ async def test_what_was_forgotten_is_not_learned_from_the_same_turns_again(
     await say(services, "我是医生")
     await learn_story(services, instance, model=None)
     assert await _events(services) == ["用户说过我是医生"]
+
+
+async def test_a_session_that_takes_the_name_of_an_undone_one_is_learned_from(
+    services: Services, instance: str, obliging: Obliging
+) -> None:
+    clock = iter(range(60))
+    services.now = lambda: f"2025-10-16T10:30:{next(clock):02}Z"
+    await say(services, "第0句")
+    await say(services, "第1句")
+    async for _ in stream_summary(services, {"instance_id": instance}):
+        pass
+    await say(services, "第2句")
+    await learn_story(services, instance, model=None)
+    await undo_summary(services, instance)
+    await say(services, "第3句")
+    async for _ in stream_summary(services, {"instance_id": instance}):
+        pass
+    await say(services, "第4句")
+    found = await unlearned(services, instance, PLAYER)
+    said = [message.content for talk in found.conversations for message in talk.messages[::2]]
+    assert said == ["第3句", "第4句"]
+
+
+async def test_a_turn_answered_after_the_summary_is_learned_and_failed_ones_mislead_nobody(
+    services: Services, instance: str, obliging: Obliging, answer_with: Answer
+) -> None:
+    for number in range(1, 4):
+        await say(services, f"第{number}句")
+    answer_with(ScriptedReply(error="provider.failed"))
+    await say(services, "失败的一句")
+    services.models["rehearsal"] = obliging  # pyright: ignore[reportArgumentType] (it is one)
+    await say(services, "第5句")
+    answer_with(ScriptedReply(error="provider.failed"))
+    await say(services, "我叫林小雨")
+    services.models["rehearsal"] = obliging  # pyright: ignore[reportArgumentType] (it is one)
+    assert (await unlearned(services, instance, PLAYER)).turns == 4
+    await learn_story(services, instance, model=None)
+    async for _ in stream_summary(services, {"instance_id": instance}):
+        pass
+    assert (await unlearned(services, instance, PLAYER)).turns == 0
+    await play(services, {"instance_id": instance, "action": "retry"})
+    found = await unlearned(services, instance, PLAYER)
+    assert [talk.messages[0].content for talk in found.conversations] == ["我叫林小雨"]
+
+
+async def test_a_reply_that_is_not_whole_yet_is_left_for_later(
+    services: Services, instance: str, answer_with: Answer, obliging: Obliging
+) -> None:
+    answer_with(ScriptedReply(("半句",), error="provider.failed"))
+    await say(services, "我叫小林")
+    assert (await unlearned(services, instance, PLAYER)).turns == 0
+    services.models["rehearsal"] = obliging  # pyright: ignore[reportArgumentType] (it is one)
+    await play(services, {"instance_id": instance, "action": "retry"})
+    assert (await unlearned(services, instance, PLAYER)).turns == 1
+
+
+async def test_two_who_learn_at_once_learn_once(
+    services: Services, instance: str, obliging: Obliging
+) -> None:
+    for number in range(1, 4):
+        await say(services, f"第{number}句")
+    learned = await asyncio.gather(*(learn_story(services, instance, model=None) for _ in range(3)))
+    assert sorted(each.turns for each in learned) == [0, 0, 3]
+    assert obliging.questions == 1
+    assert await _events(services) == ["用户说过第1句"]
+
+
+async def test_a_conversation_no_answer_fits_holds_up_no_other_and_is_given_up(
+    services: Services, instance: str, obliging: Obliging
+) -> None:
+    obliging.refuses = "难懂的话"
+    await say(services, "难懂的话")
+    for _ in range(MOST_TRIES):
+        assert (await learn_story(services, instance, model=None)).error is not None
+    assert (await unlearned(services, instance, PLAYER)).turns == 0
+    await say(services, "我是医生")
+    assert (await learn_story(services, instance, model=None)).error is None
+    assert await _events(services) == ["用户说过我是医生"]
+    talks = await services.memories.conversations(AGENT, PLAYER)
+    assert [has_succeeded(talk.pipeline_result) for talk in talks] == [True, False]
 
 
 # --- with the persona

@@ -7,7 +7,17 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from personalab.memory.changes import VERBS, Change, Operation, Revised, Step, revise, same_words, undo
+from personalab.memory.changes import (
+    MAX_SOURCES,
+    VERBS,
+    Change,
+    Operation,
+    Revised,
+    Step,
+    revise,
+    same_words,
+    undo,
+)
 from personalab.memory.records import CONTENT_TYPES, Memory, empty_memory, new_id
 
 NOW, LATER = "2025-10-16T10:30:00Z", "2025-10-16T11:30:00Z"
@@ -68,7 +78,7 @@ def test_a_contradiction_replaces_the_fact_in_its_place_and_keeps_the_old_one_in
     assert step.before == old
     assert (step.verb, step.reason) == ("replace", "搬家了")
     assert step.after is not None
-    assert step.after.sources[0].messages == (4,)
+    assert [source.messages for source in step.after.sources] == [(0,), (4,)]
 
 
 def test_replacing_a_fact_by_one_that_is_known_leaves_one_of_them() -> None:
@@ -77,14 +87,36 @@ def test_replacing_a_fact_by_one_that_is_known_leaves_one_of_them() -> None:
     assert _learn(known, wish, talk=TALK_2).memory.texts("profile") == ["用户住在上海"]
 
 
-def test_an_entry_that_is_gone_is_added_when_replaced_and_passed_over_when_removed() -> None:
-    gone = new_id()
+def test_an_entry_that_someone_removed_does_not_come_back_by_being_replaced() -> None:
+    known = _learn(_memory(), _add("用户住在北京", 0)).memory
+    gone = known.entries[0].content_id
+    emptied = revise(known, [Operation("remove", "profile", "", gone)], LATER, origin="edit").memory
     revised = _learn(
-        _memory(),
-        Operation("replace", "event", "用户回来了", gone, "", (1,)),
-        Operation("remove", "event", "", gone, "", (1,)),
+        emptied,
+        Operation("replace", "profile", "用户住在北京海淀", gone, "", (1,)),
+        Operation("remove", "profile", "", gone, "", (1,)),
     )
-    assert revised.memory.texts("event") == ["用户回来了"]
+    assert revised.change is None
+    assert revised.memory.entries == ()
+
+
+def test_what_a_person_words_differently_keeps_its_sources() -> None:
+    known = _learn(_memory(), _add("用户住在北京", 0, 2)).memory
+    wish = Operation("replace", "profile", "用户住在北京海淀", known.entries[0].content_id)
+    edited = revise(known, [wish], LATER, origin="edit").memory
+    assert edited.texts("profile") == ["用户住在北京海淀"]
+    assert edited.entries[0].sources == known.entries[0].sources
+
+
+def test_an_entry_that_is_replaced_again_and_again_keeps_its_newest_sources() -> None:
+    memory = _learn(_memory(), _add("第0版", 0)).memory
+    talks = [new_id() for _ in range(MAX_SOURCES + 5)]
+    for number, talk in enumerate(talks, 1):
+        wish = Operation(
+            "replace", "profile", f"第{number}版", memory.entries[0].content_id, "", (number % 3,)
+        )
+        memory = _learn(memory, wish, talk=talk).memory
+    assert [source.conversation_id for source in memory.entries[0].sources] == talks[-MAX_SOURCES:]
 
 
 def test_a_person_may_mend_a_comma_that_a_model_may_not() -> None:

@@ -68,8 +68,8 @@ class Backend(Protocol):
         """List memories by id."""
         ...
 
-    def memory(self, agent_id: str, user_id: str) -> Memory | None:
-        """Read a memory with its entries."""
+    def memory(self, agent_id: str, user_id: str, newest: int | None = None) -> Memory | None:
+        """Read a memory with its entries: all, or so many of each list, the newest."""
         ...
 
     def begin(self, agent_id: str, user_id: str, now: str) -> None:
@@ -90,8 +90,21 @@ class Backend(Protocol):
         """List conversations, the newest first: all, or those before the one of this id (``[]`` if there is none)."""
         ...
 
-    def commit(self, revised: Revised, conversation_id: str | None, result: Mapping[str, Any] | None) -> bool:
-        """Keep a change and a result in one transaction, if the memory stands where the change was made from."""
+    def waiting(self, agent_id: str, user_id: str, instance_id: str) -> list[Conversation]:
+        """List a story's conversations that were not learned from, the oldest first."""
+        ...
+
+    def commit(
+        self,
+        revised: Revised,
+        conversation_id: str | None,
+        result: Mapping[str, Any] | None,
+        again: bool = False,
+    ) -> bool:
+        """Keep a change and a result in one transaction, if the memory stands where the change was made from.
+
+        ``LearnedBefore`` where the conversation was learned from, unless ``again`` brings another success.
+        """
         ...
 
     def changes(self, agent_id: str, user_id: str, limit: int) -> list[Change]:

@@ -44,11 +44,11 @@ class MemoryBook:
             return []
         return await asyncio.to_thread(self._backend.memories, limit, after)
 
-    async def memory(self, agent_id: str, user_id: str) -> Memory | None:
-        """Read what an agent knows about a user."""
+    async def memory(self, agent_id: str, user_id: str, *, newest: int | None = None) -> Memory | None:
+        """Read what an agent knows about a user, all of it or so many of each list, the newest."""
         if not self._backend.exists():
             return None
-        return await asyncio.to_thread(self._backend.memory, agent_id, user_id)
+        return await asyncio.to_thread(self._backend.memory, agent_id, user_id, newest)
 
     async def begin(self, agent_id: str, user_id: str, now: str) -> None:
         """Begin a pair's memory, if there is none yet."""
@@ -72,11 +72,22 @@ class MemoryBook:
             return []
         return await asyncio.to_thread(self._backend.conversations, agent_id, user_id, limit, before)
 
+    async def waiting(self, agent_id: str, user_id: str, instance_id: str) -> list[Conversation]:
+        """List a story's conversations that were saved and not learned from, the oldest first."""
+        if not self._backend.exists():
+            return []
+        return await asyncio.to_thread(self._backend.waiting, agent_id, user_id, instance_id)
+
     async def commit(
-        self, revised: Revised, *, conversation_id: str | None = None, result: Mapping[str, Any] | None = None
+        self,
+        revised: Revised,
+        *,
+        conversation_id: str | None = None,
+        result: Mapping[str, Any] | None = None,
+        again: bool = False,
     ) -> bool:
         """Keep a change and a conversation's ``pipeline_result`` together; ``False`` if the memory is another."""
-        return await asyncio.to_thread(self._backend.commit, revised, conversation_id, result)
+        return await asyncio.to_thread(self._backend.commit, revised, conversation_id, result, again)
 
     async def changes(self, agent_id: str, user_id: str, *, limit: int = 50) -> list[Change]:
         """List what changed, the newest first."""

@@ -1,13 +1,15 @@
 """How is PostgreSQL reached, and what is said when it is not?
 
 A small pool, opened with the first use. A connection that breaks is replaced and the work done once more, unless that
-might do it twice. No message holds more of the address than host and database.
+might do it twice. A server that lets us wait in vain is left alone for some seconds: who asks meanwhile hears so at
+once. No message holds more of the address than host and database.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 import weakref
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -28,6 +30,10 @@ MOST = 10
 """So many connections are held at most."""
 _CONNECT_SECONDS = 10
 _WAIT_SECONDS = 30.0
+_SLOW_SECONDS = 0.5
+"""A refusal that takes longer is not waited for by one caller after the other."""
+_REST_SECONDS = 15.0
+"""So long a server is left alone that did not answer."""
 _TRIES = 4
 """How often work is begun anew that PostgreSQL broke off to end a deadlock."""
 _SESSION = """
@@ -43,6 +49,8 @@ class Database:
         self._url = url
         self._migrate = migrate
         self._lock = threading.Lock()
+        self._trying = threading.Lock()
+        self._resting: tuple[float, PersonaLabError] | None = None
         self._pool: ConnectionPool[Connection] | None = None
         self._closing: weakref.finalize[..., Database] | None = None
         self._is_ready = False
@@ -113,15 +121,32 @@ class Database:
             pool.putconn(connection)
 
     def _opened(self) -> ConnectionPool[Connection]:
+        if (pool := self._pool) is not None:
+            return pool
+        # The pool would try for long and not say why.
+        self._try()
         with self._lock:
             if self._pool is None:
-                # The pool would try for long and not say why.
-                self._try()
                 self._pool = _open_pool(self._url)
                 self._closing = weakref.finalize(self, self._pool.close)
             return self._pool
 
     def _try(self) -> None:
+        """Connect once; who comes while another tries hears what became of that."""
+        with self._trying:
+            if self._resting is not None and time.monotonic() < self._resting[0]:
+                before = self._resting[1]
+                raise type(before)(before.code, **before.params)
+            begun = time.monotonic()
+            try:
+                self._connect()
+                self._resting = None
+            except PersonaLabError as error:
+                now = time.monotonic()
+                self._resting = (now + _REST_SECONDS, error) if now - begun > _SLOW_SECONDS else None
+                raise
+
+    def _connect(self) -> None:
         psycopg = _driver()
         try:
             psycopg.connect(self._url, connect_timeout=_seconds(self._url)).close()

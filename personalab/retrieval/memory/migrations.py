@@ -68,11 +68,13 @@ create table conversations (
     memory_id text collate "C" not null references memories on delete cascade,
     session_id text collate "C" not null,
     conversation_vector vector(1536),
+    waits_for text collate "C",
     same_as text collate "C" not null,
     serial bigint generated always as identity,
     constraint one_of_each_conversation unique (memory_id, same_as)
 );
 create index conversations_of on conversations (memory_id, created_at, serial);
+create index conversations_unlearned on conversations (memory_id, waits_for) where waits_for is not null;
 create index conversations_waiting on conversations (memory_id, serial) where conversation_vector is null;
 
 create table memory_changes (

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from personalab.errors import Busy, UserError
 from personalab.memory.changes import Change, Revised, Step
+from personalab.memory.pipeline import has_succeeded
 from personalab.memory.records import Conversation, Memory, new_id
-from personalab.ports import MemoryName
+from personalab.ports import LearnedBefore, MemoryName
 from personalab.retrieval.memory.connections import Connection, Database
 from personalab.retrieval.memory.migrations import migrate
 from personalab.retrieval.memory.postgres_rows import (
@@ -27,11 +28,22 @@ from personalab.retrieval.memory.postgres_rows import (
     worded,
 )
 from personalab.retrieval.memory.postgres_vectors import EXACT, PostgresFinding
-from personalab.retrieval.memory.rows import Broken, readable
+from personalab.retrieval.memory.rows import Broken, readable, waits_for
 
 _TRIES = 10
 """How often a memory is begun that someone else forgets at the same time."""
 _PAIR = "memory_id = (select memory_id from memories where agent_id = %s and user_id = %s)"
+
+_ALL = "memories left join memory_contents using (memory_id)"
+_NEWEST = """
+    memories left join lateral (
+        select found.* from unnest(array['profile', 'event', 'mind']) as kind cross join lateral (
+            select * from memory_contents as held
+            where held.memory_id = memories.memory_id and held.content_type = kind
+            order by held.position desc, held.content_id desc limit %s
+        ) as found
+    ) as told using (memory_id)
+"""
 
 
 class PostgresBackend(PostgresFinding):
@@ -60,12 +72,13 @@ class PostgresBackend(PostgresFinding):
         )
         return [MemoryName(*row) for row in rows]
 
-    def memory(self, agent_id: str, user_id: str) -> Memory | None:
-        """Read a memory with its entries."""
+    def memory(self, agent_id: str, user_id: str, newest: int | None = None) -> Memory | None:
+        """Read a memory with its entries: all, or so many of each list, the newest."""
+        source, values = (_ALL, []) if newest is None else (_NEWEST, [newest])
         rows = self._rows(
-            f"select memory_id, agent_id, user_id, {CREATED}, {UPDATED}, version, {ENTRY}"  # noqa: S608
-            " from memories left join memory_contents using (memory_id)"
+            f"select memory_id, agent_id, user_id, {CREATED}, {UPDATED}, version, {ENTRY} from {source}"  # noqa: S608
             " where agent_id = %s and user_id = %s order by content_type, position, content_id",
+            *values,
             agent_id,
             user_id,
         )
@@ -115,6 +128,16 @@ class PostgresBackend(PostgresFinding):
         rows = self._rows(query, *values, max(limit, 0))
         return self._readable(rows, read_conversation, "conversations")
 
+    def waiting(self, agent_id: str, user_id: str, instance_id: str) -> list[Conversation]:
+        """List a story's conversations that were not learned from, the oldest first."""
+        query = (
+            f"select {CONVERSATION} from conversations where {_PAIR} and waits_for = %s"  # noqa: S608
+            " order by created_at, serial limit 1000"
+        )
+        return self._readable(
+            self._rows(query, agent_id, user_id, instance_id), read_conversation, "conversations"
+        )
+
     def learned(self, agent_id: str, user_id: str, session_id: str) -> int:
         """Tell up to which turn a story's session was saved."""
         row = self._row(
@@ -127,15 +150,26 @@ class PostgresBackend(PostgresFinding):
 
     # --- changes
 
-    def commit(self, revised: Revised, conversation_id: str | None, result: Mapping[str, Any] | None) -> bool:
+    def commit(
+        self,
+        revised: Revised,
+        conversation_id: str | None,
+        result: Mapping[str, Any] | None,
+        again: bool = False,
+    ) -> bool:
         """Keep a change and a result in one transaction, if the memory stands where the change was made from."""
 
         def keep(connection: Connection) -> bool:
+            if conversation_id is not None and not (again and has_succeeded(result)):
+                _check_unlearned(connection, conversation_id)
             if revised.change is not None and not _change(connection, revised.memory, revised.change):
                 return False
             if conversation_id is not None and result is not None:
-                query = "update conversations set pipeline_result = %s::jsonb where conversation_id = %s"
-                connection.execute(query, [worded(result), conversation_id])
+                query = (
+                    "update conversations set pipeline_result = %s::jsonb,"
+                    " waits_for = case when not %s then waits_for end where conversation_id = %s"
+                )
+                connection.execute(query, [worded(result), has_succeeded(result), conversation_id])
             return True
 
         return self._database.write(keep)
@@ -181,6 +215,8 @@ def _begun(connection: Connection, agent_id: str, user_id: str, at: str, named: 
         ).fetchall()
         if any(memory_id == named and not is_theirs for memory_id, is_theirs in rows):
             raise UserError("memory_id_taken", memory_id=named)
+        if rows and named not in (None, rows[0][0]):
+            raise UserError("memory_id_other", memory_id=rows[0][0], agent_id=agent_id, user_id=user_id)
         if rows:
             return str(rows[0][0])
     raise Busy("memory_busy", agent_id=agent_id, user_id=user_id)
@@ -207,8 +243,8 @@ def _insert(connection: Connection, conversation: Conversation) -> Conversation:
     result = conversation.pipeline_result
     made = connection.execute(
         "insert into conversations (conversation_id, agent_id, user_id, created_at, conversation_data,"
-        " pipeline_result, memory_id, session_id, same_as)"
-        " values (%s, %s, %s, %s::timestamp, %s::jsonb, %s::jsonb, %s, %s, %s) on conflict do nothing",
+        " pipeline_result, memory_id, session_id, waits_for, same_as)"
+        " values (%s, %s, %s, %s::timestamp, %s::jsonb, %s::jsonb, %s, %s, %s, %s) on conflict do nothing",
         [
             conversation.conversation_id,
             conversation.agent_id,
@@ -218,6 +254,7 @@ def _insert(connection: Connection, conversation: Conversation) -> Conversation:
             None if result is None else worded(result),
             conversation.memory_id,
             conversation.session_id,
+            waits_for(conversation),
             conversation.same_as(),
         ],
     )
@@ -230,6 +267,13 @@ def _insert(connection: Connection, conversation: Conversation) -> Conversation:
         [conversation.memory_id],
     )
     return conversation
+
+
+def _check_unlearned(connection: Connection, conversation_id: str) -> None:
+    query = "select pipeline_result from conversations where conversation_id = %s for update"
+    row = connection.execute(query, [conversation_id]).fetchone()
+    if row is not None and isinstance(row[0], dict) and has_succeeded(cast("dict[str, Any]", row[0])):
+        raise LearnedBefore(conversation_id)
 
 
 def _change(connection: Connection, memory: Memory, change: Change) -> bool:

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
+from personalab.memory.pipeline import has_succeeded
+from personalab.memory.records import Conversation
+
 Row = tuple[Any, ...]
 Table = Literal["memory_contents", "conversations", "memory_changes"]
 _Record = TypeVar("_Record")
@@ -32,3 +35,10 @@ def readable(
         except _UNREADABLE as error:
             broken.append(Broken(table, str(row[0]), " ".join(str(error).split())[:200]))
     return records
+
+
+def waits_for(conversation: Conversation) -> str | None:
+    """Name the story that has not learned from a conversation of its own."""
+    if conversation.story is None or has_succeeded(conversation.pipeline_result):
+        return None
+    return conversation.story.instance_id

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from personalab.errors import UserError
 from personalab.memory.changes import Change, Revised, Step
-from personalab.memory.records import ContentType, Conversation, Entry, Memory, new_id
-from personalab.ports import MemoryName
+from personalab.memory.pipeline import has_succeeded
+from personalab.memory.records import CONTENT_TYPES, ContentType, Conversation, Entry, Memory, new_id
+from personalab.ports import LearnedBefore, MemoryName
 from personalab.retrieval.memory.backend import Kind, Pair, Text
-from personalab.retrieval.memory.rows import Broken, readable
+from personalab.retrieval.memory.rows import Broken, Row, readable, waits_for
 from personalab.retrieval.memory.sqlite_file import SqliteFile
 from personalab.retrieval.memory.sqlite_rows import (
     CHANGES,
@@ -81,8 +84,8 @@ class SqliteBackend(ChromaVectors):
         with self._file.reading() as connection:
             return [MemoryName(*row) for row in connection.execute(query, [after, max(limit, 0)])]
 
-    def memory(self, agent_id: str, user_id: str) -> Memory | None:
-        """Read a memory with its entries."""
+    def memory(self, agent_id: str, user_id: str, newest: int | None = None) -> Memory | None:
+        """Read a memory with its entries: all, or so many of each list, the newest."""
         broken: list[Broken] = []
         query = (
             "SELECT memory_id, agent_id, user_id, created_at, updated_at, version FROM memories"
@@ -92,8 +95,7 @@ class SqliteBackend(ChromaVectors):
             row = connection.execute(query, [agent_id, user_id]).fetchone()
             if row is None:
                 return None
-            order = f"{ENTRIES} WHERE memory_id = ? ORDER BY content_type, position, content_id"
-            rows = connection.execute(order, [row[0]])
+            rows = _entry_rows(connection, row[0], newest)
             entries = tuple(readable(rows, read_entry, "memory_contents", broken))
         self._put_aside(broken)
         memory_id, agent_id, user_id, created_at, updated_at, version = row
@@ -191,6 +193,11 @@ class SqliteBackend(ChromaVectors):
         self._put_aside(broken)
         return found
 
+    def waiting(self, agent_id: str, user_id: str, instance_id: str) -> list[Conversation]:
+        """List a story's conversations that were not learned from, the oldest first."""
+        query = f"{CONVERSATIONS} WHERE {_PAIR} AND waits_for = ? ORDER BY created_at, saved LIMIT 1000"
+        return self._conversations(query, [agent_id, user_id, instance_id])
+
     def learned(self, agent_id: str, user_id: str, session_id: str) -> int:
         """Tell up to which turn a story's session was saved."""
         query = "SELECT last_turn FROM story_marks WHERE agent_id = ? AND user_id = ? AND session_id = ?"
@@ -200,14 +207,25 @@ class SqliteBackend(ChromaVectors):
 
     # --- changes
 
-    def commit(self, revised: Revised, conversation_id: str | None, result: Mapping[str, Any] | None) -> bool:
+    def commit(
+        self,
+        revised: Revised,
+        conversation_id: str | None,
+        result: Mapping[str, Any] | None,
+        again: bool = False,
+    ) -> bool:
         """Keep a change and a result in one transaction, if the memory stands where the change was made from."""
         with self._file.writing() as connection:
+            if conversation_id is not None and not (again and has_succeeded(result)):
+                _check_unlearned(connection, conversation_id)
             if revised.change is not None and not _change(connection, revised.memory, revised.change):
                 return False
             if conversation_id is not None and result is not None:
-                query = "UPDATE conversations SET pipeline_result = ? WHERE conversation_id = ?"
-                connection.execute(query, [worded(result), conversation_id])
+                query = (
+                    "UPDATE conversations SET pipeline_result = ?, waits_for = iif(?, NULL, waits_for)"
+                    " WHERE conversation_id = ?"
+                )
+                connection.execute(query, [worded(result), has_succeeded(result), conversation_id])
         return True
 
     def changes(self, agent_id: str, user_id: str, limit: int) -> list[Change]:
@@ -219,6 +237,19 @@ class SqliteBackend(ChromaVectors):
             found = readable(rows, read_change, "memory_changes", broken)
         self._put_aside(broken)
         return found
+
+
+def _entry_rows(connection: sqlite3.Connection, memory_id: str, newest: int | None) -> Iterable[Row]:
+    if newest is None:
+        query = f"{ENTRIES} WHERE memory_id = ? ORDER BY content_type, position, content_id"
+        return connection.execute(query, [memory_id])
+    query = (
+        f"{ENTRIES} WHERE memory_id = ? AND content_type = ? ORDER BY position DESC, content_id DESC LIMIT ?"
+    )
+    found = [
+        connection.execute(query, [memory_id, kind, newest]).fetchall() for kind in sorted(CONTENT_TYPES)
+    ]
+    return [row for rows in found for row in reversed(rows)]
 
 
 def _memory_id(connection: sqlite3.Connection, agent_id: str, user_id: str) -> str | None:
@@ -235,6 +266,8 @@ def _begun(
     taken = connection.execute("SELECT 1 FROM memories WHERE memory_id = ?", [named]).fetchone()
     if taken and named != found:
         raise UserError("memory_id_taken", memory_id=named)
+    if found is not None and named not in (None, found):
+        raise UserError("memory_id_other", memory_id=found, agent_id=agent_id, user_id=user_id)
     if found is not None:
         return found
     memory_id, stamp = named or new_id(), new_stamp(connection)
@@ -268,8 +301,8 @@ def _insert(
     result = None if conversation.pipeline_result is None else worded(conversation.pipeline_result)
     connection.execute(
         "INSERT INTO conversations (conversation_id, agent_id, user_id, created_at, memory_id, session_id,"
-        " digest, pipeline_result, conversation_text, conversation_data)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " digest, waits_for, pipeline_result, conversation_text, conversation_data)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             conversation.conversation_id,
             conversation.agent_id,
@@ -278,6 +311,7 @@ def _insert(
             conversation.memory_id,
             conversation.session_id,
             digest,
+            waits_for(conversation),
             result,
             text,
             data,
@@ -285,6 +319,14 @@ def _insert(
     )
     query = "UPDATE memory_stamps SET conversations_stamp = ? WHERE memory_id = ?"
     connection.execute(query, [new_stamp(connection), conversation.memory_id])
+
+
+def _check_unlearned(connection: sqlite3.Connection, conversation_id: str) -> None:
+    query = "SELECT pipeline_result FROM conversations WHERE conversation_id = ?"
+    row = connection.execute(query, [conversation_id]).fetchone()
+    with suppress(ValueError, TypeError):  # what cannot be read is no success
+        if row is not None and row[0] is not None and has_succeeded(json.loads(row[0])):
+            raise LearnedBefore(conversation_id)
 
 
 def _change(connection: sqlite3.Connection, memory: Memory, change: Change) -> bool:

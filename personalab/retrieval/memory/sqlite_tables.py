@@ -53,6 +53,7 @@ _FIRST = (
         session_id TEXT NOT NULL,
         digest TEXT NOT NULL,
         vector_epoch INTEGER NOT NULL DEFAULT 0,
+        waits_for TEXT,
         pipeline_result TEXT,
         conversation_text TEXT NOT NULL,
         conversation_data TEXT NOT NULL,
@@ -62,6 +63,8 @@ _FIRST = (
     "CREATE INDEX conversations_in_order ON conversations (memory_id, created_at, saved)",
     "CREATE INDEX conversations_by_vector ON conversations (memory_id, vector_epoch)",
     "CREATE INDEX conversations_waiting ON conversations (vector_epoch)",
+    # The story whose character has not learned from it yet.
+    "CREATE INDEX conversations_unlearned ON conversations (memory_id, waits_for) WHERE waits_for IS NOT NULL",
     """
     CREATE TABLE memory_changes (
         change_id TEXT PRIMARY KEY,
