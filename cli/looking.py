@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import TYPE_CHECKING, Any
 
-from cli.output import BOLD, CYAN, DIM, RED, YELLOW, bar, note, paint, warn, write, write_json
+from cli.output import (
+    BOLD,
+    CYAN,
+    DIM,
+    RED,
+    YELLOW,
+    bar,
+    is_terminal,
+    masked,
+    note,
+    paint,
+    warn,
+    write,
+    write_json,
+)
 from cli.running import Refusal, language_of
 from cli.texts import tell
 from personalab.config import Config
@@ -69,17 +84,25 @@ async def show_prompt(
     if as_json:
         write_json(_as_json(found))
     elif section is not None:
-        write(_section(found, section))
+        for warning in found.warnings:
+            warn(warning, language)
+        write(_plain(_section(found, section)))
+        return
     elif whole:
-        write(found.prompt.text())
+        write(_plain(found.prompt.text()))
     elif messages:
         for message in found.prompt.messages:
-            write(f"{paint(message['role'], BOLD)}\n{message['content']}\n")
+            write(f"{paint(message['role'], BOLD)}\n{_plain(message['content'])}\n")
     else:
         write("\n".join(prompt_rows(found, preferences.config, language)))
         note(paint(tell("see_section", language), DIM))
     for warning in found.warnings:
         warn(warning, language)
+
+
+def _plain(text: str) -> str:
+    """Keep a story's text from colouring the screen; into a file it goes as it is."""
+    return masked(text) if is_terminal(sys.stdout) else text
 
 
 def _section(found: Preview, name: str) -> str:

@@ -18,13 +18,13 @@ from cli.output import (
     RED,
     YELLOW,
     is_terminal,
+    masked,
     note,
     paint,
-    visible,
     write,
     write_json,
 )
-from cli.running import DONE, FAILED, Refusal, language_of
+from cli.running import DONE, FAILED, Refusal, language_of, wait_for
 from cli.texts import tell
 from personalab.memory.records import CONTENT_TYPES, Conversation
 from personalab.texts import Language
@@ -81,7 +81,7 @@ async def show_memory(services: Services, agent: str, user: str | None, *, as_js
     for kind in CONTENT_TYPES:
         write(paint(tell(f"memory_{kind}", language), BOLD))
         for entry in memory.of(kind):
-            write(f"  {paint(entry.content_id[:_SHORT], DIM)}  {visible(entry.text)}")
+            write(f"  {paint(entry.content_id[:_SHORT], DIM)}  {masked(entry.text)}")
         if not memory.of(kind):
             write(f"  {tell('nothing', language)}")
 
@@ -116,10 +116,10 @@ async def show_found(
             (
                 hit["text"],
                 tell(
-                    "entry_place",
+                    "entry_place" if hit["conversation_id"] else "entry_by_hand",
                     language,
                     kind=tell(f"memory_{hit['content_type']}", language),
-                    source=hit["conversation_id"] or tell("by_hand", language),
+                    source=hit["conversation_id"],
                 ),
             )
             for hit in found
@@ -130,7 +130,7 @@ async def show_found(
     if not found:
         note(tell("nothing_known", language))
     for number, (text, place) in enumerate(rows, start=1):
-        write(f"{paint(f'{number}.', CYAN)} {visible(text)}")
+        write(f"{paint(f'{number}.', CYAN)} {masked(text)}")
         write(paint(f"   {place}", DIM))
 
 
@@ -146,7 +146,7 @@ async def show_conversations(
     if not found:
         note(tell("no_conversations", language))
     for conversation in found:
-        write(f"{paint(conversation.conversation_id, CYAN)} {visible(conversation.summary)}")
+        write(f"{paint(conversation.conversation_id, CYAN)} {masked(conversation.summary)}")
         write(paint(f"   {tell('conversation_place', language, **_brief(conversation))}", DIM))
 
 
@@ -167,7 +167,7 @@ async def show_conversation(services: Services, conversation_id: str, *, as_json
         write_json(found.fields())
         return
     for message in found.messages:
-        write(f"{paint(f'[{message.message_index}] {message.role}', DIM)} {visible(message.content)}")
+        write(f"{paint(f'[{message.message_index}] {message.role}', DIM)} {masked(message.content)}")
 
 
 # --- saving and learning
@@ -242,10 +242,10 @@ def step_row(step: dict[str, Any], language: Language) -> str:
     mark, colour = _MARKS[step["verb"]]
     before, after = step["before"], step["after"]
     kind = tell(f"memory_{(after or before)['content_type']}", language)
-    text = visible((after or before)["text"])
+    text = masked((after or before)["text"])
     if step["verb"] == "replace":
-        text = f"{visible(before['text'])} → {text}"
-    reason = f" {paint('· ' + visible(step['reason']), DIM)}" if step["reason"] else ""
+        text = f"{masked(before['text'])} → {text}"
+    reason = f" {paint('· ' + masked(step['reason']), DIM)}" if step["reason"] else ""
     return f"{paint(mark, colour)} {kind}: {text}{reason}"
 
 
@@ -293,23 +293,22 @@ async def show_history(
             write(f"  {step_row(step.fields(), language)}")
 
 
-async def forget_all(services: Services, agent: str, user: str | None, *, yes: bool, as_json: bool) -> int:
+def forget_all(services: Services, agent: str, user: str | None, *, yes: bool, as_json: bool) -> int:
     """Forget a person; where nobody can be asked, ``--yes`` must say so."""
     from personalab.operations.memory import forget_memory, get_memory
 
-    about = await _about(services, user)
-    language = await asyncio.to_thread(language_of, services)
+    about = wait_for(_about(services, user))
+    language = language_of(services)
     names = {"agent_id": agent, "user_id": about}
-    memory = await get_memory(services, agent, about)
+    memory = wait_for(get_memory(services, agent, about))
     if not yes:
         if not is_terminal(sys.stdin):
             raise Refusal("say_yes", **names)
         note(tell("forget_ask", language, count=len(memory.entries), **names))
-        answer = await asyncio.to_thread(sys.stdin.readline)
-        if answer.strip().lower() not in ("y", "yes", "是"):
+        if sys.stdin.readline().strip().lower() not in ("y", "yes", "是"):
             note(tell("not_forgotten", language))
             return FAILED
-    await forget_memory(services, agent, about)
+    wait_for(forget_memory(services, agent, about))
     if as_json:
         write_json({**names, "forgotten": True})
     else:

@@ -109,6 +109,11 @@ def for_reader(text: str, stream: TextIO) -> str:
 _OURS = tuple(f"\x1b[{code}m" for code in ("0", DIM, BOLD, CYAN, GREEN, YELLOW, RED))
 
 
+def masked(text: str) -> str:
+    """Show control and direction characters of a story as a mark, colours too: only line ends and tabs stay."""
+    return text if text.isprintable() else _UNSEEN.sub("\ufffd", text)
+
+
 def visible(text: str) -> str:
     """Show control and direction characters as a mark, except line ends, tabs and our own colours."""
     if text.isprintable():

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from cli.following import follow
 from cli.memory import step_row
-from cli.output import BOLD, DIM, GREEN, RED, note, paint, visible, warn, write, write_json
-from cli.running import language_of
+from cli.output import BOLD, DIM, GREEN, RED, masked, note, paint, warn, write, write_json
+from cli.running import DONE, FAILED, language_of
 from cli.texts import tell
 from personalab.texts import Language
 
@@ -37,9 +37,10 @@ async def grow(
     else:
         _show(result, language)
         _show_learned(result, language)
-    for warning in result.get("warnings", []):
+    warnings = result.get("warnings", [])
+    for warning in warnings:
         warn(warning, language)
-    return code
+    return code or (FAILED if any(found["category"] == "memory_not_learned" for found in warnings) else DONE)
 
 
 def _show(result: Mapping[str, Any], language: Language) -> None:
@@ -72,13 +73,13 @@ def _show_learned(result: Mapping[str, Any], language: Language) -> None:
 def _show_diff(parts: Iterable[Mapping[str, str]]) -> None:
     for part in parts:
         sign, look = _LOOKS[part["op"]]
-        write(paint(sign + visible(part["text"]), look))
+        write(paint(sign + masked(part["text"]), look))
 
 
 def _show_changes(changes: Iterable[Mapping[str, Any]]) -> None:
     for change in changes:
         turns = ", ".join(map(str, change["turns"]))
-        write(f"• {visible(change['change'])} {paint(f'[{turns}]', DIM)}")
+        write(f"• {masked(change['change'])} {paint(f'[{turns}]', DIM)}")
 
 
 async def show_history(services: Services, instance_id: str, *, as_json: bool) -> None:
@@ -98,13 +99,13 @@ async def show_history(services: Services, instance_id: str, *, as_json: bool) -
         source = (
             tell("edited_revision", language) if revision.get("by") == "hand" else revision.get("model", "")
         )
-        origin = visible(" ".join((revision["time"], str(source))))
+        origin = masked(" ".join((revision["time"], str(source))))
         write(f"{paint(heading, BOLD)} {paint(origin, DIM)}")
         _show_diff(cast("Any", diff(revision["before"], revision["after"])))
         _show_changes(revision.get("changes", []))
         write("")
     if not found["revisions"] and found["evolved_persona"]:
-        write(visible(found["evolved_persona"]))
+        write(masked(found["evolved_persona"]))
     if found["edited_by_hand"]:
         note(tell("edited_since", language, revision=found["revision"]))
     if found["withdrawn"]:
@@ -124,5 +125,5 @@ async def take_back(services: Services, instance_id: str, *, as_json: bool) -> N
             {"instance_id": instance_id, "revision": revision, "evolved_persona": state.evolved_persona}
         )
         return
-    write(visible(state.evolved_persona) or tell("no_growth", language))
+    write(masked(state.evolved_persona) or tell("no_growth", language))
     note(tell("growth_undone", language, revision=revision))

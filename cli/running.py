@@ -9,7 +9,7 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,6 +36,13 @@ class Refusal(Exception):  # noqa: N818 (what the entrance says, not what failed
         super().__init__(code)
         self.code = code
         self.params = params
+
+
+def one_of(options: Mapping[str, bool]) -> None:
+    """Refuse options that contradict each other."""
+    given = [name for name, chosen in options.items() if chosen]
+    if len(given) > 1:
+        raise Refusal("not_together", names=", ".join(given))
 
 
 class Ended(BaseException):

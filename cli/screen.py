@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cli.output import visible
+from cli.output import masked, visible
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -69,7 +69,7 @@ class Screen:
 
     def grow(self, text: str) -> None:
         """Let the reply go on: full rows move up, the last one stays with the prompt."""
-        *whole, last = (self.growing + visible(text).expandtabs(4)).split("\n")
+        *whole, last = (self.growing + masked(text).expandtabs(4)).split("\n")
         rows = [row for line in whole for row in wrap(line, self.width)]
         *full, self.growing = wrap(last, self.width)
         if rows or full:

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from cli.following import follow
-from cli.output import BOLD, DIM, note, paint, visible, warn, write, write_json
+from cli.output import BOLD, DIM, masked, note, paint, warn, write, write_json
 from cli.running import language_of
 from cli.texts import tell
 from personalab.texts import Language
@@ -43,9 +43,9 @@ def _show(result: dict[str, Any], language: Language) -> None:
         return
     for point in result.get("points", []):
         first, last = point["turns"]
-        write(f"{paint(visible(point['summary']), BOLD)} {paint(f'[{first}–{last}]', DIM)}")
+        write(f"{paint(masked(point['summary']), BOLD)} {paint(f'[{first}–{last}]', DIM)}")
         if result["status"] == "preview":
-            write(f"{paint(visible(point['plot']), DIM)}\n")
+            write(f"{paint(masked(point['plot']), DIM)}\n")
     code = "summary_preview" if result["status"] == "preview" else "summary_done"
     note(
         tell(
@@ -65,8 +65,11 @@ async def take_back(services: Services, instance_id: str, *, as_json: bool) -> N
     from personalab.operations.summaries import undo_summary
 
     language = await asyncio.to_thread(language_of, services)
-    state = await undo_summary(services, instance_id)
+    undone = await undo_summary(services, instance_id)
+    told = {"session_id": undone.current_session_id, "turns": undone.turns, "aside": undone.aside}
     if as_json:
-        write_json({"instance_id": instance_id, "session_id": state.current_session_id})
-    else:
-        write(tell("summary_undone", language, session_id=state.current_session_id))
+        write_json({"instance_id": instance_id, **told})
+        return
+    write(tell("summary_undone", language, **told))
+    if undone.turns:
+        note(tell("turns_aside", language, **told))

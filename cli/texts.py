@@ -5,11 +5,14 @@ Errors and warnings of the product have their words in ``personalab.texts``.
 
 from __future__ import annotations
 
+from personalab.reasons import in_chinese
 from personalab.texts import Language, Text, fill
 
 
 def tell(code: str, language: Language, /, **params: object) -> str:
     """Say one of the terminal's sentences."""
+    if language == "zh" and isinstance(reason := params.get("reason"), str):
+        params["reason"] = in_chinese(reason)
     return fill(getattr(TEXTS[code], language), **params)
 
 
@@ -30,6 +33,7 @@ TEXTS: dict[str, Text] = {
         "缺少程序的一部分（{name}）；请重新安装：make install",
         "A part of the program is missing ({name}); install it again: make install",
     ),
+    "not_together": Text("这些选项不能一起用：{names}", "These options contradict each other: {names}"),
     "need_character": Text(
         "请用 --character 指定角色；有：{known}", "Name a character with --character; there are: {known}"
     ),
@@ -155,8 +159,8 @@ TEXTS: dict[str, Text] = {
         "没有找到；换个说法，或用 --conversations 搜索对话",
         "Nothing was found; word it differently, or search what was said with --conversations",
     ),
-    "by_hand": Text("手动写的", "written by hand"),
-    "entry_place": Text("{kind} · 来自 {source}", "{kind} · from {source}"),
+    "entry_by_hand": Text("{kind} · 手动写的", "{kind} · written by hand"),
+    "entry_place": Text("{kind} · 来自对话 {source}", "{kind} · from conversation {source}"),
     "conversation_place": Text(
         "{created_at} · {turn_count} 条消息 · {conversation_id}",
         "{created_at} · {turn_count} messages · {conversation_id}",
@@ -219,6 +223,10 @@ TEXTS: dict[str, Text] = {
         "The persona was edited by hand since revision {revision}",
     ),
     "withdrawn_revisions": Text("另有 {count} 次改变已撤回", "{count} more were withdrawn"),
+    "turns_aside": Text(
+        "汇总之后说过的 {turns} 轮不再属于故事，保存在 {aside}",
+        "The {turns} turns said since the summary are no longer in the story; they are kept in {aside}",
+    ),
     "reindexing": Text(
         "重建事件库 {done}/{total} {name}", "Rebuilding the event library {done}/{total} {name}"
     ),

@@ -7,7 +7,7 @@ import sys
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
-from cli.output import DIM, is_terminal, note, one_line, paint, visible, warn, write, write_json
+from cli.output import DIM, is_terminal, masked, note, one_line, paint, warn, write, write_json
 from cli.running import BAD_INPUT, DONE, FAILED, language_of
 from cli.texts import TEXTS, tell
 from personalab.story.ids import check_id
@@ -87,7 +87,7 @@ class TextView:
         match event["type"]:
             case "token":
                 text = str(event["text"])
-                sys.stdout.write(visible(text) if self._screen else text)
+                sys.stdout.write(masked(text) if self._screen else text)
                 sys.stdout.flush()
                 self._open = not text.endswith("\n")
                 self._note = text

@@ -20,7 +20,7 @@ from personalab.errors import PersonaLabError
 from personalab.operations.learning import unlearned
 from personalab.services import Services
 from personalab.storage.preferences import Preferences
-from personalab.story.care import CareTask
+from personalab.story.care import CareTask, undone_lately
 from personalab.story.events import CareEvent
 from personalab.texts import say
 
@@ -62,7 +62,7 @@ class _Care:
             return
         user_id = self._preferences.memory.user_id
         waiting = await unlearned(self._services, self._instance_id, user_id)
-        if waiting.turns < self._preferences.config.auto_memorize_turns:
+        if waiting.fresh_turns < self._preferences.config.auto_memorize_turns:
             return
         yield self._told("memorize", "begun", turns=waiting.turns)
         learned = await learn_story(self._services, self._instance_id, model=self._model)
@@ -74,7 +74,10 @@ class _Care:
         yield self._told("memorize", "done", **words)
 
     async def summarize(self) -> AsyncIterator[CareEvent]:
-        """Sum the session up."""
+        """Sum the session up, unless a person has just taken that back."""
+        instance = await asyncio.to_thread(self._services.stories.instance, self._instance_id)
+        if undone_lately(instance, self._turn or 0, self._preferences.config.summary_last_n_turns):
+            return
         yield self._told("summarize", "begun")
         result: dict[str, Any] = {}
         call = stream_summary(self._services, {"instance_id": self._instance_id}, model=self._model)

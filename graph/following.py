@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import cast
+from typing import cast, get_type_hints
 
 from langgraph.runtime import Runtime
 
@@ -32,14 +32,15 @@ async def stream_graph(
         graph = services.graphs[name] = build(services).compile(name=name)
     context = NestedContext(model=model, stop_asked=stop_asked) if stop_asked else TurnContext(model=model)
     parts = graph.astream(call, context=context, stream_mode=["custom", "values"], version="v2")
-    result: object = {}
+    result: dict[str, object] = {}
     async with aclosing(parts) as stream:
         async for part in stream:
             if part["type"] == "custom":
                 yield part["data"]
             else:
                 result = part["data"]
-    yield result
+    told = get_type_hints(graph.builder.output_schema)
+    yield {field: value for field, value in result.items() if field in told}
 
 
 def stop_asked_of(runtime: Runtime[TurnContext]) -> Callable[[], bool]:

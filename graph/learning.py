@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graph.memorize import stream_memorize
+from nodes.memorize.state import MemorizeInput
 from nodes.memorize.store_memory import UNUSABLE
 from personalab.operations.learning import unlearned
 from personalab.services import Services
@@ -41,7 +42,12 @@ class Learned:
 
 
 async def learn_story(
-    services: Services, instance_id: str, *, model: str | None, tell: Tell = lambda done, total: None
+    services: Services,
+    instance_id: str,
+    *,
+    model: str | None,
+    tell: Tell = lambda done, total: None,
+    stop_asked: Callable[[], bool] | None = None,
 ) -> Learned:
     """Save the turns since the last time as conversations and learn from each, one learner at a time.
 
@@ -56,7 +62,7 @@ async def learn_story(
         for done, conversation in enumerate(found.conversations):
             tell(done, total)
             saved = await services.memories.save_conversation(conversation)
-            error = await _learn(services, saved.conversation_id, model, learned)
+            error = await _learn(services, saved.conversation_id, model, stop_asked, learned)
             if error is None:
                 learned.turns += len(conversation.messages) // 2
             elif error["code"] != UNUSABLE:
@@ -66,11 +72,16 @@ async def learn_story(
 
 
 async def _learn(
-    services: Services, conversation_id: str, model: str | None, learned: Learned
+    services: Services,
+    conversation_id: str,
+    model: str | None,
+    stop_asked: Callable[[], bool] | None,
+    learned: Learned,
 ) -> dict[str, Any] | None:
     """Learn from one conversation and note what came of it; return its error, if it has one."""
     error: dict[str, Any] | None = None
-    call = stream_memorize(services, {"conversation_id": conversation_id}, model=model)
+    named: MemorizeInput = {"conversation_id": conversation_id}
+    call = stream_memorize(services, named, model=model, stop_asked=stop_asked)
     async with aclosing(call) as stream:
         async for part in stream:
             if "type" in part:

@@ -84,6 +84,7 @@ _FRESH: Update = {
     "operations": [],
     "result": {},
     "pipeline_result": None,
+    "usage": None,
 }
 
 

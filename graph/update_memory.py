@@ -24,7 +24,7 @@ from nodes.update_memory.evolve_persona import evolve_persona
 from nodes.update_memory.read_turns import read_turns
 from nodes.update_memory.save_persona import save_persona
 from nodes.update_memory.state import UpdateInput, UpdateOutput, UpdateState
-from personalab.errors import PersonaLabError
+from personalab.errors import PersonaLabError, UserError
 from personalab.operations.learning import unlearned
 from personalab.services import Services
 from personalab.storage.leases import Lease
@@ -53,7 +53,11 @@ def build_update_memory(services: Services) -> PumpedBuilder:
     async def memorize(state: UpdateState, lease: Lease, runtime: Runtime[TurnContext]) -> Update:
         tell = told_by(runtime)
         return await memorize_turns(
-            state, services, model_of(runtime), lambda done, total: tell(done + 1, total + 1)
+            state,
+            services,
+            model_of(runtime),
+            lambda done, total: tell(done + 1, total + 1),
+            lease.stop_asked,
         )
 
     steps: dict[str, Work] = {
@@ -72,7 +76,11 @@ def build_update_memory(services: Services) -> PumpedBuilder:
 
 
 async def memorize_turns(
-    state: UpdateState, services: Services, model: str | None, tell: Callable[[int, int], None]
+    state: UpdateState,
+    services: Services,
+    model: str | None,
+    tell: Callable[[int, int], None],
+    stop_asked: Callable[[], bool],
 ) -> Update:
     """Learn about the player from the turns since the last time; where that fails, the persona still grows."""
     instance_id = state.get("instance_id", "")
@@ -83,9 +91,11 @@ async def memorize_turns(
         if state.get("preview"):
             waiting = await unlearned(services, instance_id, module.user_id)
             return {"memory": {"turns": waiting.turns, "steps": [], "left_out": waiting.left_out}}
-        learned = await learn_story(services, instance_id, model=model, tell=tell)
+        learned = await learn_story(services, instance_id, model=model, tell=tell, stop_asked=stop_asked)
     except PersonaLabError as error:
         return _not_learned(error.message(services.turns.language()), services)
+    if learned.error and learned.error["code"] == "work_stopped":
+        raise UserError("work_stopped")
     update: Update = {"memory": learned.fields()}
     if learned.error:
         update |= _not_learned(str(learned.error["message"]), services)

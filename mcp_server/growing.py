@@ -87,7 +87,10 @@ class GrowthTools:
     async def _undo_summary(self, instance_id: str) -> CallToolResult:
         state = await undo_summary(self._desk.services, instance_id)
         await self._desk.updates.story_changed(instance_id)
-        text = tell("summary_undone", self._desk.language, session_id=state.current_session_id)
+        told = {"session_id": state.current_session_id, "turns": state.turns, "aside": state.aside}
+        text = tell("summary_undone", self._desk.language, **told)
+        if state.turns:
+            text += "\n" + tell("turns_aside", self._desk.language, **told)
         data = {"instance_id": instance_id, "status": "undone", "session_id": state.current_session_id}
         return result(text, data)
 

@@ -216,6 +216,10 @@ TEXTS: dict[str, Text] = {
         "预览：会话 {session_id} 会变成 {count} 个情节点，在 {new_session_id} 里继续（保留最后 {kept_turns} 轮）；什么都没有写入",
         "Preview: {session_id} would become {count} points and go on in {new_session_id}, with the last {kept_turns} turns; nothing was written",
     ),
+    "turns_aside": Text(
+        "汇总之后说过的 {turns} 轮不再属于故事，保存在 {aside}",
+        "The {turns} turns said since the summary are no longer in the story; they are kept in {aside}",
+    ),
     "summary_undone": Text(
         "已撤销汇总，当前会话是 {session_id}", "The summary is undone; the current session is {session_id}"
     ),

@@ -8,15 +8,31 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, TypedDict, cast
 
 from personalab.texts import Language, fill
 
 Role = Literal["system", "user", "assistant"]
 
-_FENCED = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
+_BEGIN = re.compile(r"\{(?=\s*[\"}])|\[(?=\s*[\[\]{\"\d\-tfn])")
+_FENCE = "```"
+_THOUGHT, _THOUGHT_END = "<think>", "</think>"
+_VAIN_WORK = 4_000_000
+"""So many characters may be read in vain in search of JSON."""
+_LEAST_TRY = 1_000
+"""What a try is reckoned at that fails at once: to say where it failed, lines are counted from the beginning."""
+
 _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
+_HAN_SENTENCE = re.compile("[\u3400-\u9fff\uf900-\ufaff]{5}")
+"""Longer than names are."""
+_KANA_OR_HANGUL = re.compile("[\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u1100-\u11ff\uac00-\ud7af]")
+_WORD = re.compile(r"[^\W\d_\u1100-\u11ff\u3041-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
+_LEAST_WORDS = 3
+"""Fewer English words ("ok, thanks") are said in every language."""
+
+_NUMBER = re.compile(r"\s*\[?(\d{1,9})\]?\s*", re.ASCII)
+_CONTINUED = "\n    "
 _SHOWN_ANSWER = 20_000
 
 
@@ -36,23 +52,81 @@ def repair_messages(asked: Sequence[Message], answer: str, reason: str, template
     ]
 
 
-def json_of(answer: str) -> object:
-    """Read the JSON value in an answer, in a fence or among other words; ``ValueError`` says what is wrong with it."""
-    fenced = _FENCED.search(answer)
-    text = (fenced[1] if fenced else answer).strip()
-    begin = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=-1)
-    if begin < 0:
-        raise ValueError("there is no JSON in the answer")
-    end = max(text.rfind("}"), text.rfind("]")) + 1
+def indented(text: str) -> str:
+    """Set off the lines after the first, so that none of them can be taken for a heading or another speaker."""
+    return _CONTINUED.join(text.splitlines())
+
+
+# --- the JSON in an answer
+
+
+def json_of(answer: str, name: str = "") -> object:
+    """Read the JSON value in an answer, among other words or not; ``ValueError`` says what is wrong with it.
+
+    Of several values it is the last object that has the name, or else the last list of objects.
+    """
+    if (whole := _whole(answer)) is not None:
+        return whole
+    text = answer.rpartition(_THOUGHT_END)[2].strip()
+    if text.startswith(_THOUGHT):
+        raise ValueError("there is no JSON in the answer: it ends before its thinking does")
+    if (whole := _whole(text)) is not None:
+        return whole
+    values, wrong = _values(text)
+    named = [(value, end) for value, end in values if _has(value, name)]
+    # What comes before an answer that is cut off is a draft; a list in one that is cut off is a part of it.
+    if named and not (wrong and name and f'"{name}"' in text[named[-1][1] :]):
+        return named[-1][0]
+    lists = [value for value, _ in values if not wrong and _holds_objects(value)]
+    if lists and not named:
+        return lists[-1]
+    for part in reversed(text.split(_FENCE)[1:]):
+        if (whole := _whole(part.removeprefix("json"))) is not None:
+            return whole
+    if wrong:
+        raise ValueError(f"the JSON cannot be read: {wrong}")
+    if name or not values:
+        raise ValueError(f"there is no JSON in the answer{f' that has {name}' if values else ''}")
+    return values[-1][0]
+
+
+def _whole(text: str) -> object:
+    """Read a text that is JSON and nothing else; ``None`` if it is not."""
+    text = text.strip()
+    if not text.startswith(("{", "[")):
+        return None
     try:
-        return json.loads(text[begin:end])
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"the JSON cannot be read: {error}") from error
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
-def object_in(answer: str) -> dict[str, object]:
-    """Read the JSON object in an answer."""
-    found = json_of(answer)
+def _values(text: str) -> tuple[list[tuple[object, int]], str]:
+    """Read the values that stand in a text, each with its end, and tell the first thing wrong with the rest."""
+    decoder, values, wrong, vain, at = json.JSONDecoder(), list[tuple[object, int]](), "", 0, 0
+    while vain < _VAIN_WORK and (found := _BEGIN.search(text, at)) is not None:
+        at = found.start()
+        try:
+            value, at = decoder.raw_decode(text, at)
+            values.append((value, at))
+        except (ValueError, RecursionError) as error:
+            wrong = wrong or str(error)
+            vain += max(getattr(error, "pos", at) - at, _LEAST_TRY)
+            at += 1
+    return values, wrong
+
+
+def _has(value: object, name: str) -> bool:
+    return isinstance(value, dict) and (not name or name in value)
+
+
+def _holds_objects(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(row, dict) for row in cast("list[object]", value))
+
+
+def object_in(answer: str, name: str = "") -> dict[str, object]:
+    """Read the JSON object in an answer, the one that has the name."""
+    found = json_of(answer, name)
     if not isinstance(found, dict):
         raise ValueError("the JSON is not an object")
     return cast("dict[str, object]", found)
@@ -60,24 +134,69 @@ def object_in(answer: str) -> dict[str, object]:
 
 def list_in(answer: str, name: str) -> list[object]:
     """Read a list in an answer: under its name in an object, or bare."""
-    found = json_of(answer)
-    value: object = cast("dict[str, object]", found).get(name) if isinstance(found, dict) else found
+    found = json_of(answer, name)
+    return list_of(cast("dict[str, object]", found) if isinstance(found, dict) else {name: found}, name)
+
+
+def list_of(found: dict[str, object], name: str) -> list[object]:
+    """Read a list under its name."""
+    value = found.get(name)
     if not isinstance(value, list):
         raise ValueError(f'the JSON has no list "{name}"')
     return cast("list[object]", value)
 
 
+def whole_numbers(value: object) -> list[int]:
+    """Read a list of whole numbers, or one alone, whether they are written as numbers or as texts."""
+    rows = cast("list[object]", value) if isinstance(value, list) else [value]
+    return [_whole_number(row) for row in rows]
+
+
+def _whole_number(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and (found := _NUMBER.fullmatch(value)) is not None:
+        return int(found[1])
+    shown = json.dumps(value, ensure_ascii=False, default=str)[:80]
+    raise ValueError(f"{shown} is not a whole number")
+
+
+# --- the language of a text
+
+
 def is_in(language: Language, text: str) -> bool:
-    """Tell whether a text may be in a language: Chinese has Chinese characters, English hardly any."""
-    han = len(_HAN.findall(text))
-    letters = sum(character.isalpha() for character in text)
-    return han > 0 if language == "zh" else han * 5 <= letters
+    """Tell whether a text may be in a language: Chinese has Chinese characters, English some for names at most."""
+    if language == "zh":
+        return _HAN.search(text) is not None
+    foreign = len(_HAN.findall(text)) + len(_KANA_OR_HANGUL.findall(text))
+    # Two such characters weigh as much as a word.
+    return foreign == 0 or foreign < 2 * len(_WORD.findall(text))
 
 
 def language_in(text: str) -> Language | None:
-    """Tell which of the two a text is written in; ``None`` where it mixes them or has no words."""
+    """Tell which of the two a text is written in; ``None`` where it mixes them, is in a third or hardly says a word."""
+    if _KANA_OR_HANGUL.search(text):
+        return None
     han = len(_HAN.findall(text))
     letters = sum(character.isalpha() for character in text)
     if han * 2 > letters:
         return "zh"
-    return "en" if letters and han * 20 <= letters else None
+    if _HAN_SENTENCE.search(text) or han * 8 > letters:
+        return None
+    return "en" if len(_WORD.findall(text)) >= _LEAST_WORDS else None
+
+
+def language_among(texts: Iterable[str]) -> Language | None:
+    """Tell which of the two most of the texts are in, each weighing the same; ``None`` where nobody can say.
+
+    Who writes Chinese even once may paste any amount of English, so that is never taken for an English talk.
+    """
+    telling = [text for text in texts if _tells(text)]
+    found = [language_in(text) for text in telling]
+    if found.count("zh") * 2 > len(found):
+        return "zh"
+    return "en" if "zh" not in found and found.count("en") * 2 > len(found) else None
+
+
+def _tells(text: str) -> bool:
+    return bool(_HAN.search(text) or _KANA_OR_HANGUL.search(text)) or len(_WORD.findall(text)) >= _LEAST_WORDS

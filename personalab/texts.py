@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
+from personalab.reasons import in_chinese
+
 Language = Literal["zh", "en"]
 LANGUAGES: tuple[Language, ...] = ("zh", "en")
 
@@ -30,6 +32,8 @@ def fill(template: str, **params: object) -> str:
 def say(code: str, language: Language, **params: object) -> str:
     """Say the text of a code; a code without words says nothing."""
     text = TEXTS.get(code)
+    if language == "zh" and isinstance(reason := params.get("reason"), str):
+        params["reason"] = in_chinese(reason)
     return fill(getattr(text, language), **params) if text else ""
 
 
@@ -200,6 +204,11 @@ TEXTS: dict[str, Text] = {
     "learning_busy": Text(
         "已有进程正在从故事 {instance_id} 中学习；请稍后再试",
         "Someone is learning from the story {instance_id} already; try again later",
+    ),
+    "memory_slow": Text("{seconds} 秒内没有回答", "no answer within {seconds} s"),
+    "empty_conversation": Text(
+        "对话 {conversation_id} 里没有消息，没有可以学习的内容",
+        "The conversation {conversation_id} has no messages: there is nothing to learn from",
     ),
     "memory_busy": Text(
         "{agent_id} 对 {user_id} 的记忆正被别的进程修改；什么都没有改变，请稍后再试",

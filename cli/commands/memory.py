@@ -179,4 +179,4 @@ def forget(
     """Forget everything about someone, for good / 彻底忘记一个人"""
     from cli.memory import forget_all
 
-    return wait_for(forget_all(services(), agent, user, yes=yes, as_json=json))
+    return forget_all(services(), agent, user, yes=yes, as_json=json)

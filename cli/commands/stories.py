@@ -74,8 +74,10 @@ def summarize(
     json: AsJson = False,
 ) -> int:
     """Sum up a long session and go on in a new one / 汇总长会话，在新会话里继续"""
+    from cli.running import one_of
     from cli.summaries import summarise, take_back
 
+    one_of({"--dry-run": dry_run, "--undo": undo})
     if undo:
         wait_for(take_back(services(), instance, as_json=json))
         return 0
@@ -92,7 +94,9 @@ def update_memory(
 ) -> int:
     """Let the character grow by the last turns / 让角色因最近的经历而成长"""
     from cli.personas import grow, show_history, take_back
+    from cli.running import one_of
 
+    one_of({"--dry-run": dry_run, "--undo": undo, "--history": history})
     if history:
         wait_for(show_history(services(), instance, as_json=json))
         return 0

@@ -14,10 +14,13 @@ from personalab.memory.telling import CONFIDENT, player_text
 from personalab.ports import MemoryStore, TokenCounter
 from personalab.storage.turns import Scene
 from personalab.story.events import Notice
+from personalab.texts import say as words
 
 _log = logging.getLogger("personalab.turn")
 _QUICK = 50
 """So many entries can be counted without keeping others waiting."""
+_NEWEST = 200
+"""So many entries of each list are looked at for the prompt: it has room for fewer."""
 _SECONDS = 10.0
 """No turn waits longer for the store: its embedder may have to be read first."""
 
@@ -33,7 +36,7 @@ async def recall_player(
     events: list[Entry] = []
     try:
         async with asyncio.timeout(seconds):
-            memory = await memories.memory(scene.instance.character_id, module.user_id)
+            memory = await memories.memory(scene.instance.character_id, module.user_id, newest=_NEWEST)
             if memory is not None and memory.of("event"):
                 events = await _events(scene, memories)
     except Exception as error:  # noqa: BLE001 (a store never fails a turn, whoever wrote it)
@@ -60,6 +63,6 @@ def _notice(error: Exception, say: Say) -> Notice:
     if isinstance(error, PersonaLabError):
         return Notice("memory_unavailable", {"reason": error.message(say.language)})
     if isinstance(error, TimeoutError):
-        return Notice("memory_unavailable", {"reason": f"no answer within {_SECONDS:g} s"})
+        return Notice("memory_unavailable", {"reason": words("memory_slow", say.language, seconds=_SECONDS)})
     _log.error("the memory store failed in an unexpected way", exc_info=error)
     return Notice("memory_unavailable", {"reason": type(error).__name__})

@@ -14,19 +14,21 @@ from personalab.ports import Clock
 async def modify(state: MemorizeState, *, subject: Subject, now: Clock) -> dict[str, Any]:
     """Find the facts; those that rest on no message are dropped."""
     said = await subject.said()
-    shown = await subject.shown(CONTENT_TYPES, said)
+    shown = await subject.shown(CONTENT_TYPES, said.text)
     answered, usage = await subject.ask(
-        modify_messages(said, shown.text(), subject.templates), subject.reader.findings
+        modify_messages(said.text, shown.text(), subject.templates), subject.reader.findings
     )
     findings = answered.value
     return {
         "facts": [fact.fields() for fact in findings.facts],
-        "dropped": [dropped.fields() for dropped in findings.dropped],
+        "dropped": [dropped.fields() for dropped in (*said.dropped(), *findings.dropped)],
+        "usage": dict(answered.usage) if answered.usage else None,
         "result": {
             "modification_result": findings.text(),
             "modification_metadata": {
                 **stage_result("modify", now(), usage),
                 "raw_llm_response": answered.raw,
+                **({"truncated": True} if said.cut else {}),
             },
         },
     }

@@ -22,6 +22,8 @@ async def open_conversation(state: MemorizeState, *, services: Services) -> dict
             raise NotFound("no_conversation", conversation_id=str(conversation_id)[:80])
     else:
         raise UserError("field_missing", field="conversation_id")
+    if not found.messages:
+        raise UserError("empty_conversation", conversation_id=found.conversation_id)
     learned = has_succeeded(found.pipeline_result) and not state.get("again")
     return {
         "conversation_id": found.conversation_id,
@@ -30,5 +32,5 @@ async def open_conversation(state: MemorizeState, *, services: Services) -> dict
         "memory_id": found.memory_id or "",
         "pipeline_result": dict(found.pipeline_result) if found.pipeline_result else None,
         "anew": bool(state.get("again")),
-        "status": "unchanged" if learned or not found.messages else "running",
+        "status": "unchanged" if learned else "running",
     }

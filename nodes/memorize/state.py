@@ -30,9 +30,10 @@ class MemorizeOutput(TypedDict, total=False):
     steps: list[dict[str, Any]]
     """What was added, replaced, removed, or said again."""
     dropped: list[dict[str, str]]
-    """What the model said that was not taken, and why."""
+    """What the model said that was not taken, what it did not get to see, and why."""
     pipeline_result: dict[str, Any] | None
     usage: dict[str, int] | None
+    """What the questions used together, where the provider says so."""
     error: dict[str, Any] | None
 
 

@@ -71,6 +71,10 @@ def _result(state: MemorizeState, subject: Subject, revised: Revised, now: str) 
     if "update_result" in result:
         result["update_result"] = {**result["update_result"], "profile_updated": updated}
     result["pipeline_metadata"] = pipeline_metadata(
-        now, subject.conversation, subject.model.name, profile_updated=updated
+        now,
+        subject.conversation,
+        subject.model.name,
+        profile_updated=updated,
+        truncated="truncated" in result.get("modification_metadata", {}),
     )
     return clean_json(result)

@@ -5,16 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from nodes.asking import Answered, Asker, never
+from nodes.asking import Answered, Asker, added, never
 from nodes.memorize.state import MemorizeState
-from personalab.dialogue import Message, language_in
+from personalab.dialogue import Message
 from personalab.errors import NotFound
-from personalab.memory.pipeline import Reader, Shown, llm_usage, room_for, shown_entries, shown_messages
+from personalab.memory.pipeline import (
+    Reader,
+    Said,
+    Shown,
+    language_of,
+    llm_usage,
+    room_for,
+    shown_entries,
+    shown_messages,
+)
 from personalab.memory.records import ContentType, Conversation, Memory, empty_memory
 from personalab.ports import ReplyModel, TokenCounter
 from personalab.services import Services
+from personalab.story.events import Usage
 
 T = TypeVar("T")
 
@@ -42,7 +52,7 @@ class Subject:
         room = room_for(self.budget)
         return await asyncio.to_thread(shown_entries, self.memory, types, about, self.counter.count, room)
 
-    async def said(self) -> str:
+    async def said(self) -> Said:
         """Word the conversation so that it fits a prompt."""
         return await asyncio.to_thread(shown_messages, self.conversation, self.counter.count, self.budget)
 
@@ -65,6 +75,13 @@ class Subject:
         return answered, await asyncio.to_thread(counted)
 
 
+def used(state: MemorizeState, more: Usage | None) -> dict[str, int] | None:
+    """Add what a stage used to what the stages before it did, where the provider says so."""
+    before = state.get("usage")
+    both = added(cast("Usage", before) if before else None, more)
+    return cast("dict[str, int]", dict(both)) if both else None
+
+
 async def read_subject(services: Services, state: MemorizeState, model: str | None) -> Subject:
     """Read the conversation and the memory as they stand now."""
     conversation_id = state.get("conversation_id", "")
@@ -76,7 +93,7 @@ async def read_subject(services: Services, state: MemorizeState, model: str | No
         named = conversation.memory_id or ""
         memory = empty_memory(named, conversation.agent_id, conversation.user_id, services.now())
     preferences = await asyncio.to_thread(services.preferences.read)
-    language = language_in(conversation.text()) or preferences.config.language
+    language = language_of(conversation) or preferences.config.language
     templates, _ = await asyncio.to_thread(services.preferences.templates, language)
     return Subject(
         conversation,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nodes.memorize.state import MemorizeState
-from nodes.memorize.subject import Subject
+from nodes.memorize.subject import Subject, used
 from personalab.memory.changes import Operation, revise
 from personalab.memory.pipeline import mind_messages, stage_result
 from personalab.ports import Clock
@@ -22,9 +22,9 @@ async def theory_of_mind(state: MemorizeState, *, subject: Subject, now: Clock) 
         conversation_id=subject.conversation.conversation_id,
     )
     said = await subject.said()
-    shown = await subject.shown(("mind",), said)
+    shown = await subject.shown(("mind",), said.text)
     profile = "\n".join(f"- {text}" for text in revised.memory.texts("profile")[-100:])
-    asked = mind_messages(said, profile, shown, subject.templates)
+    asked = mind_messages(said.text, profile, shown, subject.templates)
     answered, usage = await subject.ask(asked, lambda answer: subject.reader.minds(answer, shown))
     wishes = answered.value
     told = {
@@ -40,4 +40,5 @@ async def theory_of_mind(state: MemorizeState, *, subject: Subject, now: Clock) 
         ],
         "dropped": [*state.get("dropped", []), *(dropped.fields() for dropped in wishes.dropped)],
         "result": {**state.get("result", {}), "mind_result": told},
+        "usage": used(state, answered.usage),
     }

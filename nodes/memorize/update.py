@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nodes.memorize.state import MemorizeState
-from nodes.memorize.subject import Subject
+from nodes.memorize.subject import Subject, used
 from personalab.memory.changes import revise
 from personalab.memory.pipeline import Fact, llm_usage, stage_result, update_messages
 from personalab.memory.records import ContentType
@@ -22,7 +22,7 @@ async def update(state: MemorizeState, *, subject: Subject, now: Clock) -> dict[
         usage = llm_usage(0, 0, estimated=False)
         return {"operations": [], "result": {**result, "update_result": _told(False, "", now(), usage)}}
     shown = await subject.shown(_TYPES, "\n".join(fact.text for fact in facts))
-    asked = update_messages(await subject.said(), shown, facts, subject.templates)
+    asked = update_messages((await subject.said()).text, shown, facts, subject.templates)
     answered, usage = await subject.ask(asked, lambda answer: subject.reader.wishes(answer, shown, _TYPES))
     wishes = answered.value
     revised = revise(
@@ -37,6 +37,7 @@ async def update(state: MemorizeState, *, subject: Subject, now: Clock) -> dict[
         "operations": [operation.fields() for operation in wishes.operations],
         "dropped": [*state.get("dropped", []), *(dropped.fields() for dropped in wishes.dropped)],
         "result": {**result, "update_result": told},
+        "usage": used(state, answered.usage),
     }
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from nodes.summarize.material import read_material
+from nodes.summarize.material import Material, read_material
 from nodes.summarize.state import SummaryState
 from personalab.errors import UserError
 from personalab.services import Services
 from personalab.story.ids import check_id
-from personalab.story.summary import last_turns, worth_telling
+from personalab.story.summary import last_turns
+from personalab.story.transcript import taken_over
 
 
 async def read_session(state: SummaryState, *, services: Services) -> dict[str, Any]:
@@ -19,7 +20,7 @@ async def read_session(state: SummaryState, *, services: Services) -> dict[str, 
     lease = await services.leases.acquire(instance_id, "summarize", wait=services.settings.busy_seconds)
     material = await asyncio.to_thread(read_material, services, instance_id)
     session_id = material.instance.current_session_id
-    if not worth_telling(material.transcript):
+    if not await asyncio.to_thread(_has_news, services, material):
         raise UserError("nothing_to_summarize", instance_id=instance_id, session_id=session_id)
     last = material.transcript.last
     return {
@@ -30,3 +31,14 @@ async def read_session(state: SummaryState, *, services: Services) -> dict[str, 
         "last_turn": last.number if last else 0,
         "kept_turns": len(last_turns(material.transcript, material.config.summary_last_n_turns)),
     }
+
+
+def _has_news(services: Services, material: Material) -> bool:
+    """Tell whether anything happened that the session did not take over from the one before."""
+    transcript = material.transcript
+    before = transcript.metadata.continued_from if transcript.metadata else None
+    fresh = transcript.turns
+    if before in services.stories.session_ids(material.instance.instance_id):
+        older = services.stories.session(material.instance.instance_id, before).view()
+        fresh = fresh[taken_over(fresh, older) :]
+    return any(turn.user is not None and turn.answer is not None for turn in fresh)

@@ -6,12 +6,22 @@ think and feel. Whatever the model says, a fact needs a message it comes from, a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, cast
 
-from personalab.dialogue import Message, is_in, language_in, list_in, object_in
+from personalab.dialogue import (
+    Message,
+    indented,
+    is_in,
+    language_among,
+    list_in,
+    list_of,
+    object_in,
+    whole_numbers,
+)
 from personalab.errors import BadRecord
 from personalab.memory.changes import VERBS, Operation
 from personalab.memory.records import ContentType, Conversation, Entry, Memory, check_entry, clean
@@ -25,8 +35,16 @@ MAX_FACTS = 60
 MAX_OPERATIONS = 60
 MAX_INSIGHTS = 4_000
 MAX_REASON = 500
+_NAMED = 10
 _SHOWN_SHARE = 4
 """One part in so many of the conversation's room goes to what is known already."""
+_CHARACTERS_A_TOKEN = 8
+"""Hardly any text has more, so a longer one need not be tried whole."""
+_PROVIDER = re.compile(
+    r"^(?:openai|anthropic|azure_\w+|google_\w+|(?:anthropic_)?bedrock\w*|cohere|fireworks|together|mistralai|huggingface"
+    r"|groq|ollama|deepseek|ibm|nvidia|xai|openrouter|perplexity|upstage|baseten|litellm|scripted|local):(?=.)"
+)
+"""What stands before the colon of a model's name, where it is not a part of the name itself."""
 _LETTERS: dict[ContentType, str] = {"profile": "p", "event": "e", "mind": "m"}
 
 
@@ -93,6 +111,22 @@ class Shown:
         return "\n".join(f"{label}. {entry.text}" for label, entry in self.entries.items()) or "–"
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The conversation as a model gets to see it, and which messages are cut."""
+
+    text: str
+    cut: tuple[int, ...] = ()
+
+    def dropped(self) -> tuple[Dropped, ...]:
+        """Say what the model did not get to see."""
+        if not self.cut:
+            return ()
+        numbers = ", ".join(f"[{number}]" for number in self.cut[:_NAMED])
+        more = "" if len(self.cut) <= _NAMED else f" … ({len(self.cut)})"
+        return (Dropped(numbers + more, "too long: the model saw only the beginning of these messages"),)
+
+
 # --- what the model reads
 
 
@@ -125,19 +159,48 @@ def _pairs(text: str) -> set[str]:
     return {one + other for one, other in pairwise(letters)}
 
 
-def shown_messages(conversation: Conversation, count: Count, budget: int) -> str:
-    """Number the messages; where they are too long together, each is cut to its share."""
-    longest = max((len(message.content) for message in conversation.messages), default=0)
-    while True:
-        rows = [
-            f"[{message.message_index}] {message.role}: {_cut(message.content, longest)}"
-            for message in conversation.messages
-        ]
-        text = "\n".join(rows)
-        used = count(text)
-        if used <= budget or longest <= 1:
-            return text
-        longest = max(1, min(longest - 1, longest * budget // used))
+def language_of(conversation: Conversation) -> Language | None:
+    """Tell in which language the user writes."""
+    return language_among(message.content for message in conversation.messages if message.role == "user")
+
+
+def shown_messages(conversation: Conversation, count: Count, budget: int) -> Said:
+    """Number the messages; where they are too long together, the older ones are cut first, each at its end."""
+    texts = [indented(message.content) for message in conversation.messages]
+    names = [f"[{message.message_index}] {message.role}: " for message in conversation.messages]
+    longest = max(map(len, texts), default=0)
+
+    def said(length: int, whole: int) -> Said:
+        """Cut all but the newest so many messages to a length."""
+        older = len(texts) - whole
+        shown = [_cut(text, length) if at < older else text for at, text in enumerate(texts)]
+        cut = tuple(
+            message.message_index
+            for message, text, full in zip(conversation.messages, shown, texts, strict=True)
+            if text != full
+        )
+        return Said("\n".join(map("".join, zip(names, shown, strict=True))), cut)
+
+    def fits(found: Said) -> bool:
+        return count(found.text) <= budget
+
+    if sum(map(len, texts)) <= budget * _CHARACTERS_A_TOKEN and fits(everything := said(longest, 0)):
+        return everything
+    newest = _newest([f"{name}{text}" for name, text in zip(names, texts, strict=True)], count, budget // 2)
+    whole = newest if fits(said(1, newest)) else 0
+    low, high = 1, max(1, min(longest, budget * _CHARACTERS_A_TOKEN))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(said(middle, whole)) else (low, middle - 1)
+    return said(low, whole)
+
+
+def _newest(rows: Sequence[str], count: Count, budget: int) -> int:
+    """Tell how many of the newest rows fit."""
+    for kept, row in enumerate(reversed(rows)):
+        if len(row) > budget * _CHARACTERS_A_TOKEN or (budget := budget - count(row) - 1) < 0:
+            return kept
+    return len(rows)
 
 
 def _cut(text: str, length: int) -> str:
@@ -183,7 +246,7 @@ class Reader:
         self._sayable = {
             message.message_index for message in conversation.messages if message.role != "system"
         }
-        self._language: Language | None = language_in(conversation.text())
+        self._language: Language | None = language_of(conversation)
 
     def findings(self, answer: str) -> Findings:
         """Read what is worth remembering."""
@@ -197,17 +260,22 @@ class Reader:
             kind = fields.get("type")
             if kind not in ("profile", "event"):
                 raise ValueError(f'"type" of fact {place} is neither profile nor event')
-            text = self._text(fields, f"fact {place}")
-            messages = self._messages(fields)
+            text = _text(fields, f"fact {place}")
+            messages = self._messages(fields, f"fact {place}")
             if messages:
                 facts.append(Fact(text, kind, messages))
             else:
                 dropped.append(Dropped(text, "no source message"))
+        self._check_language(
+            [*(fact.text for fact in facts), *(row.what for row in dropped)], "the facts are"
+        )
         return Findings(tuple(facts), tuple(dropped))
 
     def wishes(self, answer: str, shown: Shown, types: Sequence[ContentType]) -> Wishes:
         """Read operations on the lists of these types."""
-        given = list_in(answer, "operations")
+        return self._wishes(list_in(answer, "operations"), shown, types)
+
+    def _wishes(self, given: Sequence[object], shown: Shown, types: Sequence[ContentType]) -> Wishes:
         if len(given) > MAX_OPERATIONS:
             raise ValueError(f"there are {len(given)} operations, more than {MAX_OPERATIONS}")
         operations: list[Operation] = []
@@ -218,21 +286,23 @@ class Reader:
                 dropped.append(wish)
             else:
                 operations.append(wish)
+        texts = [wish.text for wish in operations if wish.verb != "remove"]
+        self._check_language(texts, "the operations are")
         return Wishes(tuple(operations), tuple(dropped))
 
     def minds(self, answer: str, shown: Shown) -> Wishes:
         """Read insights, how sure they are, and operations on the mind list."""
-        found = object_in(answer)
-        insights, score = found.get("insights"), found.get("confidence_score")
+        found = object_in(answer, "insights")
+        insights, score = found.get("insights"), _score(found.get("confidence_score"))
         if not isinstance(insights, str):
             raise ValueError('there is no text "insights"')
         if len(insights) > MAX_INSIGHTS:
             raise ValueError(f'"insights" has {len(insights)} characters, more than {MAX_INSIGHTS}')
-        if not isinstance(score, int | float) or isinstance(score, bool) or not 0 <= score <= 1:
+        if score is None:
             raise ValueError('"confidence_score" is not a number from 0 to 1')
-        self._check_language(insights, "insights")
-        wishes = self.wishes(answer, shown, ("mind",))
-        return Wishes(wishes.operations, wishes.dropped, clean(insights.strip()), float(score))
+        self._check_language([insights], '"insights" is')
+        wishes = self._wishes(list_of(found, "operations"), shown, ("mind",))
+        return Wishes(wishes.operations, wishes.dropped, clean(insights.strip()), score)
 
     def _operation(
         self, fields: Mapping[str, Any], place: int, shown: Shown, types: Sequence[ContentType]
@@ -248,8 +318,8 @@ class Reader:
         kind = target.content_type if target else fields.get("type", types[0] if len(types) == 1 else None)
         if kind not in types:
             raise ValueError(f'"type" of operation {place} is none of {", ".join(types)}')
-        text = self._text(fields, f"operation {place}") if verb != "remove" else ""
-        messages = self._messages(fields)
+        text = _text(fields, f"operation {place}") if verb != "remove" else ""
+        messages = self._messages(fields, f"operation {place}")
         if not messages:
             return Dropped(text or (target.text if target else ""), "no source message")
         return Operation(
@@ -261,28 +331,39 @@ class Reader:
             messages,
         )
 
-    def _text(self, fields: Mapping[str, Any], what: str) -> str:
-        try:
-            text = check_entry(fields.get("text"))
-        except BadRecord as error:
-            raise ValueError(f"{what}: {error}") from error
-        self._check_language(text, what)
-        return text
+    def _check_language(self, texts: Sequence[str], what: str) -> None:
+        """Judge texts together: one may be a name or an address, but not most of them."""
+        language = self._language
+        told = [text for text in texts if text.strip()]
+        if language is not None and sum(is_in(language, text) for text in told) * 2 < len(told):
+            raise ValueError(f"{what} not written in the conversation's language ({language})")
 
-    def _check_language(self, text: str, what: str) -> None:
-        if self._language is not None and text.strip() and not is_in(self._language, text):
-            raise ValueError(f"{what} is not written in the conversation's language ({self._language})")
-
-    def _messages(self, fields: Mapping[str, Any]) -> tuple[int, ...]:
+    def _messages(self, fields: Mapping[str, Any], what: str) -> tuple[int, ...]:
         """Take the messages that exist: an invented number is no source."""
         given = fields.get("messages")
-        numbers = cast("list[object]", given) if isinstance(given, list) else []
-        known = {
-            number
-            for number in numbers
-            if isinstance(number, int) and not isinstance(number, bool) and number in self._sayable
-        }
-        return tuple(sorted(known))
+        try:
+            numbers = whole_numbers([] if given is None else given)
+        except ValueError as error:
+            raise ValueError(f'"messages" of {what}: {error}') from error
+        return tuple(sorted(set(numbers) & self._sayable))
+
+
+def _text(fields: Mapping[str, Any], what: str) -> str:
+    try:
+        return check_entry(fields.get("text"))
+    except BadRecord as error:
+        raise ValueError(f"{what}: {error}") from error
+
+
+def _score(value: object) -> float | None:
+    """Read a number from 0 to 1, which may be written as a text."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        score = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return score if 0 <= score <= 1 else None
 
 
 def _fields(data: object, what: str) -> Mapping[str, Any]:
@@ -311,15 +392,16 @@ def stage_result(stage: Stage, now: str, usage: Mapping[str, Any]) -> dict[str, 
 
 
 def pipeline_metadata(
-    now: str, conversation: Conversation, model: str, *, profile_updated: bool
+    now: str, conversation: Conversation, model: str, *, profile_updated: bool, truncated: bool = False
 ) -> dict[str, Any]:
     """Say when, on how much and by which model the pipeline ran."""
-    return {
+    told: dict[str, Any] = {
         "execution_time": now,
         "conversation_length": len(conversation.messages),
-        "llm_model": model.partition(":")[2] or model,
+        "llm_model": _PROVIDER.sub("", model),
         "profile_updated": profile_updated,
     }
+    return {**told, "truncated": True} if truncated else told
 
 
 def has_succeeded(result: Mapping[str, Any] | None) -> bool:

@@ -105,6 +105,11 @@ MESSAGES: dict[str, Text] = {
     ),
     "index_unreadable": Text("事件库无法读取{reason}", "the event library cannot be read{reason}"),
     "memory_broken": Text("记忆的数据库已损坏：{reason}", "the database of memories is damaged: {reason}"),
+    "memory_saved": Text(
+        "从损坏的数据库里救出 {memories} 份记忆（{entries} 条）和 {conversations} 段对话；原文件在 {file}",
+        "saved of the damaged file: {memories} memories with {entries} entries, {conversations} conversations; "
+        "the old file is {file}",
+    ),
     "memory_unusable": Text("记忆无法使用：{reason}", "the memories cannot be used: {reason}"),
     "memory_aside": Text(
         "有 {count} 条无法读取的记录放在 set_aside 表里",
@@ -153,8 +158,8 @@ REMEDIES: dict[str, Text] = {
     "index_other_embedder": Text("运行 personalab reindex", "run personalab reindex"),
     "index_unreadable": Text("运行 personalab reindex", "run personalab reindex"),
     "memory_broken": Text(
-        "请从备份恢复它；--fix 会把它改名放到一边，记忆从头开始",
-        "restore it from a backup; --fix sets it aside, and memories begin anew",
+        "请从备份恢复它；--fix 会救出还能读的内容，原文件改名保留",
+        "restore it from a backup; --fix saves what can be read, and keeps the old file under another name",
     ),
     "memory_unusable": Text("请按上面说的处理", "do as it says"),
 }

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from personalab.errors import PersonaLabError
@@ -17,27 +18,31 @@ _PARTS = ("", "-wal", "-shm")
 
 
 async def examine_memories(services: Services, *, fix: bool) -> list[Finding]:
-    """Check the database of memories; a file that cannot be read is set aside, so that others can be made."""
+    """Check the database of memories; of a damaged file, what can be read is saved into a new one."""
+    path = services.settings.data_root / FILE
     if services.settings.database:
         return await _ask(services)
-    path = services.settings.data_root / FILE
     if not path.exists():
         return []
-    broken, aside = await asyncio.to_thread(_looked_at, path)
-    if not broken:
-        if aside:
-            return [Finding("memory_aside", FILE, params={"count": aside}, level="note")]
-        return await _ask(services)
-    finding = Finding("memory_broken", FILE, params={"reason": broken}, fixable=True)
+    damage, aside = await asyncio.to_thread(_looked_at, path)
+    if not damage:
+        notes = [Finding("memory_aside", FILE, params={"count": aside}, level="note")] if aside else []
+        return [*notes, *await _ask(services)]
+    finding = Finding("memory_broken", FILE, params={"reason": damage}, fixable=True)
     if not fix:
         return [finding]
     await services.memories.close()
     try:
-        await asyncio.to_thread(_set_aside, path)
-    except OSError as error:
-        params = {"reason": error.strerror or str(error)}
-        return [finding, Finding("not_repaired", FILE, params=params)]
-    return [Finding("memory_broken", FILE, params={"reason": broken}, fixable=True, fixed=True)]
+        broken, counts = await asyncio.to_thread(_saved, path)
+    except (OSError, sqlite3.Error, PersonaLabError) as error:
+        return [finding, Finding("not_repaired", FILE, params={"reason": str(error)})]
+    params = {
+        "file": f"memory/{broken.name}",
+        "memories": counts["memories"],
+        "entries": counts["memory_contents"],
+        "conversations": counts["conversations"],
+    }
+    return [replace(finding, fixed=True), Finding("memory_saved", FILE, params=params, level="note")]
 
 
 async def _ask(services: Services) -> list[Finding]:
@@ -51,30 +56,35 @@ async def _ask(services: Services) -> list[Finding]:
 
 
 def _looked_at(path: Path) -> tuple[str, int]:
-    """Tell what is wrong with a database file, and how many rows were set aside in it."""
+    """Tell how a database file is damaged, and how many rows were set aside in it."""
+    from personalab.retrieval.memory.salvage import is_damage
+
     try:
         with closing(
             sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)
         ) as connection:
             found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
             if found != "ok":
-                return found[:200], 0
+                return " ".join(found.split())[:200], 0
             named = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'set_aside'"
             if not connection.execute(named).fetchone()[0]:
                 return "", 0
             return "", int(connection.execute("SELECT count(*) FROM set_aside").fetchone()[0])
-    except sqlite3.OperationalError as error:
-        # Locked or not readable just now: the store itself says so better.
-        return ("" if "locked" in str(error) else str(error)[:200]), 0
-    except sqlite3.DatabaseError as error:
-        return str(error)[:200], 0
+    except sqlite3.Error as error:
+        # A file that is locked or on a full disk is not damaged: the store itself says what is wrong.
+        return (" ".join(str(error).split())[:200] if is_damage(error) else ""), 0
 
 
-def _set_aside(path: Path) -> None:
+def _saved(path: Path) -> tuple[Path, dict[str, int]]:
+    """Set a damaged file aside and save what can be read of it; give where it is, and what was saved."""
+    from personalab.retrieval.memory.salvage import salvage
+
     number = 1
     while any(path.with_name(f"{path.name}.broken{number}{part}").exists() for part in _PARTS):
         number += 1
+    broken = path.with_name(f"{path.name}.broken{number}")
     for part in _PARTS:
         whole = path.with_name(path.name + part)
         if whole.exists():
-            os.rename(whole, path.with_name(f"{path.name}.broken{number}{part}"))
+            os.rename(whole, broken.with_name(broken.name + part))
+    return broken, salvage(broken, path)

@@ -19,7 +19,7 @@ from personalab.memory.records import (
 )
 from personalab.services import Services
 from personalab.story.instance import InstanceState
-from personalab.story.transcript import Transcript, Turn
+from personalab.story.transcript import Turn, taken_over
 
 TOGETHER = 20
 """So many turns are learned from at once."""
@@ -127,25 +127,11 @@ def _session(services: Services, instance_id: str, session_id: str) -> Session:
         except PersonaLabError:
             before = None
         else:
-            turns = turns[_taken_over(turns, older) :]
+            turns = turns[taken_over(turns, older) :]
     whole = [
         turn for turn in turns if turn.user and turn.answer and (turn.settled or turn is not transcript.last)
     ]
     return Session(session_id, name, tuple(whole), before)
-
-
-def _taken_over(turns: Sequence[Turn], older: Transcript) -> int:
-    """Count the first turns that are the older session's last ones under new numbers, and were answered there."""
-    said = [turn for turn in older.turns if turn.user is not None]
-    told = [turn for turn in said if turn.answer is not None or turn is said[-1]]
-    for count in range(min(len(turns), len(told)), 0, -1):
-        if [_words(turn) for turn in turns[:count]] == [_words(turn) for turn in told[-count:]]:
-            return count if told[-1].answer is not None else count - 1
-    return 0
-
-
-def _words(turn: Turn) -> tuple[str, str]:
-    return (turn.user.content, turn.user.timestamp) if turn.user else ("", "")
 
 
 def _newest(pieces: Sequence[tuple[Session, list[Turn]]]) -> tuple[list[tuple[Session, list[Turn]]], int]:

@@ -4,18 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 
 from personalab.errors import UserError
 from personalab.services import Services
 from personalab.storage.leases import unbroken
+from personalab.story.care import UNDONE
 from personalab.story.ids import check_id
 from personalab.story.instance import InstanceState
 from personalab.story.recall import turn_event
+from personalab.story.transcript import taken_over
 
 _log = logging.getLogger("personalab.summary")
 
 
-async def undo_summary(services: Services, instance_id: str) -> InstanceState:
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """A summary that was taken back, and what was said since."""
+
+    instance: InstanceState
+    turns: int
+    """How many turns came after the summary."""
+    aside: str
+    """Where they are kept."""
+
+    @property
+    def current_session_id(self) -> str:
+        """The session that the story goes on in."""
+        return self.instance.current_session_id
+
+
+async def undo_summary(services: Services, instance_id: str) -> Undone:
     """Make the session before the summary current again; the one after it is set aside, its events withdrawn."""
     check_id(instance_id, "instance_id")
     wait = services.settings.busy_seconds
@@ -24,10 +43,14 @@ async def undo_summary(services: Services, instance_id: str) -> InstanceState:
         # The events first: whoever dies on the way can undo again, and then they are withdrawn again.
         await _withdraw(services, state, before)
 
-        def undo() -> InstanceState:
-            fresh = services.summaries.switch(instance_id, before, expected=state.current_session_id)
-            services.summaries.set_aside(instance_id, state.current_session_id)
-            return fresh
+        def undo() -> Undone:
+            current = state.current_session_id
+            older = services.stories.session(instance_id, before).transcript
+            newer = services.stories.session(instance_id, current).transcript
+            since = len(newer.turns) - taken_over(newer.turns, older)
+            note = {UNDONE: {"session_id": before, "turn": older.last.number if older.last else 0}}
+            fresh = services.summaries.switch(instance_id, before, expected=current, note=note)
+            return Undone(fresh, since, services.summaries.set_aside(instance_id, current))
 
         return await unbroken(undo)
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from personalab.dialogue import Message, is_in, language_in
+from personalab.dialogue import Message, is_in
 from personalab.texts import Language
 
 _TASK: dict[str, Language] = {"=== 记忆任务 ===": "zh", "=== Memory task ===": "en"}
@@ -22,11 +22,11 @@ _OF_ONESELF = re.compile(
 _WISHES = re.compile(r"我想|\bi want\b", re.IGNORECASE)
 _MOST = 5
 _QUOTED = 80
-_QUOTES = {
+_QUOTES: dict[Language, str] = {
     "zh": "（排练替身的摘录）用户说：“{words}”",
     "en": "(excerpt by the rehearsal stand-in) The user said: '{words}'",
 }
-_INSIGHTS = {
+_INSIGHTS: dict[Language, str] = {
     "zh": "（排练替身不会分析，只会摘录）用户最后说：“{words}”",
     "en": "(the rehearsal stand-in quotes and does not analyse) Last the user said: '{words}'",
 }
@@ -35,19 +35,22 @@ _INSIGHTS = {
 def write_memory(messages: Sequence[Message]) -> str | None:
     """Answer one of the three questions about a conversation as JSON; ``None`` for any other prompt."""
     system = next((said["content"] for said in messages if said["role"] == "system"), "")
-    if not any(system.startswith(heading) for heading in _TASK):
+    language: Language | None = next(
+        (known for heading, known in _TASK.items() if system.startswith(heading)), None
+    )
+    if language is None:
         return None
     asked = next((said["content"] for said in messages if said["role"] == "user"), "")
     sections = [part.strip() for part in _HEADING.split(asked)][1:]
     if len(sections) < 3:
         return None
-    writers: dict[str, Callable[[list[str]], dict[str, Any]]] = {
+    writers: dict[str, Callable[[list[str], Language], dict[str, Any]]] = {
         '"facts"': _facts,
         '"insights"': _insights,
         '"operations"': _operations,
     }
     write = next((known for mark, known in writers.items() if mark in sections[-1]), None)
-    return json.dumps(write(sections), ensure_ascii=False) if write else None
+    return json.dumps(write(sections, language), ensure_ascii=False) if write else None
 
 
 def _said(conversation: str) -> list[tuple[int, str, str]]:
@@ -59,21 +62,20 @@ def _said(conversation: str) -> list[tuple[int, str, str]]:
     ]
 
 
-def _quote(words: str, said: Sequence[tuple[int, str, str]], forms: dict[str, str]) -> str:
-    """Quote in the language of the conversation, whatever its words are."""
-    language: Language = language_in("\n".join(spoken for _, _, spoken in said)) or "en"
+def _quote(words: str, language: Language, forms: dict[Language, str]) -> str:
+    """Quote in the language of the task, whatever the words are."""
     line = " ".join(words.split())
     short = line if len(line) <= _QUOTED else f"{line[:_QUOTED]}…"
     text = forms[language].replace("{words}", short)
     return text if is_in(language, text) else forms[language].replace("{words}", "…")
 
 
-def _facts(sections: list[str]) -> dict[str, Any]:
+def _facts(sections: list[str], language: Language) -> dict[str, Any]:
     said = _said(sections[0])
     found = [(number, words) for number, role, words in said if role == "user" and _OF_ONESELF.search(words)]
     facts = [
         {
-            "text": _quote(words, said, _QUOTES),
+            "text": _quote(words, language, _QUOTES),
             "type": "event" if _WISHES.search(words) else "profile",
             "messages": [number],
         }
@@ -82,7 +84,7 @@ def _facts(sections: list[str]) -> dict[str, Any]:
     return {"facts": facts}
 
 
-def _operations(sections: list[str]) -> dict[str, Any]:
+def _operations(sections: list[str], _language: Language) -> dict[str, Any]:
     return {
         "operations": [
             {
@@ -97,7 +99,7 @@ def _operations(sections: list[str]) -> dict[str, Any]:
     }
 
 
-def _insights(sections: list[str]) -> dict[str, Any]:
+def _insights(sections: list[str], language: Language) -> dict[str, Any]:
     said = _said(sections[0])
     last = next((words for _, role, words in reversed(said) if role == "user"), "…")
-    return {"insights": _quote(last, said, _INSIGHTS), "confidence_score": 0.1, "operations": []}
+    return {"insights": _quote(last, language, _INSIGHTS), "confidence_score": 0.1, "operations": []}

@@ -8,10 +8,10 @@ that nobody reads. A draft, or a session that was undone, gives way by being set
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from personalab.errors import StorageError, UserError
 from personalab.storage.files import read_json, replace_file, write_json, writing
@@ -46,24 +46,30 @@ class SummaryFiles:
         )
         replace_file(path, b"".join(dump_line(line) for line in lines), self._shown(path))
 
-    def switch(self, instance_id: str, session_id: str, *, expected: str) -> InstanceState:
-        """Make another session the current one, if the expected one still is."""
+    def switch(
+        self, instance_id: str, session_id: str, *, expected: str, note: Mapping[str, Any] | None = None
+    ) -> InstanceState:
+        """Make another session the current one, if the expected one still is; ``note`` is kept beside it."""
         state = self._stories.instance(instance_id)
         if state.current_session_id != expected:
             raise UserError("session_switched", session_id=state.current_session_id)
-        fresh = replace(state, current_session_id=session_id)
+        fresh = replace(state, current_session_id=session_id, source={**state.source, **(note or {})})
         self._stories.save_instance(fresh)
         return fresh
 
-    def set_aside(self, instance_id: str, session_id: str) -> None:
-        """Move a session that is not current out of the way, with its plots; nothing is deleted."""
+    def set_aside(self, instance_id: str, session_id: str) -> str:
+        """Move a session that is not current out of the way, with its plots; nothing is deleted. Name its new place."""
         path = self._stories.session_path(instance_id, session_id)
-        for found in (path, self._plots(path)):
+        place = ""
+        for found in (self._plots(path), path):
             if not found.exists():
                 continue
+            free = _free_name(found)
             with writing(self._shown(found)):
-                os.rename(found, _free_name(found))
+                os.rename(found, free)
+            place = self._shown(free)
         self._stories.cache.forget(path)
+        return place
 
     def plots(self, instance_id: str, session_id: str) -> list[PlotPoint]:
         """Read the plots beside a session; none where there is no file."""

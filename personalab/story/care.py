@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from personalab.config import Config
+from personalab.story.instance import InstanceState
 
 CareTask = Literal["memorize", "summarize"]
+UNDONE = "summary_undone"
+"""Where an instance's state notes the session, and its last turn, whose summary was taken back."""
 
 
 def care_due(
@@ -24,3 +27,12 @@ def care_due(
     if config.auto_summarize and is_long and not (is_continued and turn <= 2 * config.summary_last_n_turns):
         due.append("summarize")
     return due
+
+
+def undone_lately(instance: InstanceState, turn: int, kept: int) -> bool:
+    """Tell whether a summary of this session was undone, and not many turns came since."""
+    match instance.source.get(UNDONE):
+        case {"session_id": str(session_id), "turn": int(undone)}:
+            return session_id == instance.current_session_id and turn <= undone + 2 * kept
+        case _:
+            return False

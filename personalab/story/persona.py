@@ -10,14 +10,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Literal, TypedDict, cast
 
-from personalab.dialogue import Message, is_in, object_in
+from personalab.dialogue import Message, is_in, object_in, whole_numbers
 from personalab.errors import UserError
 from personalab.story.prompt import turn_text
 from personalab.story.quantities import figure_in
+from personalab.story.summary import as_material
 from personalab.story.transcript import Transcript, Turn
 from personalab.texts import Language, fill
 
@@ -38,7 +39,8 @@ _LEAST_TURN = 40
 """Tokens of a turn below which it says nothing any more."""
 _LONG_BASE = 40
 """A base persona longer than this stands in a text by being copied, not by chance."""
-_HEADING = re.compile(r"^=== .* ===\s*$", re.MULTILINE)
+_HEADING = re.compile("[\\s\u200b-\u200f\u2060\ufeff]*[=＝]{3}")
+_MARKER = re.compile(r"[\[［【]\s*PROGRESS\b", re.IGNORECASE)
 _REFUSAL = re.compile(
     r"\s*(?:I(?:['’]m| am) (?:very |really )?sorry\b.{0,60}(?:can['’]?t|cannot|unable)"
     r"|I(?: can['’]?t| cannot| am unable to|['’]m unable to) (?:help|assist|comply|continue|fulfil|do|write|provide)"
@@ -122,7 +124,7 @@ def evolve_messages(
     used = sum(count(message["content"]) for message in asked(""))
     if used + _LEAST_TURN * len(turns) > budget:
         raise UserError("persona_too_long", actual=used, limit=budget)
-    texts = [turn_text(replace(turn, notes=[], memo={}), templates) for turn in turns]
+    texts = [turn_text(as_material(turn), templates) for turn in turns]
     return asked("".join(_fitting(texts, count, budget - used)).rstrip("\n"))
 
 
@@ -158,7 +160,7 @@ def _shortened(text: str, cost: int, count: Count, limit: int) -> str:
 
 def read_evolution(answer: str, shown: Collection[int], base: str, old: str, language: Language) -> Evolution:
     """Read the new persona and its changes, which rest on ``shown`` turns; ``ValueError`` says what is wrong."""
-    given = object_in(answer)
+    given = object_in(answer, "evolved_persona")
     text = given.get("evolved_persona")
     if not isinstance(text, str):
         raise ValueError('"evolved_persona" is missing or not a text')
@@ -187,8 +189,6 @@ def _check_persona(text: str, base: str, language: Language) -> None:
         raise ValueError(f'"evolved_persona" has {len(text)} characters, more than {MAX_PERSONA}')
     if _REFUSAL.match(text):
         raise ValueError('"evolved_persona" is a refusal, not a persona')
-    if _HEADING.search(text):
-        raise ValueError('"evolved_persona" repeats a heading of the prompt')
     made, grown = _folded(base), _folded(text)
     if made and (grown == made or (len(made) > _LONG_BASE and made in grown)):
         raise ValueError(
@@ -200,6 +200,10 @@ def _check_persona(text: str, base: str, language: Language) -> None:
 def _check_words(text: str, what: str, language: Language) -> None:
     if not is_in(language, text):
         raise ValueError(f"{what} is not written in the story's language ({language})")
+    if any(map(_HEADING.match, text.splitlines())):
+        raise ValueError(f"{what} has a line like a heading of the prompt (===): write plain sentences")
+    if _MARKER.search(text):
+        raise ValueError(f"{what} has a progress marker: write plain sentences")
     if (figure := figure_in(text)) is not None:
         raise ValueError(
             f'{what} puts a trait into figures ("{figure[:40]}"): say it in words, without numbers'
@@ -217,9 +221,11 @@ def _change(data: object, place: int, shown: Collection[int], language: Language
         raise ValueError(f"change {place} has {len(text)} characters, more than {MAX_CHANGE}")
     _check_words(text, f"change {place}", language)
     turns: object = given.get("turns")
-    rows = cast("list[object]", turns) if isinstance(turns, list) else []
-    numbers = [row for row in rows if isinstance(row, int) and not isinstance(row, bool) and row in shown]
-    if not rows or len(numbers) < len(rows):
+    try:
+        numbers = whole_numbers(turns)
+    except ValueError:
+        numbers = []
+    if not numbers or not set(numbers) <= set(shown):
         said = json.dumps(turns, ensure_ascii=False, default=str)[:80]
         known = ", ".join(map(str, sorted(set(shown))))
         raise ValueError(

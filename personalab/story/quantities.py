@@ -1,8 +1,8 @@
 """Does a text put a trait into figures, where a character is to be told in words alone?
 
 Figures of the story itself (three days ago, in 1987, shelter No. 3, an oath of 20 years) are no such thing. So a number
-counts only where it has the form of a score (80 %, 7/10, +5, Lv. 3, ★★★), or stands right behind the name of a trait
-with nothing after it that it could count.
+counts only where it has the form of a score (80 %, 7/10, +5, Lv. 3, ★★★) and not of a date or a telephone number, or
+stands right behind the name of a trait with nothing after it that it could count.
 """
 
 from __future__ import annotations
@@ -29,6 +29,13 @@ _COUNTED_ZH = (
     r"代|世纪))"
 )
 
+_END_ZH = r"(?=\s*(?:$|[,，.。;；:：!！?？、)）\]】」”\n]))"
+_UNCOUNTED_ZH = (
+    rf"(?:{_END_ZH}|(?=\s*点(?:数|{_END_ZH}))"
+    r"|(?=\s*(?:[/%→]|->|分(?!钟)|级|到|至|升|降|涨|跌|变|左右|上下|以上|以下|而|但|和|与)))"
+)
+_DATED = r"(?!\s*(?:[那这当]|日|号|晚|早|凌晨|清晨|上午|中午|下午|傍晚|夜|之[前后]|以[前后]|[前后]))"
+
 _TRAIT_EN = (
     r"\b(?:trust|affection|affinity|loyalty|friendship|friendliness|intimacy|closeness|love|anger|fear|anxiety|stress|"
     r"morale|mood|sanity|courage|bravery|confidence|suspicion|hostility|hatred|respect|bond|relationship|rapport|"
@@ -44,25 +51,31 @@ _MOVES_EN = (
 )
 _UNCOUNTED_EN = r"(?=\s*(?:$|[,.;:!?)\]/%\n]|and\b|but\b|to\b|from\b|now\b|out\b|points?\b|stars?\b))"
 
+_LEVEL = rf"(?:[:=]\s*\d|\d+(?:{_UNCOUNTED_EN}|(?=\s+(?:with|towards?)\b|\s+{_TRAIT_EN})))"
+
 _SCORES = (
     # per cent, and so many out of so many
     r"\d\s*%",
     r"\d\s*(?:percent|per\s?cent|pct)\b",
     r"\b(?:ten|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)(?:-\w+)?\s+per\s?cent\b",
     r"百分之(?!百)[\d零一二两三四五六七八九十]",
-    r"(?<![\d/.])(?:\d{1,2}(?:\.\d+)?\s*/\s*10|\d{1,3}(?:\.\d+)?\s*/\s*100)(?![\d/])",
+    rf"(?<![\d/.])(?<!\bon )(?<!\bby )(?<!\bsince )(?<!\buntil )\d{{1,2}}(?:\.\d+)?\s*/\s*10(?![\d/]){_DATED}",
+    r"(?<![\d/.])\d{1,3}(?:\.\d+)?\s*/\s*100(?![\d/])",
     r"\d\s+out\s+of\s+(?:5|10|100)\b(?!\s+(?!in\b|for\b|on\b|and\b|but\b|now\b)[a-z])",
     # points, marks, levels, stars, bars
-    r"(?<![0-9A-Za-z])\+\s?\d",
+    r"(?<![0-9A-Za-z])(?<!区号)(?<!区号是)(?<!号码是)\+\s?(?!\d{1,3}\s*(?:开头|打头|区号|的?号码|的?电话)|[\d -]{7})\d",
     r"(?<![\d.点时:])(?<![点时] )\d+(?:\.\d+)?\s*分(?![钟之米店部队公别手开散支数歧成为贝])",
     rf"(?:增加|减少|提升|提高|上升|下降|降低|获得|失去|加|减|扣)了?\s*(?:\d+|{_HAN_NUMBER})\s*(?:点|级)(?!钟|台阶|半|\d)",
-    r"(?<!\bon )(?<!\bbelow )(?<!\bbeneath )\b(?:level|lvl|lv)\b\.?\s*[:=]?\s*\d",
+    r"\b(?:lvl|lv)\b\.?\s*[:=]?\s*\d",
+    rf"(?<!\bon )(?<!\bbelow )(?<!\bbeneath )\blevel\s*{_LEVEL}",
     rf"(?:等级|级别)\s*(?:[:：=]|为|是|达到|升到|升至)?\s*{_NUMBER}",
     r"[★☆⭐]{2,}|[█▓▒░■□▰▱]{3,}",
     # the name of a trait, and its figure
     rf"{_TRAIT_ZH}{_SCALE_ZH}{_MOVES_ZH}{{0,8}}{_NUMBER}{_COUNTED_ZH}",
-    rf"{_TRAIT_ZH}{_SCALE_ZH}{_MOVES_ZH}{{0,8}}{_HAN_NUMBER}(?:分|点|级|成)",
-    rf"{_TRAIT_ZH}\s*(?:[:：=→]|->|从|升到|升至|降到|降至)?\s*{_NUMBER}{_COUNTED_ZH}",
+    rf"{_TRAIT_ZH}{_SCALE_ZH}{_MOVES_ZH}{{0,8}}{_HAN_NUMBER}(?:分|点|级|成|{_END_ZH})",
+    rf"{_TRAIT_ZH}\s*(?:(?:[:：=→]|->|从|升到|升至|降到|降至)\s*)?{_NUMBER}{_UNCOUNTED_ZH}",
+    rf"{_TRAIT_ZH}(?:有|到|达到?|为|是|[:：=])?\s*[一二两三四五六七八九\d]成{_END_ZH}",
+    rf"[一二两三四五六七八九\d]成的?{_TRAIT_ZH}{_END_ZH}",
     rf"{_TRAIT_EN}(?:\s+{_SCALE_EN})?{_MOVES_EN}{_NUMBER}{_UNCOUNTED_EN}",
     rf"{_TRAIT_EN}\s+{_SCALE_EN}\s+of\s+{_NUMBER}",
     rf"\d\s+(?:points?\s+of\s+)?{_TRAIT_EN}(?:\s+points?\b|(?=\s*[,.;!?)]))",

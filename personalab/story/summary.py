@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from personalab.config import SummaryOrder
-from personalab.dialogue import Message, is_in, list_in
+from personalab.dialogue import Message, indented, is_in, list_in, whole_numbers
 from personalab.story.lines import AssistantLine, Line, Metadata, Summary, UserLine
 from personalab.story.prompt import turn_text
 from personalab.story.transcript import Transcript, Turn, usable_reply
@@ -77,13 +77,20 @@ def worth_telling(transcript: Transcript) -> list[Turn]:
     return [turn for turn in transcript.turns if turn.user is not None and turn.answer is not None]
 
 
+def as_material(turn: Turn) -> Turn:
+    """Give a turn's words alone, none of whose lines can be taken for a heading or another speaker."""
+    user = replace(turn.user, content=indented(turn.user.content)) if turn.user is not None else None
+    replies = [replace(line, content=indented(line.content)) for line in turn.replies]
+    return Turn(turn.number, user, replies)
+
+
 def cut_into_pieces(turns: Sequence[Turn], templates: Templates, count: Count, budget: int) -> list[Piece]:
     """Group turns so that each piece fits; a turn that alone is too long is a piece, cut to what fits."""
     pieces: list[Piece] = []
     gathered: list[tuple[Turn, str]] = []
     used = 0
     for turn in turns:
-        text = turn_text(replace(turn, notes=[]), templates)
+        text = turn_text(as_material(turn), templates)
         cost = count(text)
         if gathered and used + cost > budget:
             pieces.append(_piece(gathered))
@@ -147,14 +154,22 @@ def _point(data: object, place: int, first: int, last: int) -> PlotPoint:
             raise ValueError(f'point {place} has no "{name}"')
         if len(value) > limit:
             raise ValueError(f'"{name}" of point {place} has {len(value)} characters, more than {limit}')
-    match given.get("turns"):
-        case [int(begin), int(end)] if not isinstance(begin, bool) and first <= begin <= end <= last:
-            return PlotPoint(given["summary"].strip(), given["plot"].strip(), begin, end)
-        case other:
-            shown = json.dumps(other, ensure_ascii=False, default=str)[:80]
-            raise ValueError(
-                f'"turns" of point {place} is {shown}: it must be [first, last] within {first}–{last}'
-            )
+    begin, end = _range(given.get("turns"))
+    if not first <= begin <= end <= last:
+        shown = json.dumps(given.get("turns"), ensure_ascii=False, default=str)[:80]
+        raise ValueError(
+            f'"turns" of point {place} is {shown}: it must be [first, last] within {first}–{last}'
+        )
+    return PlotPoint(given["summary"].strip(), given["plot"].strip(), begin, end)
+
+
+def _range(turns: object) -> tuple[int, int]:
+    """Read the first and the last turn, which may be one; a range without turns where none are told."""
+    try:
+        numbers = whole_numbers(turns)
+    except ValueError:
+        return 1, 0
+    return (numbers[0], numbers[-1]) if 1 <= len(numbers) <= 2 else (1, 0)
 
 
 # --- the session that follows

@@ -5,7 +5,7 @@ A transcript grows line by line, so that a long session is parsed, rendered and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from personalab.story.lines import NO_REPLY, AssistantLine, Line, Metadata, Summary, UserLine
@@ -145,3 +145,17 @@ class Transcript:
         for turn in self.turns:
             yield from turn.notes
         yield from self.trailing
+
+
+def taken_over(turns: Sequence[Turn], older: Transcript) -> int:
+    """Count the first turns that are an older session's last ones under new numbers, and were answered there."""
+    said = [turn for turn in older.turns if turn.user is not None]
+    told = [turn for turn in said if turn.answer is not None or turn is said[-1]]
+    for count in range(min(len(turns), len(told)), 0, -1):
+        if [_said(turn) for turn in turns[:count]] == [_said(turn) for turn in told[-count:]]:
+            return count if told[-1].answer is not None else count - 1
+    return 0
+
+
+def _said(turn: Turn) -> tuple[str, str]:
+    return (turn.user.content, turn.user.timestamp) if turn.user else ("", "")

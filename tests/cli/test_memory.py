@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pexpect
 import pytest
 
 from tests.cli.conftest import Run
@@ -74,22 +76,32 @@ def test_entries_are_written_mended_removed_and_taken_back_by_hand(personalab: R
     assert "The player is a nurse → The player is a doctor" in shown.stdout
 
 
+def test_ctrl_c_at_the_question_ends_it_and_a_story_cannot_colour_the_screen(
+    personalab: Run, terminal: Callable[..., pexpect.spawn[str]]
+) -> None:
+    personalab("memory", "add", "char_maren", "profile", "x \x1b[31mred")
+    shown = terminal("memory", "get", "char_maren")
+    shown.expect(pexpect.EOF)
+    assert "red" in str(shown.before)
+    assert "\x1b[31m" not in str(shown.before)
+    asked = terminal("memory", "forget", "char_maren")
+    asked.expect("y/N")
+    asked.sendintr()
+    asked.expect(pexpect.EOF)
+    asked.close()
+    assert asked.exitstatus == 130
+    assert len(_json(personalab, "memory", "get", "char_maren")["entries"]) == 1
+
+
 @pytest.mark.parametrize(
     "words",
     [
         ("get", "nobody"),
-        ("search", "nobody", " "),
         ("edit", "nobody", "xyz", "text"),
-        ("remove", "nobody", "xyz"),
-        ("undo", "nobody"),
-        ("forget", "nobody", "--yes"),
         ("learn", "nope"),
-        ("conversation", "nope"),
-        ("add", "nobody", "profile", " "),
         ("add", "nobody", "wishes", "x"),
         ("save", "no/such/file.json"),
         ("save", "-"),
-        ("get", "x" * 300),
     ],
 )
 def test_what_is_not_there_or_not_right_is_bad_input_in_a_sentence(

@@ -19,8 +19,13 @@ def test_a_session_is_previewed_summed_up_and_taken_back(personalab: Run) -> Non
     assert "hello 0" in done.stdout
     read = json.loads(personalab("read", "tale", "--json").stdout)
     assert (read["session_id"], read["continued_from"]) == ("sess_002", "sess_001")
+    assert personalab("summarize", "tale").returncode == 2, "nothing is new"
+    personalab("say", "tale", "said since")
+    both = personalab("summarize", "tale", "--undo", "--dry-run")
+    assert (both.returncode, "--dry-run" in both.stderr) == (2, True)
     back = json.loads(personalab("summarize", "tale", "--undo", "--json").stdout)
-    assert back["session_id"] == "sess_001"
+    assert (back["session_id"], back["turns"]) == ("sess_001", 1)
+    assert back["aside"].endswith("sess_002.jsonl.aside1")
 
 
 def test_what_cannot_be_summed_up_or_taken_back_is_bad_input(personalab: Run) -> None:

@@ -7,6 +7,7 @@ import json
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ async def test_turns_taken_over_that_are_too_long_are_not_summed_up_every_time(
         if any(event["status"] == "done" for event in only(events, "care")):
             summed.append(number)
     assert len(summed) >= 2
-    assert all(later - earlier > 3 for earlier, later in zip(summed, summed[1:], strict=False))
+    assert all(later - earlier > 3 for earlier, later in pairwise(summed))
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,7 @@ async def test_changes_are_taken_back_from_the_newest_on(services: Services) -> 
 
 async def test_a_turn_does_not_wait_for_a_store_that_never_answers(services: Services, instance: str) -> None:
     class Mute:
-        async def memory(self, agent_id: str, user_id: str) -> None:
+        async def memory(self, agent_id: str, user_id: str, newest: int) -> None:
             await asyncio.Event().wait()
 
     scene = await asyncio.to_thread(services.turns.preview, instance, "你好", services.now())

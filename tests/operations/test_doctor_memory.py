@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from personalab.operations.doctor import examine_root
+from personalab.operations.doctor_memory import _looked_at  # pyright: ignore[reportPrivateUsage] (waiting for the lock takes long)
 from personalab.operations.memory import add_entry, get_memory, search_memory
 from personalab.operations.reindex import reindex
 from personalab.services import Services
@@ -43,6 +45,37 @@ async def test_a_damaged_database_is_reported_and_set_aside_when_asked(
     await add_entry(services, "agent", "user", "profile", "用户是护士")
     assert (await examine_root(services)).findings == []
     await services.memories.close()
+
+
+async def test_of_a_partly_damaged_database_what_can_be_read_is_saved(
+    services: Services, database: Path
+) -> None:
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        query = "SELECT rootpage FROM sqlite_master WHERE name = 'contents_in_order'"
+        page = int(connection.execute(query).fetchone()[0])
+    with database.open("r+b") as file:
+        file.seek((page - 1) * 4096)
+        file.write(b"\xff" * 4096)
+    assert [found.code for found in (await examine_root(services)).findings] == ["memory_broken"]
+    report = await examine_root(services, fix=True)
+    assert report.healthy
+    saved = next(found for found in report.findings if found.code == "memory_saved")
+    assert (saved.params["memories"], saved.params["entries"]) == (1, 1)
+    assert (await get_memory(services, "agent", "user")).texts("profile") == ["用户是医生"]
+    hits = await search_memory(services, "医生", "agent", "user")
+    assert [hit.entry.text for hit in hits] == ["用户是医生"]
+    await services.memories.close()
+
+
+async def test_a_database_that_cannot_be_read_just_now_is_not_damaged(
+    services: Services, database: Path
+) -> None:
+    with closing(sqlite3.connect(database, isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        found = await asyncio.to_thread(_looked_at, database)
+    assert found == ("", 0)
 
 
 async def test_records_that_cannot_be_read_are_counted(services: Services, database: Path) -> None:

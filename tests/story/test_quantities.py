@@ -48,6 +48,16 @@ HP: 100
 信任度-5
 心情指数 6.5
 好感度达到了 100
+好感度八十
+信任度已经到了九十五，再没有退路
+她对他好感大增，已有八成信任
+她的信任有八成。
+信任 7 点
+信任 80 左右
+信任从 60 变成 80
+She reached level 4 with him
+level 5 friendship
+好感 +1000
 """
 FACTS = """
 三天前她被背叛了。
@@ -90,6 +100,18 @@ She has read 100 pages; his strength has 2 sources.
 She gave him her trust; 2 days later he was gone.
 其信任，2 天后便破了。
 获得了 3 点钟的船票
+她希望7点前回到灯塔。
+她希望7点回到灯塔
+她希望 20 艘船都能平安回来。
+5/10 那天她第一次笑了。
+Since 5/10 she has not slept.
+She has level 4 clearance now.
+她记得+86开头的号码。
+她背得出 +86 138 0000 0000。
+心情2号线上的那次告别让她变得沉默。
+关系从1999年的那场雪开始变好。
+她八成信任他了吧
+八成希望他来
 """
 
 

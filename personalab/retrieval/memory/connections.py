@@ -121,6 +121,7 @@ class Database:
             pool.putconn(connection)
 
     def _opened(self) -> ConnectionPool[Connection]:
+        self._refuse_at_rest()
         if (pool := self._pool) is not None:
             return pool
         # The pool would try for long and not say why.
@@ -134,9 +135,7 @@ class Database:
     def _try(self) -> None:
         """Connect once; who comes while another tries hears what became of that."""
         with self._trying:
-            if self._resting is not None and time.monotonic() < self._resting[0]:
-                before = self._resting[1]
-                raise type(before)(before.code, **before.params)
+            self._refuse_at_rest()
             begun = time.monotonic()
             try:
                 self._connect()
@@ -145,6 +144,10 @@ class Database:
                 now = time.monotonic()
                 self._resting = (now + _REST_SECONDS, error) if now - begun > _SLOW_SECONDS else None
                 raise
+
+    def _refuse_at_rest(self) -> None:
+        if (resting := self._resting) is not None and time.monotonic() < resting[0]:
+            raise type(resting[1])(resting[1].code, **resting[1].params)
 
     def _connect(self) -> None:
         psycopg = _driver()
