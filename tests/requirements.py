@@ -506,6 +506,28 @@ REQUIREMENTS: dict[str, Requirement] = {
         "cli/test_memory.py::test_a_conversation_is_saved_learned_from_found_and_forgotten",
         f"{_STORE}::test_forgetting_leaves_nothing_but_how_far_a_story_was_saved",
     ),
+    # --- spec 5: long memory
+    "5.growing": _by(
+        "persona_summarize and persona_update_memory, written by provider, client or host",
+        f"{_MCP}/test_growing.py::test_a_provider_sums_a_story_up_and_tells_its_steps",
+        f"{_MCP}/test_growing.py::test_a_clients_model_sums_up_piece_by_piece_and_mends_a_bad_answer",
+        f"{_MCP}/test_growing.py::test_the_host_sums_up_in_several_rounds_and_nothing_is_written_before_the_last",
+        f"{_MCP}/test_growing.py::test_the_host_lets_a_character_grow_and_learn",
+    ),
+    "5.memory": _by(
+        "The toolset memory",
+        f"{_MCP}/test_memories.py::test_a_saved_conversation_is_answered_as_the_format_says_and_kept_once",
+        f"{_MCP}/test_memories.py::test_a_memory_is_mended_by_hand_and_taken_back",
+        f"{_MCP}/test_memories.py::test_conversations_are_found_by_what_was_said",
+        f"{_MCP}/test_memories.py::test_nobody_sees_another_agents_conversation",
+    ),
+    "2.learned_once": _by(
+        "Each turn of a story is learned from once, whatever happens between",
+        f"{_PLAYER}::test_turns_are_learned_from_once_whatever_session_they_stand_in",
+        f"{_PLAYER}::test_a_session_that_takes_the_name_of_an_undone_one_is_learned_from",
+        f"{_PLAYER}::test_two_who_learn_at_once_learn_once",
+        f"{_PLAYER}::test_a_conversation_no_answer_fits_holds_up_no_other_and_is_given_up",
+    ),
     # --- Studio
     "1.studio": _by(
         "The real server loads, streams and cancels, with nothing that blocks",
