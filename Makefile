@@ -45,7 +45,7 @@ mcpb: $(READY_DEV) ## Build the bundle for Claude Desktop into dist/
 	@$(BIN)/python -m tools.build_mcpb --out dist
 
 test: $(READY_DEV) ## Run all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 check: $(READY_DEV) ## Check format, lint, types and import directions
 	$(BIN)/ruff format --check .

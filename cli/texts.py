@@ -128,6 +128,7 @@ TEXTS: dict[str, Text] = {
     "off": Text("关", "off"),
     "director": Text("导演", "director"),
     "recall": Text("回忆", "recall"),
+    "player_memory": Text("对玩家的了解", "memory of the player"),
     # --- upkeep
     "summarising": Text("正在汇总 {done}/{total}", "Summarising {done}/{total}"),
     "summary_done": Text(

@@ -173,16 +173,16 @@ TEXTS: dict[str, Text] = {
         "实例 {instance_id} 没有会话 {session_id}", "Instance {instance_id} has no session {session_id}"
     ),
     "no_conversation": Text(
-        "没有保存过对话 {conversation_id}；用 personalab memory conversations 查看有哪些",
-        "There is no saved conversation {conversation_id}; see personalab memory conversations for those there are",
+        "没有保存过对话 {conversation_id}；用 personalab memory conversations 角色 查看有哪些",
+        "There is no saved conversation {conversation_id}; see personalab memory conversations AGENT for those there are",
     ),
     "no_memory": Text(
         "{agent_id} 对 {user_id} 还没有任何记忆；用 personalab memory list 查看有哪些",
         "{agent_id} knows nothing about {user_id} yet; see personalab memory list for the memories there are",
     ),
     "no_entry": Text(
-        "{agent_id} 对 {user_id} 的记忆里没有条目 {content_id}；用 personalab memory get 查看",
-        "What {agent_id} knows about {user_id} has no entry {content_id}; see personalab memory get",
+        "{agent_id} 对 {user_id} 的记忆里没有条目 {content_id}；用 personalab memory get {agent_id} 查看",
+        "What {agent_id} knows about {user_id} has no entry {content_id}; see personalab memory get {agent_id}",
     ),
     "nothing_running": Text(
         "实例 {instance_id} 没有正在进行的轮次，不需要停止",

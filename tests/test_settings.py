@@ -43,7 +43,7 @@ def test_a_waiting_time_that_is_none_is_refused(seconds: str) -> None:
 def test_a_dotenv_file_stands_behind_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = tmp_path / "copy"
     (copy / "personalab").mkdir(parents=True)
-    for name in ("__init__", "settings", "errors", "texts"):
+    for name in ("__init__", "settings", "errors", "texts", "reasons"):
         source = PROJECT / "personalab" / f"{name}.py"
         (copy / "personalab" / f"{name}.py").write_bytes(source.read_bytes())
     (copy / "pyproject.toml").touch()

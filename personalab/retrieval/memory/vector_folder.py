@@ -97,6 +97,21 @@ class VectorFolder:
         with self._chroma.translated():
             return nearest(self._chroma.collection(name), vector, count, where)
 
+    def compared(self, name: str, vector: Sequence[float], ids: Sequence[str]) -> list[tuple[str, float]]:
+        """Compare a vector with those of some ids, one by one; nearest first."""
+        import numpy as np
+
+        with self._chroma.translated():
+            if not ids or (collection := self._chroma.collection(name)) is None:
+                return []
+            found = collection.get(ids=list(ids), include=["embeddings"])
+        held = np.array(found["embeddings"], dtype=np.float32).reshape(len(found["ids"]), -1)
+        asked = np.array(vector, dtype=np.float32)
+        lengths = np.maximum(np.linalg.norm(held, axis=1) * np.linalg.norm(asked), 1e-9)
+        alike = held @ asked / lengths if held.size else np.zeros(0)
+        order = np.argsort(-alike, kind="stable")
+        return [(found["ids"][at], float(alike[at])) for at in order]
+
     def remove(self, name: str, stamp: int, ids: Sequence[str]) -> None:
         """Remove vectors."""
         self._touched[name] = stamp

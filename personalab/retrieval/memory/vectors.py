@@ -27,6 +27,8 @@ LOCK, VECTORS = "vectors.lock", "vectors"
 _KINDS: tuple[Kind, ...] = ("entries", "conversations")
 _ALL = ""
 """In the list of what is gone: all of a collection."""
+_FEW = 2_000
+"""So many entries are compared one by one where a search asks for their types."""
 _MANY_GONE = 50
 """So many vectors that are gone are passed over before they are removed."""
 _NOTE_GONE = (
@@ -224,8 +226,28 @@ class ChromaVectors:
                 return []
             folder.turn_to(epoch, name, stamp)
             gone = set(_gone(connection, name))
-            found = folder.nearest(name, vector, limit + len(gone), where)
+            few = self._few(connection, memory_id, types)
+            if few is not None:
+                found = folder.compared(name, vector, few)
+            else:
+                found = folder.nearest(name, vector, limit + len(gone), where)
         return [] if _ALL in gone else [row for row in found if row[0] not in gone][:limit]
+
+    def _few(
+        self, connection: sqlite3.Connection, memory_id: str, types: Sequence[ContentType] | None
+    ) -> list[str] | None:
+        """List the entries of some types, if they are few enough to be compared one by one.
+
+        Among many of other types, the index may not find its way to a few.
+        """
+        if types is None:
+            return None
+        query = (
+            "SELECT content_id FROM memory_contents WHERE memory_id = ?"
+            " AND content_type IN (SELECT value FROM json_each(?)) LIMIT ?"
+        )
+        rows = connection.execute(query, [memory_id, json.dumps(list(types)), _FEW + 1]).fetchall()
+        return [str(row[0]) for row in rows] if len(rows) <= _FEW else None
 
     # --- what is gone
 
