@@ -2,11 +2,13 @@
 
 read_session → draft_points → store_summary → index_summary → switch_session
 
-Until the last step the old session is the current one, whatever happens.
+Until the last step the old session is the current one, whatever happens. While the model writes its points, the
+turns are made findable: they are true already.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, cast
@@ -20,6 +22,7 @@ from graph.serving import served
 from nodes.chat_turn.state import TurnContext
 from nodes.summarize.draft_points import draft_points
 from nodes.summarize.index_summary import index_summary
+from nodes.summarize.index_turns import index_turns
 from nodes.summarize.read_session import read_session
 from nodes.summarize.state import SummaryInput, SummaryOutput, SummaryState
 from nodes.summarize.store_summary import store_summary
@@ -36,14 +39,22 @@ def build_summarize(services: Services) -> PumpedBuilder:
 
     async def draft(state: SummaryState, lease: Lease, runtime: Runtime[TurnContext]) -> Update:
         name = model_of(runtime)
-        return await draft_points(
-            state,
-            services=services,
-            lease=lease,
-            model=await services.model(name),
-            counter=await services.counter(name),
-            tell=told_by(runtime),
+        indexing = (
+            None if state.get("preview") else asyncio.create_task(index_turns(state, services=services))
         )
+        try:
+            update = await draft_points(
+                state,
+                services=services,
+                lease=lease,
+                model=await services.model(name),
+                counter=await services.counter(name),
+                tell=told_by(runtime),
+            )
+            return {**update, "turns_indexed": indexing is not None and await indexing}
+        finally:
+            if indexing is not None and not indexing.done():
+                indexing.cancel()
 
     steps: dict[str, Work] = {
         "draft_points": draft,

@@ -15,7 +15,7 @@ from personalab.memory.changes import Change, Revised
 from personalab.memory.finding import ConversationHit, MemoryHit, MemorySearch
 from personalab.memory.records import Conversation, Memory
 from personalab.story.events import Usage
-from personalab.story.recall import Hit, Search, StoryEvent
+from personalab.story.recall import Hit, Kind, Search, StoryEvent
 
 Clock = Callable[[], str]
 """Tells the time: ISO 8601, UTC, to the second, with ``Z``."""
@@ -99,8 +99,10 @@ class EventLibrary(Protocol):
         """Add events, or replace those with the same ``event_id``."""
         ...
 
-    async def remove(self, instance_id: str, *, session_id: str | None = None) -> None:
-        """Forget an instance's events (of one session, or all)."""
+    async def remove(
+        self, instance_id: str, *, session_id: str | None = None, kinds: Sequence[Kind] | None = None
+    ) -> None:
+        """Forget an instance's events (of one session, or all; of some kinds, or all)."""
         ...
 
     async def search(self, search: Search) -> list[Hit]:

@@ -18,7 +18,7 @@ _log = logging.getLogger("personalab.summary")
 
 
 async def index_summary(state: SummaryState, *, services: Services) -> dict[str, Any]:
-    """Write the session's points and turns into the library, in place of what an earlier try left there."""
+    """Write the session's points into the library, in place of what an earlier try left there; turns if need be."""
     material = await asyncio.to_thread(
         read_material, services, state.get("instance_id", ""), last_turn=state.get("last_turn")
     )
@@ -27,12 +27,14 @@ async def index_summary(state: SummaryState, *, services: Services) -> dict[str,
     place = (instance.instance_id, instance.current_session_id, instance.character_id)
     points = [PlotPoint.read(data) for data in state.get("points", [])]
     told = [(point.summary, point.plot, (point.first_turn, point.last_turn)) for point in points]
-    turns = [turn_event(turn, *place, background) for turn in material.transcript.turns]
+    events = point_events(told, *place, background)
+    if not state.get("turns_indexed"):
+        turns = (turn_event(turn, *place, background) for turn in material.transcript.turns)
+        events += [event for event in turns if event.text]
+    session = instance.current_session_id
     try:
-        await services.library.remove(instance.instance_id, session_id=instance.current_session_id)
-        await services.library.write(
-            [*point_events(told, *place, background), *(event for event in turns if event.text)]
-        )
+        await services.library.remove(instance.instance_id, session_id=session, kinds=("summary", "plot"))
+        await services.library.write(events)
     except Exception as error:  # noqa: BLE001 (a library never fails a summary, whoever wrote it)
         _log.warning("the event library could not take the summary", exc_info=error)
         reason = (

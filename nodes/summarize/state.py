@@ -36,5 +36,7 @@ class SummaryState(SummaryInput, SummaryOutput, total=False):
 
     lease: str
     preview: bool
+    turns_indexed: bool
+    """Whether the turns are in the library already."""
     last_turn: int
     """The newest turn when the session was read: if another one came, the summary is not of it."""

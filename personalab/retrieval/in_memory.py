@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from personalab.ports import IndexState
-from personalab.story.recall import Hit, Search, StoryEvent
+from personalab.story.recall import Hit, Kind, Search, StoryEvent
 
 
 class InMemoryLibrary:
@@ -20,12 +20,16 @@ class InMemoryLibrary:
         """Keep events by their id."""
         self.events.update({event.event_id: event for event in events})
 
-    async def remove(self, instance_id: str, *, session_id: str | None = None) -> None:
+    async def remove(
+        self, instance_id: str, *, session_id: str | None = None, kinds: Sequence[Kind] | None = None
+    ) -> None:
         """Forget an instance's events."""
         self.events = {
             key: event
             for key, event in self.events.items()
-            if event.instance_id != instance_id or session_id not in (None, event.session_id)
+            if event.instance_id != instance_id
+            or session_id not in (None, event.session_id)
+            or (kinds is not None and event.kind not in kinds)
         }
 
     async def search(self, search: Search) -> list[Hit]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from personalab.errors import StorageError
 from personalab.ports import Embedder, IndexState
 from personalab.retrieval.catalogue import Catalogue, CatalogueFile, fits
-from personalab.story.recall import Hit, Search, StoryEvent
+from personalab.story.recall import Hit, Kind, Search, StoryEvent
 
 if TYPE_CHECKING:
     from personalab.retrieval.shelf import Shelf
@@ -57,10 +57,12 @@ class ChromaLibrary:
         if events:
             await asyncio.to_thread(self._write, events)
 
-    async def remove(self, instance_id: str, *, session_id: str | None = None) -> None:
-        """Forget an instance's events (of one session, or all)."""
+    async def remove(
+        self, instance_id: str, *, session_id: str | None = None, kinds: Sequence[Kind] | None = None
+    ) -> None:
+        """Forget an instance's events (of one session, or all; of some kinds, or all)."""
         if self._catalogue_file.peek() is not None:
-            await asyncio.to_thread(self._remove, instance_id, session_id)
+            await asyncio.to_thread(self._remove, instance_id, session_id, kinds)
 
     async def search(self, search: Search) -> list[Hit]:
         """Find the best events, best first; ``[]`` where nothing is indexed."""
@@ -106,11 +108,15 @@ class ChromaLibrary:
                 return {}
             return self._shelves.texts(catalogue, name, event_ids)
 
-    def _remove(self, instance_id: str, session_id: str | None) -> None:
+    def _remove(self, instance_id: str, session_id: str | None, kinds: Sequence[Kind] | None) -> None:
+        from personalab.retrieval.store import named
+
         with self._shelves.writing() as catalogue:
             if catalogue is None:
                 return
             for name in _own_names(catalogue, instance_id):
+                if kinds is not None and named(name)[1] not in kinds:
+                    continue
                 catalogue = self._shelves.forget(catalogue, name, session_id)
 
     def _search(self, search: Search) -> list[Hit]:

@@ -149,6 +149,12 @@ async def test_a_session_can_be_forgotten(library: EventLibrary) -> None:
     assert await found(library, looking("灯塔", "turn", "summary")) == ["turn_inst_001_sess_002_1"]
 
 
+async def test_some_kinds_of_a_session_can_be_forgotten(library: EventLibrary) -> None:
+    await library.write([event(1, KEY), event(1, KEY, kind="summary"), event(1, KEY, kind="plot")])
+    await library.remove("inst_001", session_id="sess_001", kinds=("summary", "plot"))
+    assert await found(library, looking("灯塔", "turn", "summary", "plot")) == ["turn_inst_001_sess_001_1"]
+
+
 async def test_an_instance_can_be_forgotten_and_written_again(library: EventLibrary) -> None:
     await library.write([event(1, KEY), event(1, KEY, instance="inst_002")])
     await library.remove("inst_001")

@@ -1,0 +1,34 @@
+"""Make the session's turns findable while the model is still writing: they are what they are, whatever it says."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from nodes.summarize.material import read_material
+from nodes.summarize.state import SummaryState
+from personalab.services import Services
+from personalab.story.recall import turn_event
+
+_log = logging.getLogger("personalab.summary")
+
+
+async def index_turns(state: SummaryState, *, services: Services) -> bool:
+    """Write the turns into the library; tell whether that is done, for otherwise it is tried again later."""
+    try:
+        material = await asyncio.to_thread(
+            read_material, services, state.get("instance_id", ""), last_turn=state.get("last_turn")
+        )
+        instance = material.instance
+        place = (
+            instance.instance_id,
+            instance.current_session_id,
+            instance.character_id,
+            instance.background_id or "",
+        )
+        events = [turn_event(turn, *place) for turn in material.transcript.turns]
+        await services.library.write([event for event in events if event.text])
+    except Exception as error:  # noqa: BLE001 (a library never fails a summary, whoever wrote it)
+        _log.warning("the event library could not take the turns yet", exc_info=error)
+        return False
+    return True
