@@ -38,10 +38,14 @@ def build_summarize(services: Services) -> PumpedBuilder:
     """Join the five steps over the given services."""
 
     async def draft(state: SummaryState, lease: Lease, runtime: Runtime[TurnContext]) -> Update:
-        name = model_of(runtime)
-        indexing = (
-            None if state.get("preview") else asyncio.create_task(index_turns(state, services=services))
-        )
+        name, told = model_of(runtime), told_by(runtime)
+        indexing: list[asyncio.Task[bool]] = []
+
+        def tell(done: int, total: int) -> None:
+            told(done, total)
+            if not indexing and not state.get("preview"):  # the first question goes out before it
+                indexing.append(asyncio.create_task(index_turns(state, services=services)))
+
         try:
             update = await draft_points(
                 state,
@@ -49,12 +53,12 @@ def build_summarize(services: Services) -> PumpedBuilder:
                 lease=lease,
                 model=await services.model(name),
                 counter=await services.counter(name),
-                tell=told_by(runtime),
+                tell=tell,
             )
-            return {**update, "turns_indexed": indexing is not None and await indexing}
+            return {**update, "turns_indexed": bool(indexing) and await indexing[0]}
         finally:
-            if indexing is not None and not indexing.done():
-                indexing.cancel()
+            for task in indexing:
+                task.cancel()
 
     steps: dict[str, Work] = {
         "draft_points": draft,

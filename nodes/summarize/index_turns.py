@@ -11,6 +11,8 @@ from personalab.services import Services
 from personalab.story.recall import turn_event
 
 _log = logging.getLogger("personalab.summary")
+_AT_ONCE = 50
+"""So many turns are written before others get their turn: Chroma keeps the interpreter to itself meanwhile."""
 
 
 async def index_turns(state: SummaryState, *, services: Services) -> bool:
@@ -26,8 +28,9 @@ async def index_turns(state: SummaryState, *, services: Services) -> bool:
             instance.character_id,
             instance.background_id or "",
         )
-        events = [turn_event(turn, *place) for turn in material.transcript.turns]
-        await services.library.write([event for event in events if event.text])
+        events = [event for turn in material.transcript.turns if (event := turn_event(turn, *place)).text]
+        for at in range(0, len(events), _AT_ONCE):
+            await services.library.write(events[at : at + _AT_ONCE])
     except Exception as error:  # noqa: BLE001 (a library never fails a summary, whoever wrote it)
         _log.warning("the event library could not take the turns yet", exc_info=error)
         return False
