@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from functools import cache
 from typing import cast, get_type_hints
 
 from langgraph.runtime import Runtime
@@ -39,8 +40,14 @@ async def stream_graph(
                 yield part["data"]
             else:
                 result = part["data"]
-    told = get_type_hints(graph.builder.output_schema)
+    told = _fields(graph.builder.output_schema)
     yield {field: value for field, value in result.items() if field in told}
+
+
+@cache
+def _fields(schema: type) -> frozenset[str]:
+    """Name what a graph tells its caller; the rest is between its steps."""
+    return frozenset(get_type_hints(schema))
 
 
 def stop_asked_of(runtime: Runtime[TurnContext]) -> Callable[[], bool]:

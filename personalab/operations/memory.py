@@ -31,18 +31,18 @@ async def save_conversation(services: Services, request: object) -> Conversation
     return await services.memories.save_conversation(read_request(request, services.now()))
 
 
-async def get_memory(services: Services, agent_id: str, user_id: str) -> Memory:
-    """Read what an agent knows about a user."""
+async def get_memory(services: Services, agent_id: str, user_id: str, *, newest: int | None = None) -> Memory:
+    """Read what an agent knows about a user, all of it or so many of each list, the newest."""
     agent_id, user_id = _names(agent_id, user_id)
-    memory = await services.memories.memory(agent_id, user_id)
+    memory = await services.memories.memory(agent_id, user_id, newest=newest)
     if memory is None:
         raise NotFound("no_memory", agent_id=agent_id, user_id=user_id)
     return memory
 
 
 async def memory_changes(services: Services, agent_id: str, user_id: str, *, limit: int = 50) -> list[Change]:
-    """List what changed in a memory, the newest first."""
-    await get_memory(services, agent_id, user_id)
+    """List what changed in a memory, the newest first; one there is none of is refused."""
+    await get_memory(services, agent_id, user_id, newest=0)
     return await services.memories.changes(agent_id, user_id, limit=limit)
 
 

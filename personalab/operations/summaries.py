@@ -12,7 +12,6 @@ from personalab.storage.leases import unbroken
 from personalab.story.care import UNDONE
 from personalab.story.ids import check_id
 from personalab.story.instance import InstanceState
-from personalab.story.recall import turn_event
 from personalab.story.transcript import taken_over
 
 _log = logging.getLogger("personalab.summary")
@@ -67,12 +66,9 @@ def _session_before(services: Services, instance_id: str) -> tuple[InstanceState
 
 async def _withdraw(services: Services, state: InstanceState, before: str) -> None:
     """Take the events of the summary out of the library; the turns of the session it was of stay findable."""
-    transcript = services.stories.session(state.instance_id, before).transcript
-    place = (state.instance_id, before, state.character_id, state.background_id or "")
-    turns = [event for turn in transcript.turns if (event := turn_event(turn, *place)).text]
+    place, library = state.instance_id, services.library
     try:
-        await services.library.remove(state.instance_id, session_id=state.current_session_id)
-        await services.library.remove(state.instance_id, session_id=before)
-        await services.library.write(turns)
+        await library.remove(place, session_id=state.current_session_id)
+        await library.remove(place, session_id=before, kinds=("summary", "plot"))
     except Exception as error:  # noqa: BLE001 (the library is derived: reindex mends it)
         _log.warning("the event library still has the events of an undone summary", exc_info=error)
