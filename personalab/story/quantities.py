@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cache
 
 _NUMBER = r"[+\-−]?\d{1,3}(?:\.\d+)?(?![\d.]*\d)"
 _DIGIT = "[一二三四五六七八九]"
@@ -80,10 +81,15 @@ _SCORES = (
     rf"{_TRAIT_EN}\s+{_SCALE_EN}\s+of\s+{_NUMBER}",
     rf"\d\s+(?:points?\s+of\s+)?{_TRAIT_EN}(?:\s+points?\b|(?=\s*[,.;!?)]))",
 )
-_FIGURES = re.compile("|".join(f"(?:{score})" for score in _SCORES), re.IGNORECASE)
+
+
+@cache
+def _figures() -> re.Pattern[str]:
+    """Compile them when the first persona is read: that takes a while."""
+    return re.compile("|".join(f"(?:{score})" for score in _SCORES), re.IGNORECASE)
 
 
 def figure_in(text: str) -> str | None:
     """Find the first trait that is put into figures, as it stands there; ``None`` if all is said in words."""
-    found = _FIGURES.search(unicodedata.normalize("NFKC", text))
+    found = _figures().search(unicodedata.normalize("NFKC", text))
     return found[0].strip() if found else None
