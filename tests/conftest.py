@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -62,9 +63,16 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def services(root: Path) -> Services:
     """Services on a fresh data root with the shipped samples; time stands still."""
-    made = open_services(read_settings({"PERSONALAB_DATA": str(root), "PERSONALAB_BUSY_SECONDS": "1"}))
+    made = open_services(read_settings({"PERSONALAB_DATA": str(root), "PERSONALAB_BUSY_SECONDS": "60"}))
     made.now = lambda: NOW
     return made
+
+
+@pytest.fixture
+def hurried(services: Services) -> Services:
+    """Let a second writer give up soon: for tests of what it is told."""
+    services.settings = dataclasses.replace(services.settings, busy_seconds=0.5)
+    return services
 
 
 @pytest.fixture

@@ -138,6 +138,7 @@ async def test_an_unknown_action_is_refused(services: Services, instance: str) -
 # --- one writer
 
 
+@pytest.mark.usefixtures("hurried")
 async def test_a_second_writer_waits_and_then_learns_who_is_busy(
     services: Services, instance: str, answer_with: Answer
 ) -> None:

@@ -301,6 +301,7 @@ async def test_a_turn_and_an_update_take_turns(example: Services, answer_with: A
     assert (result["status"], turn["status"], turn["turn"]) == ("done", "done", 42)
 
 
+@pytest.mark.usefixtures("hurried")
 async def test_a_story_that_is_being_written_is_busy(example: Services) -> None:
     async with example.leases.holding("inst_001", "say", wait=1):
         _, result = await _update(example)

@@ -259,11 +259,11 @@ async def test_a_background_that_is_gone_is_told(services: Services, session: Pa
 
 
 async def test_an_instance_someone_writes_is_not_repaired(
-    services: Services, session: Path, instance: str
+    hurried: Services, session: Path, instance: str
 ) -> None:
     session.write_bytes(session.read_bytes() + b"junk\n")
-    async with services.leases.holding(instance, "say", wait=1):
-        report = await examine_root(open_services(services.settings), fix=True)
+    async with hurried.leases.holding(instance, "say", wait=1):
+        report = await examine_root(open_services(hurried.settings), fix=True)
     assert codes(report) == ["line_broken", "busy"]
     assert not report.healthy
     assert session.read_bytes().endswith(b"junk\n")
