@@ -64,7 +64,22 @@ class Switch:
         return "true | false"
 
 
-Rule = Whole | Choice | Switch
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A short text on one line; blank for none."""
+
+    longest: int
+    default: str = ""
+
+    def accepts(self, value: object) -> bool:
+        """Tell whether a value may be stored."""
+        return isinstance(value, str) and len(value) <= self.longest and (value.isprintable() or not value)
+
+    def __str__(self) -> str:
+        return f"≤ {self.longest} characters"
+
+
+Rule = Whole | Choice | Switch | Name
 
 SOURCE_FIELDS: dict[str, Rule] = {
     "thresholds.rag_fallback_threshold": Whole(1, 10, 3),
@@ -83,6 +98,7 @@ FIELDS: dict[str, Rule] = {
     "preferences.durability": Choice(("os", "fsync"), "os"),
     "preferences.auto_summarize": Switch(False),
     "preferences.auto_memorize_turns": Whole(0, 1_000, 0),
+    "preferences.player_name": Name(64),
 }
 """Everything that can be set; what stands only here is written when it is set."""
 
@@ -113,6 +129,8 @@ class Config:
     """Whether a session is summed up when its prompt passes the warning threshold."""
     auto_memorize_turns: int = 0
     """After so many turns the character updates its memory by itself; 0 for never."""
+    player_name: str = ""
+    """What stands for ``{{user}}`` in a character's texts; blank for a plain word of the language."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +166,19 @@ class MemoryModule:
     """Who plays, as memories name them."""
     max_tokens: int = 800
     n_events: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class LoreModule:
+    """``modules/lorebook.json``: whether and how much of the lorebooks stands in the prompt."""
+
+    enabled: bool = False
+    scan_depth: int = 4
+    """So many of the newest messages are searched for keys, where a book does not say."""
+    max_tokens: int = 2_048
+    """All entries of a turn together cost no more, whatever a book allows itself."""
+    recursive: bool = True
+    """Whether entries may call up others, where a book does not say."""
 
 
 def place(data: Mapping[str, Any], dotted: str) -> object:
@@ -217,7 +248,7 @@ def parse_value(given: str, text: str) -> object:
             return {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}.get(
                 text.lower(), text
             )
-        case Choice():
+        case Choice() | Name():
             return text
 
 
@@ -283,6 +314,19 @@ def read_memory(data: Mapping[str, Any]) -> MemoryModule:
             raise ValueError(f"{name} is not a whole number from {rule.low} to {rule.high}")
     numbers = {name: data.get(name, rule.default) for name, rule in counts.items()}
     return MemoryModule(enabled, user_id, **numbers)
+
+
+def read_lore(data: Mapping[str, Any]) -> LoreModule:
+    """Read whether and how much of the lorebooks is shown."""
+    for name in ("enabled", "recursive"):
+        if not isinstance(data.get(name, True if name == "recursive" else None), bool):
+            raise ValueError(f"{name} is not true or false")
+    counts = {"scan_depth": Whole(0, 1_000, 4), "max_tokens": Whole(0, 100_000, 2_048)}
+    for name, rule in counts.items():
+        if not rule.accepts(data.get(name, rule.default)):
+            raise ValueError(f"{name} is not a whole number from {rule.low} to {rule.high}")
+    numbers = {name: data.get(name, rule.default) for name, rule in counts.items()}
+    return LoreModule(data["enabled"], **numbers, recursive=data.get("recursive", True))
 
 
 def _words(data: Mapping[str, Any], name: str) -> tuple[str, ...]:

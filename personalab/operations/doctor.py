@@ -34,7 +34,7 @@ from personalab.storage.leases import running
 from personalab.storage.preferences import MAX_TEMPLATE_BYTES
 from personalab.story.ids import is_id
 from personalab.story.instance import CharacterState, InstanceState, object_of
-from personalab.story.library import Background, Character
+from personalab.story.library import Background, Character, began_as
 from personalab.story.persona_history import PersonaHistory, revision_of
 from personalab.texts import LANGUAGES
 
@@ -295,7 +295,7 @@ class _Instance:
         if finding is not None and finding.code == "missing" and state is not None:
             with suppress(PersonaLabError):
                 character = self.ward.services.stories.character(state.character_id)
-                fresh = CharacterState(character.base_persona, "", character.language)
+                fresh = began_as(character)
                 finding = replace(finding, fixable=True)
                 if self.fix:
                     done = _works(lambda: write_json(path, fresh.fields(), self.ward.shown(path)))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from personalab import config
-from personalab.config import Config, DirectorModule, MemoryModule, RecallModule
+from personalab.config import Config, DirectorModule, LoreModule, MemoryModule, RecallModule
 from personalab.errors import PersonaLabError, StorageError
 from personalab.storage.files import read_bytes, read_json, write_json, writing
 from personalab.storage.locked import locked_file
@@ -33,6 +33,7 @@ class Preferences:
     director: DirectorModule
     recall: RecallModule
     memory: MemoryModule
+    lore: LoreModule
     notices: tuple[Notice, ...] = ()
 
 
@@ -52,15 +53,19 @@ class PreferenceFiles:
             data = object_of(self._read("config.json"))
         except (PersonaLabError, ValueError) as error:
             notice = Notice("config_unreadable", {"file": "config.json", "reason": _why(error)})
-            return Preferences(Config(), DirectorModule(), RecallModule(), MemoryModule(), (notice,))
+            modules = (DirectorModule(), RecallModule(), MemoryModule(), LoreModule())
+            return Preferences(Config(), *modules, (notice,))
         values, bad = config.read_values(data)
         notices: list[Notice] = []
         if bad:
             notices.append(Notice("config_value", {"file": "config.json", "fields": ", ".join(bad)}))
-        director = self._director(notices)
-        recall = self._recall(notices)
-        memory = self._memory(notices)
-        return Preferences(config.config_of(values), director, recall, memory, tuple(notices))
+        modules = (
+            self._director(notices),
+            self._recall(notices),
+            self._memory(notices),
+            self._lore(notices),
+        )
+        return Preferences(config.config_of(values), *modules, tuple(notices))
 
     def language(self) -> Language:
         """Find the reader's language without complaining about anything."""
@@ -93,6 +98,14 @@ class PreferenceFiles:
         except (PersonaLabError, ValueError) as error:
             notices.append(Notice("memory_switch", {"file": name, "reason": _why(error)}))
             return MemoryModule()
+
+    def _lore(self, notices: list[Notice]) -> LoreModule:
+        name = "modules/lorebook.json"
+        try:
+            return config.read_lore(self._module(name))
+        except (PersonaLabError, ValueError) as error:
+            notices.append(Notice("lorebook_switch", {"file": name, "reason": _why(error)}))
+            return LoreModule()
 
     def _module(self, name: str) -> dict[str, Any]:
         """Read a module's file; a root from before there was one has the shipped one."""

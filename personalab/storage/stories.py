@@ -17,11 +17,14 @@ from personalab.storage.locked import locked_file
 from personalab.storage.sessions import Session, SessionCache, SessionWriter
 from personalab.story.ids import check_id, is_id
 from personalab.story.instance import CharacterState, InstanceState, PlotState
-from personalab.story.library import Background, Character
-from personalab.story.lines import Metadata, dump_line
+from personalab.story.library import Background, Character, began_as
+from personalab.story.lines import OPENING_TURN, AssistantLine, Metadata, dump_line
 
 T = TypeVar("T")
 Kind = Literal["characters", "backgrounds", "instances"]
+BESIDE = ("card.json", "card.png", "card.charx", "lorebook.json")
+"""What may stand beside a character or a background: its card as it came, the file it came in, its lorebook."""
+NOTHING: Mapping[str, bytes | None] = {}
 _SESSION_NAME = re.compile(r"(?:sess|session)_(\d{3,9})")
 
 
@@ -62,32 +65,62 @@ class StoryFiles:
             raise NotFound("no_background", background_id=background_id)
         return self._record(path, lambda data: Background.read(background_id, data))
 
-    def save_character(self, character: Character) -> None:
-        """Write a character's definition, a new one whole or not at all."""
-        self._save_entry("characters", character.character_id, "definition.json", character.fields())
+    def save_character(self, character: Character, beside: Mapping[str, bytes | None] = NOTHING) -> None:
+        """Write a character's definition, a new one whole or not at all.
 
-    def save_background(self, background: Background) -> None:
+        ``beside`` are files of ``BESIDE`` that stand in its folder, ``None`` for one that is to go.
+        """
+        place = ("characters", character.character_id)
+        self._save_entry(*place, "definition.json", character.fields(), beside)
+
+    def save_background(self, background: Background, beside: Mapping[str, bytes | None] = NOTHING) -> None:
         """Write a background, a new one whole or not at all."""
-        self._save_entry("backgrounds", background.background_id, "background.json", background.fields())
+        place = ("backgrounds", background.background_id)
+        self._save_entry(*place, "background.json", background.fields(), beside)
+
+    def beside(self, kind: Kind, entry_id: str, name: str) -> Path:
+        """Find a file that may stand beside a character or a background."""
+        if name not in BESIDE:
+            raise ValueError(f"{name} is none of {BESIDE}")
+        return self.root / kind / check_id(entry_id, "id") / name
 
     def library_lock(self) -> locked_file:
         """Take turns at changing characters and backgrounds."""
         return locked_file(self.root / ".lock", "characters")
 
-    def _save_entry(self, kind: str, entry_id: str, name: str, fields: Mapping[str, Any]) -> None:
+    def _save_entry(
+        self,
+        kind: Kind,
+        entry_id: str,
+        name: str,
+        fields: Mapping[str, Any],
+        beside: Mapping[str, bytes | None],
+    ) -> None:
         folder = self.root / kind / check_id(entry_id, "id")
         shown = f"{kind}/{entry_id}/{name}"
         if folder.is_dir():
+            self._save_beside(folder, beside, f"{kind}/{entry_id}")
             write_json(folder / name, fields, shown)
             return
         fresh = folder.with_name(f".new-{secrets.token_hex(6)}")
         with writing(shown):
             fresh.mkdir(parents=True)
             try:
+                self._save_beside(fresh, beside, f"{kind}/{entry_id}")
                 write_json(fresh / name, fields, shown)
                 os.rename(fresh, folder)
             finally:
                 shutil.rmtree(fresh, ignore_errors=True)
+
+    def _save_beside(self, folder: Path, beside: Mapping[str, bytes | None], shown: str) -> None:
+        for name, content in beside.items():
+            if name not in BESIDE:
+                raise ValueError(f"{name} is none of {BESIDE}")
+            if content is None:
+                with writing(f"{shown}/{name}"):
+                    (folder / name).unlink(missing_ok=True)
+            else:
+                replace_file(folder / name, content, f"{shown}/{name}")
 
     def characters(self) -> list[Listed]:
         """List the characters by id, the unreadable ones too."""
@@ -141,9 +174,14 @@ class StoryFiles:
         return folder / name
 
     def create_instance(
-        self, character: Character, background: Background | None, instance_id: str | None, now: str
+        self,
+        character: Character,
+        background: Background | None,
+        instance_id: str | None,
+        now: str,
+        opening: str = "",
     ) -> InstanceState:
-        """Make an instance with its first session, all of it or nothing."""
+        """Make an instance with its first session, all of it or nothing; it may open with a line of the character."""
         fresh = self.instances / f".new-{secrets.token_hex(6)}"
         with writing("instances"):
             (fresh / "sessions").mkdir(parents=True)
@@ -158,7 +196,7 @@ class StoryFiles:
                     now,
                     PlotState(),
                 )
-                self._fill_instance(fresh, state, character)
+                self._fill_instance(fresh, state, character, opening)
                 try:
                     if (self.instances / chosen).exists():
                         raise FileExistsError
@@ -174,13 +212,15 @@ class StoryFiles:
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
 
-    def _fill_instance(self, folder: Path, state: InstanceState, character: Character) -> None:
-        persona = CharacterState(character.base_persona, "", character.language)
+    def _fill_instance(self, folder: Path, state: InstanceState, character: Character, opening: str) -> None:
+        persona = began_as(character)
         shown = f"instances/{state.instance_id}"
-        first = Metadata(state.instance_id, state.current_session_id, state.created_at)
+        first = dump_line(Metadata(state.instance_id, state.current_session_id, state.created_at))
+        if opening.strip():
+            first += dump_line(AssistantLine(opening, OPENING_TURN, state.created_at))
         write_json(folder / "instance_state.json", state.fields(), shown)
         write_json(folder / "character_state.json", persona.fields(), shown)
-        replace_file(folder / "sessions" / "sess_001.jsonl", dump_line(first), shown)
+        replace_file(folder / "sessions" / "sess_001.jsonl", first, shown)
 
     def _free_id(self) -> str:
         taken = {entry.name for entry in self.instances.iterdir()} if self.instances.is_dir() else set[str]()

@@ -114,6 +114,30 @@ class InstanceState:
 
 
 @dataclass(frozen=True, slots=True)
+class Instructions:
+    """What an author tells the model instead of the reader's own templates; blank leaves those standing."""
+
+    system_prompt: str = ""
+    post_history_instructions: str = ""
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Instructions:
+        """Read them from the object they stand in."""
+        return cls(text_of(data, "system_prompt", ""), text_of(data, "post_history_instructions", ""))
+
+    def fields(self, before: Mapping[str, Any]) -> dict[str, Any]:
+        """Give those that are there, or were there before."""
+        known = {
+            "system_prompt": self.system_prompt,
+            "post_history_instructions": self.post_history_instructions,
+        }
+        return {name: text for name, text in known.items() if text or name in before}
+
+
+NO_INSTRUCTIONS = Instructions()
+
+
+@dataclass(frozen=True, slots=True)
 class CharacterState:
     """``character_state.json``: who the character was made as, and who it has become."""
 
@@ -121,13 +145,21 @@ class CharacterState:
     evolved_persona: str = ""
     language: Language | None = None
     source: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    name: str = ""
+    """What the character is called; blank in stories from before this was kept."""
+    instructions: Instructions = NO_INSTRUCTIONS
 
     @classmethod
     def read(cls, data: object) -> CharacterState:
         """Read it from its JSON value."""
         found = object_of(data)
         return cls(
-            text_of(found, "base_persona"), text_of(found, "evolved_persona", ""), language_of(found), found
+            text_of(found, "base_persona"),
+            text_of(found, "evolved_persona", ""),
+            language_of(found),
+            found,
+            text_of(found, "name", ""),
+            Instructions.read(found),
         )
 
     def fields(self) -> dict[str, Any]:
@@ -135,7 +167,9 @@ class CharacterState:
         known: dict[str, Any] = {"base_persona": self.base_persona, "evolved_persona": self.evolved_persona}
         if self.language:
             known["language"] = self.language
-        return {**self.source, **known}
+        if self.name:
+            known["name"] = self.name
+        return {**self.source, **known, **self.instructions.fields(self.source)}
 
 
 def language_of(data: Mapping[str, Any]) -> Language | None:

@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from personalab.story.instance import language_of, object_of, text_of
+from personalab.story.instance import (
+    NO_INSTRUCTIONS,
+    CharacterState,
+    Instructions,
+    language_of,
+    object_of,
+    text_of,
+)
 from personalab.texts import Language
 
 
@@ -19,13 +26,24 @@ class Character:
     base_persona: str
     language: Language | None = None
     source: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    greetings: tuple[str, ...] = ()
+    """What a story may open with; the first is the usual one."""
+    instructions: Instructions = NO_INSTRUCTIONS
 
     @classmethod
     def read(cls, character_id: str, data: object) -> Character:
         """Read it from its JSON value; the folder's name is the id."""
         found = object_of(data)
         name = text_of(found, "name", character_id)
-        return cls(character_id, name, text_of(found, "base_persona"), language_of(found), found)
+        return cls(
+            character_id,
+            name,
+            text_of(found, "base_persona"),
+            language_of(found),
+            found,
+            _texts(found, "greetings"),
+            Instructions.read(found),
+        )
 
     def fields(self) -> dict[str, Any]:
         """Give its JSON object, with what was unknown in the file."""
@@ -36,7 +54,26 @@ class Character:
         }
         if self.language:
             known["language"] = self.language
-        return {**self.source, **known}
+        if self.greetings or "greetings" in self.source:
+            known["greetings"] = list(self.greetings)
+        return {**self.source, **known, **self.instructions.fields(self.source)}
+
+
+def began_as(character: Character) -> CharacterState:
+    """Give who a character is at the beginning of a story: later changes of the library leave it alone."""
+    return CharacterState(
+        character.base_persona,
+        language=character.language,
+        name=character.name,
+        instructions=character.instructions,
+    )
+
+
+def _texts(data: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    found = data.get(name, [])
+    if not isinstance(found, list) or not all(isinstance(text, str) for text in cast("list[object]", found)):
+        raise ValueError(f"{name} is not a list of texts")
+    return tuple(cast("list[str]", found))
 
 
 @dataclass(frozen=True, slots=True)

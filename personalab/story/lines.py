@@ -14,6 +14,9 @@ from typing import Any, Literal, cast
 NO_REPLY = "(无回复)"
 """What an empty reply is stored as, in every language: files are compared by it."""
 
+OPENING_TURN = 0
+"""The number of a character's opening line, before anyone has said anything."""
+
 MAX_REQUEST_ID_CHARACTERS = 128
 _NO_EXTRA: Mapping[str, Any] = {}
 

@@ -38,7 +38,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
         "PYTHONIOENCODING": "utf-8",
         "LANG": "zh_CN.UTF-8",
         "LC_ALL": "",
-        "PERSONALAB_BUSY_SECONDS": "1",
+        "PERSONALAB_BUSY_SECONDS": "30",
     }
 
 

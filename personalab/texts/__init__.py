@@ -5,28 +5,11 @@ Errors and warnings carry a code; the words stand here once, so that every entra
 
 from __future__ import annotations
 
-import re
-from typing import Literal, NamedTuple
-
 from personalab.reasons import in_chinese
+from personalab.texts.archive import ARCHIVE
+from personalab.texts.forms import LANGUAGES, Language, Text, fill
 
-Language = Literal["zh", "en"]
-LANGUAGES: tuple[Language, ...] = ("zh", "en")
-
-
-class Text(NamedTuple):
-    """One sentence in both languages, with ``{placeholders}``."""
-
-    zh: str
-    en: str
-
-
-_PLACEHOLDER = re.compile(r"\{(\w+)\}")
-
-
-def fill(template: str, **params: object) -> str:
-    """Put values into ``{name}`` places; a name that is not given stays as it stands."""
-    return _PLACEHOLDER.sub(lambda m: str(params.get(m[1], m[0])), template)
+__all__ = ["LANGUAGES", "TEXTS", "Language", "Text", "fill", "say"]
 
 
 def say(code: str, language: Language, **params: object) -> str:
@@ -38,6 +21,7 @@ def say(code: str, language: Language, **params: object) -> str:
 
 
 TEXTS: dict[str, Text] = {
+    **ARCHIVE,
     # --- what a person gave us
     "bad_id": Text(
         "{what} “{value}” 不能用作 ID：只能用字母、数字、下划线和连字符，以字母或数字开头，最长 64 个字符，不能是系统保留名（如 con、nul）",

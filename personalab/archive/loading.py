@@ -1,0 +1,97 @@
+"""How is the JSON of a stranger read, and what is said of a field that is wrong?
+
+Every reader of this room refuses with ``BadRecord`` and one of these codes, so that a person learns which field of
+which file to mend.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn, cast
+
+from personalab.errors import BadRecord
+
+MAX_CARD_BYTES = 16 * 1024 * 1024
+"""A card's or a lorebook's JSON is not longer."""
+MAX_DEPTH = 64
+"""JSON is not nested deeper: whatever walks it may recurse."""
+_BOM = b"\xef\xbb\xbf"
+
+
+def load_json(raw: bytes | bytearray | memoryview, *, limit: int = MAX_CARD_BYTES) -> object:
+    """Read JSON in UTF-8, with or without a byte order mark: no longer than the limit, not nested too deeply."""
+    if len(raw) > limit:
+        raise BadRecord("too_large", actual=len(raw), limit=limit)
+    try:
+        value: object = json.loads(bytes(raw).removeprefix(_BOM).decode("utf-8"), parse_constant=_refuse)
+    except RecursionError as error:
+        raise BadRecord("too_deep", limit=MAX_DEPTH) from error
+    except UnicodeDecodeError as error:
+        raise BadRecord("not_utf8", place=error.start) from error
+    except ValueError as error:
+        raise BadRecord("not_json", reason=str(error)) from error
+    check_depth(value)
+    return value
+
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not a number in JSON")
+
+
+def check_depth(value: object, limit: int = MAX_DEPTH) -> None:
+    """Refuse a value that is nested deeper than the limit, without recursion."""
+    layer: list[object] = [value]
+    for _ in range(limit):
+        layer = [part for found in layer for part in _parts(found)]
+        if not layer:
+            return
+    raise BadRecord("too_deep", limit=limit)
+
+
+def _parts(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        inner: Iterable[object] = cast("dict[str, object]", value).values()
+    elif isinstance(value, list):
+        inner = cast("list[object]", value)
+    else:
+        return ()
+    return [part for part in inner if isinstance(part, dict | list)]
+
+
+# --- fields: ``where`` names the object as a person finds it in the file, e.g. ``data.`` or ``entries[3].``
+
+
+def object_at(data: object, where: str) -> dict[str, Any]:
+    """Take a value as an object."""
+    if not isinstance(data, dict):
+        raise BadRecord("field_wrong", field=where, reason="it is not an object")
+    return cast("dict[str, Any]", data)
+
+
+def list_at(data: object, where: str) -> list[Any]:
+    """Take a value as a list."""
+    if not isinstance(data, list):
+        raise BadRecord("field_wrong", field=where, reason="it is not a list")
+    return cast("list[Any]", data)
+
+
+def text_at(data: Mapping[str, Any], name: str, where: str = "", default: str | None = "") -> str:
+    """Take a text field; one that is missing (or null, where there is a default) has the default."""
+    value = data.get(name)
+    if value is None and default is not None:
+        return default
+    if not isinstance(value, str):
+        raise BadRecord("field_wrong", field=f"{where}{name}", reason="it is not a text")
+    return value
+
+
+def texts_at(data: Mapping[str, Any], name: str, where: str = "") -> tuple[str, ...]:
+    """Take a list of texts; one that is missing or null is empty."""
+    value = data.get(name)
+    if value is None:
+        return ()
+    found = list_at(value, f"{where}{name}")
+    if not all(isinstance(text, str) for text in found):
+        raise BadRecord("field_wrong", field=f"{where}{name}", reason="not all entries are texts")
+    return tuple(cast("list[str]", found))

@@ -1,0 +1,24 @@
+"""What is a sentence in both languages, and how are its places filled?"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+Language = Literal["zh", "en"]
+LANGUAGES: tuple[Language, ...] = ("zh", "en")
+
+
+class Text(NamedTuple):
+    """One sentence in both languages, with ``{placeholders}``."""
+
+    zh: str
+    en: str
+
+
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+def fill(template: str, **params: object) -> str:
+    """Put values into ``{name}`` places; a name that is not given stays as it stands."""
+    return _PLACEHOLDER.sub(lambda m: str(params.get(m[1], m[0])), template)
