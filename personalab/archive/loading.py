@@ -7,7 +7,7 @@ which file to mend.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NoReturn, cast
 
 from personalab.errors import BadRecord
@@ -49,14 +49,14 @@ def check_depth(value: object, limit: int = MAX_DEPTH) -> None:
     raise BadRecord("too_deep", limit=limit)
 
 
-def _parts(value: object) -> Iterable[object]:
+def _parts(value: object) -> list[object]:
     if isinstance(value, dict):
-        inner: Iterable[object] = cast("dict[str, object]", value).values()
+        inner = list(cast("dict[str, object]", value).values())
     elif isinstance(value, list):
         inner = cast("list[object]", value)
     else:
-        return ()
-    return [part for part in inner if isinstance(part, dict | list)]
+        return []
+    return [cast("object", part) for part in inner if isinstance(part, dict | list)]
 
 
 # --- fields: ``where`` names the object as a person finds it in the file, e.g. ``data.`` or ``entries[3].``
