@@ -7,6 +7,7 @@ which file to mend.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, NoReturn, cast
 
@@ -14,6 +15,8 @@ from personalab.errors import BadRecord
 
 MAX_CARD_BYTES = 16 * 1024 * 1024
 """A card's or a lorebook's JSON is not longer."""
+MAX_CARRIER_BYTES = 64 * 1024 * 1024
+"""A picture or an archive that carries a card is not larger."""
 MAX_DEPTH = 64
 """JSON is not nested deeper: whatever walks it may recurse."""
 _BOM = b"\xef\xbb\xbf"
@@ -23,8 +26,11 @@ def load_json(raw: bytes | bytearray | memoryview, *, limit: int = MAX_CARD_BYTE
     """Read JSON in UTF-8, with or without a byte order mark: no longer than the limit, not nested too deeply."""
     if len(raw) > limit:
         raise BadRecord("too_large", actual=len(raw), limit=limit)
+    raw = bytes(raw)
+    _check_parts(raw)
     try:
-        value: object = json.loads(bytes(raw).removeprefix(_BOM).decode("utf-8"), parse_constant=_refuse)
+        text = raw.removeprefix(_BOM).decode("utf-8")
+        value: object = json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except RecursionError as error:
         raise BadRecord("too_deep", limit=MAX_DEPTH) from error
     except UnicodeDecodeError as error:
@@ -35,8 +41,24 @@ def load_json(raw: bytes | bytearray | memoryview, *, limit: int = MAX_CARD_BYTE
     return value
 
 
+def _check_parts(raw: bytes) -> None:
+    """Refuse JSON of almost nothing but brackets or commas: a small file would fill the memory."""
+    for parts, free, share in (
+        (raw.count(b"{") + raw.count(b"["), 100_000, 32),
+        (raw.count(b","), 1_000_000, 16),
+    ):
+        if parts > free + len(raw) // share:
+            raise BadRecord("too_many_parts", actual=parts)
+
+
 def _refuse(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a number in JSON")
+
+
+def _finite(digits: str) -> float:
+    """Take a number that can be written again: ``1e999`` would come out as a word that is no JSON."""
+    number = float(digits)
+    return number if math.isfinite(number) else _refuse(digits[:40])
 
 
 def check_depth(value: object, limit: int = MAX_DEPTH) -> None:

@@ -1,0 +1,290 @@
+"""How does a character card become a character, and a character a card again?
+
+What a person changed here is written into the card's fields; everything else of the card that was kept goes out as it
+came. V1 has room for six texts: greetings after the first, instructions, notes, tags, the lorebook and extensions are
+not in it. What V2 has no field for travels in its extensions, and comes back where the next version has one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any, cast
+
+from personalab.archive.book_shapes import book_as, is_world_info
+from personalab.archive.card_reading import (
+    KEPT_V3,
+    OURS,
+    V1_TEXTS,
+    V2_DEFAULTS,
+    V3_ONLY,
+    Card,
+    CardVersion,
+    as_object,
+    clean_name,
+    read_card,
+)
+from personalab.dialogue import language_among
+from personalab.story.instance import Instructions
+from personalab.story.library import Character
+from personalab.texts import LANGUAGES, Language, say
+
+__all__ = ["Card", "CardVersion", "book_of", "card_of", "character_of", "read_card"]
+
+_PERSONA = ("description", "personality", "scenario", "mes_example")
+_START = re.compile(r"<START>", re.IGNORECASE)
+_MACRO = re.compile(r"\{\{[^{}]*\}\}|<(?:bot|user|char|start)>", re.IGNORECASE)
+_BETWEEN_EXAMPLES = "\n---\n"
+_TELLING_CHARACTERS = 2_000
+"""A text shows its language by its beginning."""
+_SPECS = {"v2": "chara_card_v2", "v3": "chara_card_v3"}
+_SPEC_VERSIONS = {"v2": "2.0", "v3": "3.0"}
+_WRAPPING = ("spec", "spec_version", "data")
+_KNOWN_FIELDS = (*V2_DEFAULTS, "character_book", *V3_ONLY)
+_ENTRY_DEFAULTS: Mapping[str, Any] = {
+    "keys": [],
+    "content": "",
+    "extensions": {},
+    "enabled": True,
+    "insertion_order": 100,
+}
+_BLANK = Card({}, "v1", {})
+_CARRIED = (
+    "character_id",
+    "name",
+    "base_persona",
+    "language",
+    "greetings",
+    "system_prompt",
+    "post_history_instructions",
+)
+"""What of a definition stands in a card's own fields."""
+
+
+# --- a card becomes a character
+
+
+def character_of(card: Card, character_id: str) -> Character:
+    """Make a character of a card; placeholders stay for the story to fill, and notes to the reader stay out."""
+    kept = _beyond_a_card(as_object(card.ours.get("definition")))
+    called = {"nickname": card.nickname} if card.nickname else {}
+    return Character(
+        character_id,
+        card.name,
+        _persona_of(card),
+        _language_of(card),
+        {**called, **kept},
+        card.greetings,
+        Instructions(card.text("system_prompt"), card.text("post_history_instructions")),
+    )
+
+
+def book_of(card: Card) -> dict[str, Any] | None:
+    """Take the lorebook out of a card, as it came."""
+    return card.book
+
+
+def _persona_of(card: Card) -> str:
+    """Join who the character is, the description first, each of the rest under its name."""
+    language = _language_among(*(card.text(name) for name in _PERSONA)) or "en"
+    examples = [block.strip() for block in _START.split(card.text("mes_example"))]
+    rest = {
+        "card.personality": card.text("personality").strip(),
+        "card.scenario": card.text("scenario").strip(),
+        "card.examples": _BETWEEN_EXAMPLES.join(block for block in examples if block),
+    }
+    named = [say(code, language, text=text) for code, text in rest.items() if text]
+    description = card.text("description")
+    return "\n\n".join([description, *named] if description.strip() or not named else named)
+
+
+def _language_of(card: Card) -> Language | None:
+    """Tell the language by what was set here, or else by the texts."""
+    if "language" in card.ours:
+        found: object = card.ours["language"]
+        return next((language for language in LANGUAGES if language == found), None)
+    return _language_among(*(card.text(name) for name in _PERSONA), *card.greetings[:1])
+
+
+def _language_among(*texts: str) -> Language | None:
+    return language_among(_MACRO.sub(" ", text[:_TELLING_CHARACTERS]) for text in texts)
+
+
+def _beyond_a_card(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep what a card has no field for: fields nobody knows, and that a known one is there though it says nothing."""
+    return {
+        name: value
+        for name, value in fields.items()
+        if name not in _CARRIED
+        or (name == "language" and value not in LANGUAGES)
+        or (name in _CARRIED[4:] and value in ("", []))
+    }
+
+
+# --- a character becomes a card
+
+
+def card_of(
+    character: Character,
+    kept: Mapping[str, Any] | None,
+    book: Mapping[str, Any] | None,
+    version: CardVersion | None,
+) -> dict[str, Any]:
+    """Make a card of a character and its lorebook; ``kept`` is the card it came from, if any.
+
+    Without a version it is of the one it came in, or V3; a V1 card that something was added to for which V1 has no
+    place becomes V3, too.
+    """
+    card, book = read_card(dict(kept)) if kept is not None else None, book or None
+    wanted = version or (card.version if card else "v3")
+    written = _written(card, character, book, wanted)
+    if version is None and wanted == "v1" and not _says_all(written, character, book):
+        return _written(card, character, book, "v3")
+    return written
+
+
+def _written(
+    card: Card | None, character: Character, book: Mapping[str, Any] | None, version: CardVersion
+) -> dict[str, Any]:
+    changes = _changes(card, character)
+    if book != (card.book if card else None):
+        changes["character_book"] = book and _whole_book(
+            book_as(book, "character_book", character.name), version
+        )
+    root = dict(card.data) if card is not None and card.version == version else _converted(card, version)
+    if version == "v1":
+        return {**root, **{name: changes[name] for name in changes if name in V1_TEXTS or name in root}}
+    fields = {**cast("dict[str, Any]", root["data"]), **changes}
+    if changes.get("character_book", ...) is None:
+        del fields["character_book"]
+    _call(fields, character, version)
+    repeated = {name: changes[name] for name in V1_TEXTS if name in changes and name in root}
+    written = {**root, **repeated, "data": fields}
+    return _with_ours(written, character)
+
+
+def _changes(card: Card | None, character: Character) -> dict[str, Any]:
+    """Tell which fields of a card say something else of the character now."""
+    was = character_of(card, character.character_id) if card else Character("", "", "")
+    changes: dict[str, Any] = {}
+    if character.name != was.name or card is None:
+        changes["name"] = character.name if clean_name(character.name) else character.character_id
+    if character.base_persona != was.base_persona:
+        changes |= {**dict.fromkeys(_PERSONA, ""), "description": character.base_persona}
+    if character.greetings != was.greetings:
+        first, *others = character.greetings or ("",)
+        changes |= {"first_mes": first, "alternate_greetings": others}
+    for name in ("system_prompt", "post_history_instructions"):
+        if (text := getattr(character.instructions, name)) != getattr(was.instructions, name):
+            changes[name] = text
+    return changes
+
+
+def _call(fields: dict[str, Any], character: Character, version: CardVersion) -> None:
+    """Write what the character is called in its story, where the version has a place for it."""
+    nickname: object = character.source.get("nickname")
+    wanted = nickname if isinstance(nickname, str) and nickname.strip() else ""
+    if clean_name(wanted) == Card({}, version, fields).nickname:
+        return
+    if version == "v3" or "nickname" in fields:
+        fields["nickname"] = wanted
+    else:
+        _put_ours(fields, {KEPT_V3: {**_aside(fields), "nickname": wanted}})
+
+
+def _aside(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Take what V2 has no field for out of the extensions."""
+    return dict(as_object(Card({}, "v2", fields).ours.get(KEPT_V3)))
+
+
+def _with_ours(written: dict[str, Any], character: Character) -> dict[str, Any]:
+    """Add to the extensions what the card's own fields do not tell of the character."""
+    card = read_card(written)
+    back = character_of(card, character.character_id)
+    ours: dict[str, Any] = {}
+    if back.language != character.language:
+        ours["language"] = character.language
+    beyond = _beyond_a_card(character.fields())
+    if beyond != _beyond_a_card(back.fields()):
+        if card.nickname and beyond.get("nickname") == card.nickname:
+            del beyond["nickname"]
+        ours["definition"] = beyond
+    if ours:
+        _put_ours(cast("dict[str, Any]", written["data"]), ours)
+    return written
+
+
+def _put_ours(fields: dict[str, Any], ours: Mapping[str, Any]) -> None:
+    extensions = as_object(fields.get("extensions"))
+    together = {**as_object(extensions.get(OURS)), **ours}
+    kept = {name: value for name, value in together.items() if value != {} or name not in ours}
+    others = {name: value for name, value in extensions.items() if name != OURS}
+    fields["extensions"] = {**others, OURS: kept} if kept else others
+
+
+def _says_all(written: dict[str, Any], character: Character, book: Mapping[str, Any] | None) -> bool:
+    card = read_card(written)
+    return card.book == book and character_of(card, character.character_id).fields() == character.fields()
+
+
+# --- from version to version
+
+
+def _converted(card: Card | None, version: CardVersion) -> dict[str, Any]:
+    """Give a card the shape of another version, with all that it must have there."""
+    card = card or _BLANK
+    fields, taken = _fields_of(card), _KNOWN_FIELDS if card.version == "v1" else ()
+    around = {name: value for name, value in card.data.items() if name not in (*_WRAPPING, *taken)}
+    if version == "v1":
+        return {**around, **{name: fields.get(name, "") for name in V1_TEXTS}}
+    fields = {
+        **deepcopy(dict(V2_DEFAULTS)),
+        **fields,
+        "extensions": dict(as_object(fields.get("extensions"))),
+    }
+    if fields.get("character_book"):
+        fields["character_book"] = _whole_book(fields["character_book"], version)
+    else:
+        fields.pop("character_book", None)
+    _move_v3_fields(fields, version)
+    return {**around, "spec": _SPECS[version], "spec_version": _SPEC_VERSIONS[version], "data": fields}
+
+
+def _fields_of(card: Card) -> dict[str, Any]:
+    """Collect a card's fields, those nobody knows too; a known one that is null is missing."""
+    inner = as_object(card.data.get("data"))
+    unknown = {name: value for name, value in inner.items() if name not in _KNOWN_FIELDS}
+    return {**unknown, **{name: value for name, value in card.content.items() if name in _KNOWN_FIELDS}}
+
+
+def _move_v3_fields(fields: dict[str, Any], version: CardVersion) -> None:
+    """Put what V3 alone has a field for aside in V2, and back into its place in V3."""
+    aside = _aside(fields)
+    if version == "v2":
+        aside |= {name: fields.pop(name) for name in V3_ONLY if name in fields}
+        if not aside.get("group_only_greetings", True):
+            # V3 must have this field, even to say nothing.
+            del aside["group_only_greetings"]
+    else:
+        back = {name: aside.pop(name) for name in V3_ONLY if name in aside}
+        fields |= {name: value for name, value in back.items() if name not in fields}
+        fields.setdefault("group_only_greetings", [])
+    _put_ours(fields, {KEPT_V3: aside})
+
+
+def _whole_book(book: Mapping[str, Any], version: CardVersion) -> dict[str, Any]:
+    """Fill in what a book and its entries must have."""
+    entries: object = book.get("entries") or []
+    if isinstance(entries, list):
+        entries = [_whole_entry(entry, version) for entry in cast("list[object]", entries)]
+    return {**book, "extensions": book.get("extensions") or {}, "entries": entries}
+
+
+def _whole_entry(entry: object, version: CardVersion) -> object:
+    found = as_object(entry)
+    # One with SillyTavern's own names would be read by those filled in instead.
+    if not found or is_world_info(found):
+        return entry
+    needed = {**deepcopy(dict(_ENTRY_DEFAULTS)), **found}
+    return {"use_regex": False, **needed} if version == "v3" else needed

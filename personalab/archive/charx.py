@@ -1,0 +1,220 @@
+"""How does a CHARX file carry a character card?
+
+It is a zip with ``card.json`` at its root and the card's assets beside it. Only ``card.json`` is ever unpacked; assets
+travel packed as they are, and no name in the zip becomes a path.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+from personalab.archive.loading import MAX_CARD_BYTES, MAX_CARRIER_BYTES
+from personalab.errors import BadRecord
+from personalab.story.lines import dump_object
+
+CARD_NAME = "card.json"
+MAX_UNPACKED_BYTES = 1024 * 1024 * 1024
+"""What all members together say they have, unpacked."""
+MAX_MEMBERS = 10_000
+MAX_RATIO = 250
+"""A member does not unpack to more than so many times its size, unless it is small."""
+
+_SMALL = 1024 * 1024
+_PIECE = 64 * 1024
+_DIRECTORY_BYTES = 2 * 1024 * 1024
+_LOCAL_HEADER = struct.Struct("<4s22xHH")
+_LOCAL_SIGNATURE = b"PK\x03\x04"
+_DRIVE = re.compile(r"[A-Za-z]:")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_ENCRYPTED, _SIZES_LATER = 0x1, 0x8
+_BEGINNING = (1980, 1, 1, 0, 0, 0)
+"""The zip's first day: the same card gives the same bytes."""
+_ZIP_FAILURES = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    ValueError,
+    OverflowError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    OSError,
+)
+"""What reading a zip made to do harm can raise."""
+
+
+class _Cautious(io.RawIOBase):
+    """Reads no more at once than a zip's directory may be long: its length is only claimed."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def read(self, size: int = -1, /) -> bytes:
+        if size > _DIRECTORY_BYTES:
+            raise BadRecord("zip_too_many", limit=MAX_MEMBERS)
+        return self._file.read(_DIRECTORY_BYTES if size < 0 else size)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+
+def read_charx(file: BinaryIO) -> bytes:
+    """Read the JSON of the card in a CHARX file, after every member was looked at."""
+    with _opened(file) as (archive, members):
+        return _unpacked(archive, _card_member(members))
+
+
+def write_charx(original: bytes | None, card: Mapping[str, Any]) -> bytes:
+    """Put a card into a CHARX file in place of the one it had, all else as it was; without one, into a new file."""
+    raw = dump_object(card)
+    if len(raw) > MAX_CARD_BYTES:
+        raise BadRecord("too_large", actual=len(raw), limit=MAX_CARD_BYTES)
+    fresh = io.BytesIO()
+    if original is None:
+        with zipfile.ZipFile(fresh, "w") as target:
+            _add_card(target, raw)
+        return fresh.getvalue()
+    with _opened(io.BytesIO(original)) as (source, members):
+        # A picture may stand before the zip, so that the file is both.
+        fresh.write(original[: min((member.header_offset for member in members), default=source.start_dir)])
+        with zipfile.ZipFile(fresh, "w") as target:
+            target.comment = source.comment
+            for member in members:
+                if member.filename != CARD_NAME:
+                    _copy(target, member, original)
+            _add_card(target, raw)
+    return fresh.getvalue()
+
+
+# --- looking
+
+
+@contextmanager
+def _opened(file: BinaryIO) -> Generator[tuple[zipfile.ZipFile, list[zipfile.ZipInfo]]]:
+    """Open a zip whose members do no harm; whatever is wrong with it is said as ``BadRecord``."""
+    try:
+        size = file.seek(0, io.SEEK_END)
+        if size > MAX_CARRIER_BYTES:
+            raise BadRecord("too_large", actual=size, limit=MAX_CARRIER_BYTES)
+        with zipfile.ZipFile(_Cautious(file)) as archive:
+            members = archive.infolist()
+            _check_members(members, archive.start_dir)
+            yield archive, members
+    except BadRecord:
+        raise
+    except _ZIP_FAILURES as error:
+        raise BadRecord("zip_broken", reason=str(error) or type(error).__name__) from error
+
+
+def _check_members(members: list[zipfile.ZipInfo], directory: int) -> None:
+    if len(members) > MAX_MEMBERS:
+        raise BadRecord("zip_too_many", limit=MAX_MEMBERS)
+    names = set[str]()
+    for member in members:
+        _check_member(member)
+        if member.filename in names:
+            raise BadRecord("zip_member", member=_shown(member), reason="it is there twice")
+        names.add(member.filename)
+    if (unpacked := sum(member.file_size for member in members)) > MAX_UNPACKED_BYTES:
+        raise BadRecord("zip_bomb", actual=unpacked, limit=MAX_UNPACKED_BYTES)
+    _check_places(members, directory)
+
+
+def _check_member(member: zipfile.ZipInfo) -> None:
+    if reason := _wrong_with(member):
+        raise BadRecord("zip_member", member=_shown(member), reason=reason)
+
+
+def _wrong_with(member: zipfile.ZipInfo) -> str:
+    name = member.orig_filename
+    if name.startswith("/") or "\\" in name or _DRIVE.match(name) or ".." in name.split("/"):
+        return "its name leads out of the archive"
+    if not name or _CONTROL.search(name):
+        return "it has control or invisible characters"
+    if member.flag_bits & _ENCRYPTED:
+        return "it is encrypted"
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        return "it is packed in a way that is not supported"
+    if member.file_size > max(_SMALL, member.compress_size * MAX_RATIO):
+        return f"it unpacks to more than {MAX_RATIO} times its size"
+    return ""
+
+
+def _check_places(members: list[zipfile.ZipInfo], directory: int) -> None:
+    """Refuse members that lie in one another: few bytes would unpack to many."""
+    ordered = sorted(members, key=lambda member: member.header_offset)
+    ends = [member.header_offset for member in ordered[1:]] + [directory]
+    for member, end in zip(ordered, ends, strict=False):
+        least = _LOCAL_HEADER.size + len(member.orig_filename) + member.compress_size
+        if member.header_offset < 0 or member.header_offset + least > end:
+            raise BadRecord("zip_member", member=_shown(member), reason="it overlaps another part")
+
+
+def _shown(member: zipfile.ZipInfo) -> str:
+    """Name a member so that its name cannot harm a terminal."""
+    return _CONTROL.sub("�", member.orig_filename)[:200]
+
+
+# --- reading
+
+
+def _card_member(members: list[zipfile.ZipInfo]) -> zipfile.ZipInfo:
+    for member in members:
+        if member.filename == CARD_NAME:
+            return member
+    raise BadRecord("charx_without_card")
+
+
+def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """Unpack a member piece by piece, for its size is only claimed."""
+    if member.file_size > MAX_CARD_BYTES:
+        raise BadRecord("zip_bomb", actual=member.file_size, limit=MAX_CARD_BYTES)
+    content = bytearray()
+    with archive.open(member) as file:
+        while piece := file.read(_PIECE):
+            content += piece
+            if len(content) > MAX_CARD_BYTES:
+                raise BadRecord("zip_bomb", actual=len(content), limit=MAX_CARD_BYTES)
+    return bytes(content)
+
+
+# --- writing
+
+
+def _copy(target: zipfile.ZipFile, member: zipfile.ZipInfo, original: bytes) -> None:
+    """Copy a member as it is packed."""
+    signature, name_bytes, extra_bytes = _LOCAL_HEADER.unpack_from(original, member.header_offset)
+    start = member.header_offset + _LOCAL_HEADER.size + name_bytes + extra_bytes
+    packed = original[start : start + member.compress_size]
+    if signature != _LOCAL_SIGNATURE or len(packed) != member.compress_size or target.fp is None:
+        raise BadRecord("zip_member", member=_shown(member), reason="it is cut off")
+    entry = copy.copy(member)
+    entry.header_offset = target.fp.tell()
+    entry.flag_bits &= ~_SIZES_LATER
+    target.fp.write(entry.FileHeader() + packed)
+    target.filelist.append(entry)
+    target.NameToInfo[entry.filename] = entry
+    target.start_dir = target.fp.tell()
+
+
+def _add_card(target: zipfile.ZipFile, raw: bytes) -> None:
+    member = zipfile.ZipInfo(CARD_NAME, _BEGINNING)
+    member.compress_type = zipfile.ZIP_DEFLATED
+    target.writestr(member, raw)
