@@ -61,7 +61,7 @@ ARCHIVE: dict[str, Text] = {
         "{entry_id} 已经有另一本世界书；要换掉它请选择覆盖（--overwrite）",
         "{entry_id} has another lorebook already; ask for it to be replaced (--overwrite)",
     ),
-    "no_entry": Text(
+    "no_library_entry": Text(
         "没有 {entry_id}（找过 {kinds}）；用 personalab library 查看有哪些",
         "There is no {entry_id} among {kinds}; see personalab library for what there is",
     ),
@@ -137,9 +137,7 @@ ARCHIVE: dict[str, Text] = {
         "PNG 不完整：第 {place} 字节处的数据块 {chunk} 声称有 {claimed} 字节，文件只剩 {left} 字节；请重新下载",
         "the PNG is cut off: the chunk {chunk} at byte {place} claims {claimed} bytes, the file has {left} left; download it again",
     ),
-    "png_too_many_chunks": Text(
-        "PNG 的数据块超过 {limit} 个", "the PNG has more than {limit} chunks"
-    ),
+    "png_too_many_chunks": Text("PNG 的数据块超过 {limit} 个", "the PNG has more than {limit} chunks"),
     "png_text_too_long": Text(
         "PNG 的文本块 {chunk} 有 {actual} 字节，上限是 {limit}",
         "the PNG's text chunk {chunk} has {actual} bytes, the limit is {limit}",
@@ -149,9 +147,12 @@ ARCHIVE: dict[str, Text] = {
     ),
     "zip_broken": Text("zip 已损坏：{reason}；请重新下载", "the zip is broken: {reason}; download it again"),
     "zip_too_many": Text("zip 的成员超过 {limit} 个", "the zip has more than {limit} members"),
-    "zip_member": Text("zip 的成员 “{member}” 不对：{reason}", "the zip's member '{member}' is wrong: {reason}"),
+    "zip_member": Text(
+        "zip 的成员 “{member}” 不对：{reason}", "the zip's member '{member}' is wrong: {reason}"
+    ),
     "zip_bomb": Text(
-        "zip 解压后有 {actual} 字节，上限是 {limit}", "the zip unpacks to {actual} bytes, the limit is {limit}"
+        "zip 解压后有 {actual} 字节，上限是 {limit}",
+        "the zip unpacks to {actual} bytes, the limit is {limit}",
     ),
     "charx_without_card": Text(
         "这个 CHARX 压缩包的根目录里没有 card.json", "this CHARX archive has no card.json at its root"
@@ -168,7 +169,8 @@ ARCHIVE: dict[str, Text] = {
         "第 {line} 行太长，上限是 {limit} 字节", "line {line} is too long: at most {limit} bytes"
     ),
     "chat_line_too_deep": Text(
-        "第 {line} 行的 JSON 嵌套超过 {limit} 层", "the JSON of line {line} is nested more than {limit} levels deep"
+        "第 {line} 行的 JSON 嵌套超过 {limit} 层",
+        "the JSON of line {line} is nested more than {limit} levels deep",
     ),
     "chat_line_not_utf8": Text(
         "第 {line} 行不是 UTF-8 文本（第 {place} 字节）", "line {line} is not UTF-8 text (byte {place})"

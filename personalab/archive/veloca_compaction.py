@@ -1,0 +1,175 @@
+"""Which messages does a summary stand for, what does a model see then, and how is that taken back?
+
+A compacted dialogue stands for everything of its session before its trigger entry. Of those that are in use, the ones
+with the latest trigger are shown; a later one takes an earlier one's summary into its own. Each names the entries that
+it compacted in ``personalab.compacted``, so that an undo brings back those and no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from personalab.archive.veloca import (
+    COMPACTED,
+    NORMAL,
+    NOT_COMPACTED,
+    OWN,
+    UNUSED,
+    CompactedDialogue,
+    Entry,
+    Record,
+    Role,
+)
+from personalab.archive.veloca_rules import Archive, made
+from personalab.errors import BadRecord, NotFound
+
+KEPT_ENTRIES = 4
+"""So many of the last entries stay as they are if no trigger is named: two exchanges."""
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What a summary would be made of."""
+
+    session_id: str
+    trigger_entry_id: str
+    entries: tuple[Entry, ...]
+    """The entries that would be compacted."""
+    summaries: tuple[CompactedDialogue, ...]
+    """What stands for the entries before them, and would be superseded: the new summary tells it, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a model should see of a session."""
+
+    session_id: str
+    summaries: tuple[CompactedDialogue, ...]
+    entries: tuple[Entry, ...]
+
+    def messages(self) -> list[dict[str, Any]]:
+        """Give it as messages with role, content and tools: the summaries first, as the system's."""
+        role: Role = "system"
+        told = [{"role": role, "content": found.summary, "tools": None} for found in self.summaries]
+        said = [
+            {"role": entry.role, "content": entry.message, "tools": entry.tools} for entry in self.entries
+        ]
+        return [*told, *said]
+
+
+def context_of(archive: Archive, session_id: str) -> Context:
+    """Collect what a model should see: the summaries in force, then the entries from their trigger on."""
+    archive.live_session(session_id)
+    entries = list(archive.entries(session_id))
+    start, summaries = _in_force(archive, entries, session_id)
+    return Context(session_id, tuple(summaries), tuple(entry for entry in entries[start:] if entry.is_seen))
+
+
+def material_of(archive: Archive, session_id: str, trigger_entry_id: str | None = None) -> Material:
+    """Collect what a compaction before the trigger would sum up.
+
+    Without a trigger, the last ``KEPT_ENTRIES`` stay, and more of them until the first that stays is the user's.
+    """
+    archive.live_session(session_id)
+    entries = list(archive.entries(session_id))
+    start, summaries = _in_force(archive, entries, session_id)
+    if trigger_entry_id is None:
+        at = _default_trigger(entries, start, session_id)
+    else:
+        at = _place(archive, entries, session_id, trigger_entry_id)
+    if at < start:
+        raise BadRecord(
+            "archive_trigger_early", entry_id=entries[at].entry_id, latest=entries[start].entry_id
+        )
+    found = tuple(entry for entry in entries[:at] if entry.is_seen)
+    if not found:
+        raise BadRecord("archive_nothing_to_compact", session_id=session_id)
+    superseded = summaries if at > start else []
+    return Material(session_id, entries[at].entry_id, found, tuple(superseded))
+
+
+def compacted(material: Material, summary: str, dialogue_id: str, now: str) -> list[Record]:
+    """Give the records that a compaction writes: the entries as compacted, and what stands for them."""
+    dialogue = made(
+        "compacted_dialogues",
+        {
+            "entry_id": dialogue_id,
+            "trigger_entry_id": material.trigger_entry_id,
+            "summary": summary,
+            "create_at": now,
+            "status": NORMAL,
+        },
+        {OWN: {"compacted": [entry.entry_id for entry in material.entries]}},
+    )
+    return [*(replace(entry, is_compaction=COMPACTED) for entry in material.entries), dialogue]
+
+
+def undone(archive: Archive, dialogue_id: str) -> list[Record]:
+    """Give the records that an undo writes: the dialogue as unused, and the entries that no other one stands for."""
+    dialogue = archive.dialogue(dialogue_id)
+    if dialogue.status != NORMAL:
+        raise BadRecord("archive_already_undone", dialogue_id=dialogue_id)
+    unused = replace(dialogue, status=UNUSED)
+    try:
+        session_id = archive.entry(dialogue.trigger_entry_id).session_id
+    except NotFound:
+        return [unused]
+    entries = list(archive.entries(session_id))
+    places = {entry.entry_id: place for place, entry in enumerate(entries)}
+    of_session = archive.dialogues(session_id)
+    covered = max(
+        (places[other.trigger_entry_id] for other in of_session if _stands_beside(other, dialogue)), default=0
+    )
+    end = places[dialogue.trigger_entry_id]
+    taken = {entry_id for other in of_session for entry_id in _taken(other, entries, places)}
+    back = [entry for entry in entries[covered:end] if entry.is_compaction == COMPACTED]
+    return [
+        *(replace(entry, is_compaction=NOT_COMPACTED) for entry in back if entry.entry_id in taken),
+        unused,
+    ]
+
+
+def _stands_beside(other: CompactedDialogue, dialogue: CompactedDialogue) -> bool:
+    return other.status == NORMAL and other.entry_id != dialogue.entry_id
+
+
+def _taken(dialogue: CompactedDialogue, entries: list[Entry], places: Mapping[str, int]) -> list[str]:
+    """Name the entries that a dialogue compacted; another program's may be any before the trigger.
+
+    Those that were undone count, too: a later one may have stood for what they had compacted.
+    """
+    own = dialogue.extra.get(OWN)
+    listed = cast("dict[str, Any]", own).get("compacted") if isinstance(own, dict) else None
+    if isinstance(listed, list):
+        return [entry_id for entry_id in cast("list[object]", listed) if isinstance(entry_id, str)]
+    return [entry.entry_id for entry in entries[: places[dialogue.trigger_entry_id]]]
+
+
+def _in_force(archive: Archive, entries: list[Entry], session_id: str) -> tuple[int, list[CompactedDialogue]]:
+    """Find the dialogues that are shown, and the place of their trigger."""
+    live = [found for found in archive.dialogues(session_id) if found.status == NORMAL]
+    if not live:
+        return 0, []
+    places = {entry.entry_id: place for place, entry in enumerate(entries)}
+    start = max(places[found.trigger_entry_id] for found in live)
+    return start, [found for found in live if places[found.trigger_entry_id] == start]
+
+
+def _default_trigger(entries: list[Entry], start: int, session_id: str) -> int:
+    seen = [place for place, entry in enumerate(entries) if place >= start and entry.is_seen]
+    if len(seen) <= KEPT_ENTRIES:
+        raise BadRecord("archive_nothing_to_compact", session_id=session_id)
+    latest = len(seen) - KEPT_ENTRIES
+    asked = (place for place in reversed(seen[1 : latest + 1]) if entries[place].role == "user")
+    return next(asked, seen[latest])
+
+
+def _place(archive: Archive, entries: list[Entry], session_id: str, entry_id: str) -> int:
+    trigger = archive.entry(entry_id)
+    if trigger.session_id != session_id:
+        raise BadRecord("archive_trigger_other", entry_id=entry_id, session_id=session_id)
+    if trigger.status != NORMAL:
+        raise BadRecord("archive_trigger_deleted", entry_id=entry_id)
+    return entries.index(trigger)

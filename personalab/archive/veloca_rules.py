@@ -1,0 +1,291 @@
+"""How do the records of an archive stand together in memory, and which of them may be written?
+
+Records come in by ``put``: one with a known id replaces the one that stands there, in its place, any other goes to
+the end of its array. So putting the same records again changes nothing. What cannot be read as a record is kept where
+it stands and written back as it came; it is nobody's record.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from personalab.archive.loading import MAX_DEPTH, check_depth
+from personalab.archive.veloca import (
+    ARRAYS,
+    ID_FIELDS,
+    KINDS,
+    KNOWN_FIELDS,
+    MAX_MESSAGE,
+    MAX_NAME,
+    NORMAL,
+    Array,
+    CompactedDialogue,
+    Entry,
+    Record,
+    Session,
+    arrays_of,
+    check_tools,
+    moment_of,
+)
+from personalab.errors import BadRecord, NotFound
+
+MAX_RECORD_BYTES = 8 * 1024 * 1024
+_FIXED = frozenset(("session_id", "entry_id", "trigger_entry_id"))
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What stands in an array and cannot be used: a value that is no record, or a second record of the same id."""
+
+    value: object
+
+    def fields(self) -> object:
+        """Give it as it came."""
+        return self.value
+
+
+class Archive:
+    """All records, in the order of their arrays."""
+
+    def __init__(self, doc: object | None = None) -> None:
+        self._rows: dict[Array, dict[str, Record | Kept]] = {name: {} for name in ARRAYS}
+        self._by_session: dict[str, dict[str, None]] = {}
+        self.root: dict[str, Any] = {}
+        """Fields of the root that are not ours to know."""
+        if doc is None:
+            return
+        for name, values in arrays_of(doc).items():
+            for number, data in enumerate(values):
+                self._take(name, data, f"\0{number}")
+        self.root = {key: value for key, value in cast("dict[str, Any]", doc).items() if key not in ARRAYS}
+
+    def _take(self, name: Array, data: object, other_key: str) -> None:
+        """Take in a value of the document; a second one of the same id stands under a key that is no id."""
+        try:
+            record: Record | Kept = KINDS[name].read(data)
+            key: str | None = record.record_id
+        except BadRecord:
+            record, key = Kept(data), _id_in(name, data)
+        if key is None or key in self._rows[name]:
+            record, key = Kept(data), other_key
+        self._set(name, key, record)
+
+    def put(self, name: Array, values: Iterable[object]) -> None:
+        """Take in records as JSON values, each over the one of the same id."""
+        for data in values:
+            try:
+                self.put_records([KINDS[name].read(data)])
+            except BadRecord:
+                key = _id_in(name, data)
+                if key is None:
+                    raise
+                self._set(name, key, Kept(data))
+
+    def put_records(self, records: Iterable[Record]) -> None:
+        """Take in records, each over the one of the same id."""
+        for record in records:
+            self._set(record.array, record.record_id, record)
+
+    def _set(self, name: Array, key: str, record: Record | Kept) -> None:
+        old = self._rows[name].get(key)
+        if isinstance(old, Entry) and not (isinstance(record, Entry) and record.session_id == old.session_id):
+            del self._by_session[old.session_id][key]
+        self._rows[name][key] = record
+        if isinstance(record, Entry):
+            self._by_session.setdefault(record.session_id, {})[key] = None
+
+    # --- finding
+
+    def has(self, name: Array, record_id: str) -> bool:
+        """Tell whether an id is taken."""
+        return record_id in self._rows[name]
+
+    def session(self, session_id: str) -> Session:
+        """Find a session."""
+        return cast("Session", self.record("sessions", session_id))
+
+    def live_session(self, session_id: str) -> Session:
+        """Find a session that is not deleted."""
+        found = self.session(session_id)
+        if found.status != NORMAL:
+            raise BadRecord("archive_session_deleted", session_id=session_id)
+        return found
+
+    def entry(self, entry_id: str) -> Entry:
+        """Find an entry."""
+        return cast("Entry", self.record("entries", entry_id))
+
+    def dialogue(self, dialogue_id: str) -> CompactedDialogue:
+        """Find a compacted dialogue."""
+        return cast("CompactedDialogue", self.record("compacted_dialogues", dialogue_id))
+
+    def record(self, name: Array, record_id: str) -> Record:
+        """Find a record of any kind, deleted or not."""
+        found = self._rows[name].get(record_id)
+        if found is None or isinstance(found, Kept):
+            raise NotFound("archive_no_record", what=KINDS[name].__name__, record_id=str(record_id)[:80])
+        return found
+
+    def sessions(self) -> Iterator[Session]:
+        """Give all sessions."""
+        return (row for row in self._rows["sessions"].values() if isinstance(row, Session))
+
+    def entries(self, session_id: str | None = None) -> Iterator[Entry]:
+        """Give the entries of a session, or all."""
+        rows = self._rows["entries"]
+        if session_id is None:
+            return (row for row in rows.values() if isinstance(row, Entry))
+        return (cast("Entry", rows[key]) for key in self._by_session.get(session_id, ()))
+
+    def dialogues(self, session_id: str | None = None) -> list[CompactedDialogue]:
+        """Give the compacted dialogues of a session (those whose trigger is an entry of it), or all."""
+        rows = self._rows["compacted_dialogues"]
+        found = [row for row in rows.values() if isinstance(row, CompactedDialogue)]
+        if session_id is None:
+            return found
+        mine = self._by_session.get(session_id, {})
+        return [dialogue for dialogue in found if dialogue.trigger_entry_id in mine]
+
+    def counts(self) -> dict[Array, int]:
+        """Count the records of each array."""
+        return {name: len(self._rows[name]) for name in ARRAYS}
+
+    # --- as a document
+
+    def document(self) -> dict[str, Any]:
+        """Give the whole as the source's document."""
+        rows = {name: [row.fields() for row in self._rows[name].values()] for name in ARRAYS}
+        return {**rows, **self.root}
+
+    def dump(self) -> bytes:
+        """Write the whole as a file: the source's JSON, a record on each line."""
+        parts: list[str] = []
+        for name in ARRAYS:
+            rows = ",\n".join(_encode(row.fields()) for row in self._rows[name].values())
+            parts.append(f'"{name}": [\n{rows}\n]' if rows else f'"{name}": []')
+        parts += [f"{_encode(key)}: {_encode(value)}" for key, value in self.root.items()]
+        return ("{\n" + ",\n".join(parts) + "\n}\n").encode("utf-8", "backslashreplace")
+
+
+def _id_in(name: Array, data: object) -> str | None:
+    found = cast("dict[str, object]", data).get(ID_FIELDS[name]) if isinstance(data, dict) else None
+    return found if isinstance(found, str) else None
+
+
+# --- what may be written
+
+
+def encode_records(records: Sequence[Record]) -> bytes:
+    """Write records as the JSON object that ``put`` takes in, array by array."""
+    grouped: dict[str, list[dict[str, Any]]] = {}
+    for record in records:
+        grouped.setdefault(record.array, []).append(record.fields())
+    return _encode(grouped).encode("utf-8", "backslashreplace")
+
+
+def check_fresh(archive: Archive, records: Sequence[Record]) -> None:
+    """Refuse new records whose id is taken, or that belong to nothing; earlier ones of the same lot count."""
+    fresh: dict[Array, set[str]] = {name: set() for name in ARRAYS}
+    for record in records:
+        if record.record_id in fresh[record.array] or archive.has(record.array, record.record_id):
+            raise BadRecord("archive_id_taken", record_id=record.record_id)
+        match record:
+            case Entry() if record.session_id not in fresh["sessions"]:
+                archive.live_session(record.session_id)
+            case CompactedDialogue() if record.trigger_entry_id not in fresh["entries"]:
+                archive.entry(record.trigger_entry_id)
+            case _:
+                pass
+        fresh[record.array].add(record.record_id)
+
+
+def made(name: Array, fields: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> Record:
+    """Make a record of what a caller gives, and refuse what must not stand in an archive."""
+    if extra and (clash := sorted(KNOWN_FIELDS[name].intersection(extra))):
+        raise BadRecord("field_wrong", field=f"extra.{clash[0]}", reason="it is a field of the record itself")
+    return _checked(name, {**fields, **(extra or {})})
+
+
+def changed(record: Record, changes: Mapping[str, Any]) -> Record:
+    """Make a record with other values; its ids stay, and a field that is not the source's is kept as it comes."""
+    if fixed := sorted(name for name in changes if name in _FIXED & KNOWN_FIELDS[record.array]):
+        raise BadRecord("archive_fixed_field", field=fixed[0])
+    return _checked(record.array, {**record.fields(), **changes})
+
+
+def _checked(name: Array, fields: dict[str, Any]) -> Record:
+    fields = _as_json(fields)
+    record = KINDS[name].read(fields)
+    match record:
+        case Session():
+            _check_length(record.name, "name", MAX_NAME)
+        case Entry():
+            _check_length(record.message, "message", MAX_MESSAGE)
+            check_tools(record.tools)
+        case CompactedDialogue():
+            if not record.summary.strip():
+                raise BadRecord("field_wrong", field="summary", reason="it is blank")
+            _check_length(record.summary, "summary", MAX_MESSAGE)
+    return record
+
+
+def _as_json(fields: dict[str, Any]) -> dict[str, Any]:
+    """Take the fields as they will be read again: apart from the caller's objects, and surely JSON."""
+    try:
+        raw = _encode(fields).encode("utf-8", "backslashreplace")
+    except (TypeError, ValueError, RecursionError) as error:
+        wrong = next((name for name, value in fields.items() if not _is_json(value)), "extra")
+        raise BadRecord("field_wrong", field=wrong, reason="it is not JSON") from error
+    if len(raw) > MAX_RECORD_BYTES:
+        raise BadRecord("too_large", actual=len(raw), limit=MAX_RECORD_BYTES)
+    found = json.loads(raw)
+    check_depth(found, MAX_DEPTH - 2)  # the document and the array are around it
+    return found
+
+
+def _is_json(value: object) -> bool:
+    try:
+        _encode(value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def _check_length(text: str, name: str, limit: int) -> None:
+    if len(text) > limit:
+        raise BadRecord("field_too_long", field=name, actual=len(text), limit=limit)
+
+
+# --- filters
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFilter:
+    """Which entries are wanted; what is ``None`` does not matter."""
+
+    role: str | None = None
+    status: int | None = NORMAL
+    is_compaction: int | None = None
+    contains: str | None = None
+    since: str | None = None
+    until: str | None = None
+
+    def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """Give those that are wanted, in their order."""
+        since = None if self.since is None else moment_of(self.since, "since")
+        until = None if self.until is None else moment_of(self.until, "until")
+        needle = None if self.contains is None else self.contains.casefold()
+        for entry in entries:
+            if (
+                (self.role is None or entry.role == self.role)
+                and (self.status is None or entry.status == self.status)
+                and (self.is_compaction is None or entry.is_compaction == self.is_compaction)
+                and (needle is None or needle in entry.message.casefold())
+                and (since is None or moment_of(entry.create_at, "create_at") >= since)
+                and (until is None or moment_of(entry.create_at, "create_at") < until)
+            ):
+                yield entry

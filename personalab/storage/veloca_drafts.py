@@ -1,0 +1,64 @@
+"""How does a file of an archive come into its place whole, seen by no one who may not see the archive?"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import shutil
+import stat
+from pathlib import Path
+
+from personalab.storage.files import sync_folder, writing
+
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
+
+def draft(path: Path, content: bytes, like: Path) -> Path:
+    """Write a file's new content beside it, safe on the disk, with another file's permissions; or leave nothing."""
+    fresh = _beside(path)
+    with writing(str(path)):
+        try:
+            with fresh.open("xb", buffering=0) as file:
+                with contextlib.suppress(FileNotFoundError):
+                    os.fchmod(file.fileno(), stat.S_IMODE(like.stat().st_mode))
+                view = memoryview(content)
+                while view:
+                    view = view[file.write(view) :]
+                os.fsync(file.fileno())
+        except BaseException:
+            with contextlib.suppress(OSError):
+                fresh.unlink()
+            raise
+    return fresh
+
+
+def settle(fresh: Path, path: Path) -> None:
+    """Put a draft in the place of the file; if that fails, the draft is gone."""
+    with writing(str(path)):
+        try:
+            os.replace(fresh, path)
+            sync_folder(path.parent)
+        finally:
+            fresh.unlink(missing_ok=True)
+
+
+def keep_as(path: Path, kept: Path) -> bool:
+    """Give a file a second name, or make a copy where the system has no such names; tell whether there is one."""
+    with writing(str(kept)):
+        try:
+            os.link(path, kept)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            fresh = _beside(path)
+            shutil.copy2(path, fresh)
+            os.replace(fresh, kept)
+    return True
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")

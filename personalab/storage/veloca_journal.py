@@ -1,0 +1,264 @@
+"""How is a change of an archive kept before it is in the file?
+
+The journal is JSONL beside the archive. The first line, the head, tells which file the journal belongs to and what was
+folded into that; each other line puts whole records. A line begins with a checksum of the rest of it. A process that
+dies while it writes leaves a last line without its end, which nobody was promised: the next writer writes over it. A
+line that has its end and is wrong was changed by someone else, and is never passed over in silence.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+from zlib import crc32
+
+from personalab.archive.veloca import ID_FIELDS, Array
+from personalab.errors import StorageError
+from personalab.storage.files import writing
+from personalab.storage.veloca_drafts import draft, settle
+
+Stamp = tuple[int, ...]
+"""What tells one state of a file from another without reading it."""
+
+_OPENING = b'{"sum":"%08x",'
+_PREFIX = len(_OPENING % 0)
+
+
+def stamp_of(path: Path | int) -> Stamp | None:
+    """Look at a file; ``None`` if there is none."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def encode_line(body: bytes) -> bytes:
+    """Make a line of a JSON object's inside (with the closing brace)."""
+    return _OPENING % crc32(body) + body + b"\n"
+
+
+def decode_line(line: bytes) -> dict[str, Any] | None:
+    """Read a line without its end; ``None`` if it is not as it was written."""
+    if line[:_PREFIX] != _OPENING % crc32(line[_PREFIX:]):
+        return None
+    try:
+        found: object = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a journal's first line tells."""
+
+    base: Stamp | None = None
+    """The archive's file as it was when the journal was begun; ``None``: there was none."""
+    folded_base: Stamp | None = None
+    """The file before that, ..."""
+    folded_journal: int = 0
+    """... and the inode of the journal that was folded into it."""
+
+    def line(self) -> bytes:
+        """Write it."""
+        fields = {"base": self.base, "folded_base": self.folded_base, "folded_journal": self.folded_journal}
+        return encode_line(b'"head":' + json.dumps(fields).encode("ascii") + b"}")
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Head:
+        """Read it; what is not understood is as good as not there."""
+        found: object = data.get("head")
+        head = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        folded = head.get("folded_journal")
+        return cls(
+            _stamp(head.get("base")),
+            _stamp(head.get("folded_base")),
+            folded if isinstance(folded, int) else 0,
+        )
+
+
+def _stamp(value: object) -> Stamp | None:
+    return tuple(cast("list[int]", value)) if isinstance(value, list) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What stands in a stretch of a journal."""
+
+    puts: tuple[dict[Array, list[Any]], ...]
+    """Records by array, in the order they were written."""
+    end: int
+    """Where the last whole line ends, counted from the beginning of the stretch."""
+    head: Head | None = None
+    damaged: tuple[int, ...] = ()
+    """Numbers of lines that are not as they were written, from 1."""
+
+
+def scan(raw: bytes, *, whole: bool = False) -> Scan:
+    """Read a stretch of a journal that begins at a line; a last line without its end is left out.
+
+    A whole journal begins with its head, which came there together with the file.
+    """
+    end = raw.rfind(b"\n") + 1
+    head: Head | None = None
+    puts: list[dict[Array, list[Any]]] = []
+    damaged: list[int] = []
+    for number, line in enumerate(raw[:end].split(b"\n")[:-1], start=1):
+        data = decode_line(line)
+        if data is None:
+            damaged.append(number)
+        elif number == 1 and "head" in data:
+            head = Head.read(data)
+        elif _is_put(data.get("put")):
+            puts.append(data["put"])
+        else:
+            damaged.append(number)
+    if whole and head is None and 1 not in damaged:
+        damaged.insert(0, 1)
+    return Scan(tuple(puts), end, head, tuple(damaged))
+
+
+def _is_put(value: object) -> bool:
+    """Tell whether a value is lists of objects that have their ids, by the names of the arrays."""
+    if not isinstance(value, dict):
+        return False
+    for name, records in cast("dict[Any, Any]", value).items():
+        if name not in ID_FIELDS or not isinstance(records, list):
+            return False
+        key = ID_FIELDS[name]
+        for record in cast("list[Any]", records):
+            if not isinstance(record, dict) or not isinstance(cast("dict[str, Any]", record).get(key), str):
+                return False
+    return True
+
+
+class Journal:
+    """The journal of an archive as one process knows it; whoever calls holds the archive's lock."""
+
+    def __init__(self, path: Path, archive: Path, limit: int) -> None:
+        self.path = path
+        self._file = archive
+        self._limit = limit
+        self._fd = -1
+        self._known: tuple[int, int] | None = None
+        """Device and inode of the file that is open."""
+        self.end = 0
+        """How far it was read, which is where the next line goes."""
+        self._head_end = 0
+
+    @property
+    def inode(self) -> int:
+        """The inode of the file that is open."""
+        return self._known[1] if self._known else 0
+
+    @property
+    def has_puts(self) -> bool:
+        """Whether it holds more than its head."""
+        return self.end > self._head_end
+
+    def is_current(self) -> bool:
+        """Tell whether the file that is open is still the one at its path."""
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            return self._known is None
+        return self._known == (found.st_dev, found.st_ino) and found.st_size >= self.end
+
+    def reopen(self) -> Scan:
+        """Open the file at the path anew and read it from its beginning."""
+        self.close()
+        try:
+            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return Scan((), 0)
+        except OSError as error:
+            raise self._unreadable(error) from error
+        found = os.fstat(self._fd)
+        self._known = (found.st_dev, found.st_ino)
+        try:
+            scanned = self.news()
+        except StorageError:
+            self.close()
+            raise
+        self._head_end = len(scanned.head.line()) if scanned.head else 0
+        return scanned
+
+    def news(self) -> Scan:
+        """Read what was written since; refuse lines that are not as they were written."""
+        if self._fd < 0:
+            return Scan((), 0)
+        try:
+            size = os.fstat(self._fd).st_size
+            if size == self.end and size:
+                return Scan((), 0)
+            if size > self._limit:
+                raise StorageError("archive_full", file=str(self._file), limit=self._limit)
+            found = scan(read_from(self._fd, self.end, size), whole=self.end == 0)
+        except OSError as error:
+            raise self._unreadable(error) from error
+        if found.damaged:
+            line = found.damaged[0] + self._lines_before()
+            raise StorageError(
+                "archive_journal_broken", file=str(self.path), line=line, archive=str(self._file)
+            )
+        self.end += found.end
+        return found
+
+    def _lines_before(self) -> int:
+        return read_from(self._fd, 0, self.end).count(b"\n")
+
+    def _unreadable(self, error: OSError) -> StorageError:
+        return StorageError("archive_unreadable", file=str(self.path), reason=error.strerror or str(error))
+
+    def begin(self, head: Head) -> None:
+        """Put a fresh journal in the place of the old one."""
+        settle(draft(self.path, head.line(), self._file), self.path)
+        self.reopen()
+
+    def append(self, put: bytes, *, sync: bool) -> None:
+        """Write records (as JSON by array); they are kept when this returns, and not at all if it fails."""
+        line = encode_line(b'"put":' + put + b"}")
+        with writing(str(self.path)):
+            fd = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                _write_at(fd, line, self.end, sync=sync)
+            finally:
+                os.close(fd)
+        self.end += len(line)
+
+    def close(self) -> None:
+        """Forget the file."""
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self._known, self.end, self._head_end = -1, None, 0, 0
+
+
+def _write_at(fd: int, line: bytes, at: int, *, sync: bool) -> None:
+    """Write a line over whatever a dying writer left there; if it does not fit, leave nothing of it."""
+    if os.fstat(fd).st_size != at:
+        os.ftruncate(fd, at)
+    view = memoryview(line)
+    place = at
+    try:
+        while view:
+            written = os.pwrite(fd, view, place)
+            view, place = view[written:], place + written
+        if sync:
+            os.fsync(fd)
+    except OSError:
+        os.ftruncate(fd, at)
+        raise
+
+
+def read_from(fd: int, start: int, end: int) -> bytes:
+    """Read a stretch of a file, whole."""
+    parts: list[bytes] = []
+    while start < end and (part := os.pread(fd, end - start, start)):
+        parts.append(part)
+        start += len(part)
+    return b"".join(parts)
