@@ -1,0 +1,104 @@
+"""Which lorebooks does a story have?"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from personalab.archive.books import read_book
+from personalab.archive.loading import MAX_CARD_BYTES, load_json
+from personalab.errors import BadRecord
+from personalab.storage.stories import Kind, StoryFiles
+from personalab.story.events import Notice
+from personalab.story.lore import Lorebook
+
+MAX_BOOKS = 32
+"""So many books are kept ready."""
+_RACY_NS = 50_000_000
+"""An edit this soon after the last change may carry the same times; such a file is compared by content."""
+Stamp = tuple[int, int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A book as it was read, or why it could not be."""
+
+    stamp: Stamp
+    seen_ns: int
+    digest: bytes
+    book: Lorebook | None
+    reason: str = ""
+
+
+class LorebookFiles:
+    """The books beside characters and backgrounds; each is read once, until its file changes."""
+
+    def __init__(self, stories: StoryFiles, keep: int = MAX_BOOKS) -> None:
+        self._stories = stories
+        self._most = keep
+        self._kept: dict[Path, _Kept] = {}
+        self._keeping = threading.Lock()
+
+    def of(self, character_id: str, background_id: str | None) -> tuple[tuple[Lorebook, ...], list[Notice]]:
+        """Give the character's book, then the background's, and what to tell of those that cannot be read."""
+        places: list[tuple[Kind, str]] = [("characters", character_id)]
+        if background_id:
+            places.append(("backgrounds", background_id))
+        books: list[Lorebook] = []
+        notices: list[Notice] = []
+        for kind, entry_id in places:
+            path = self._stories.beside(kind, entry_id, "lorebook.json")
+            book, reason = self._read(path, entry_id)
+            if book is not None:
+                books.append(book)
+            if reason:
+                notices.append(
+                    Notice("lorebook_unreadable", {"file": self._stories.shown(path), "reason": reason})
+                )
+        return tuple(books), notices
+
+    def _read(self, path: Path, name: str) -> tuple[Lorebook | None, str]:
+        """Give a book, or why it cannot be read; one that is not there is neither."""
+        try:
+            kept = self._refreshed(self._kept.get(path), path, name)
+        except (FileNotFoundError, NotADirectoryError):
+            with self._keeping:
+                self._kept.pop(path, None)
+            return None, ""
+        except OSError as error:
+            return None, error.strerror or str(error)
+        with self._keeping:
+            self._kept.pop(path, None)
+            self._kept[path] = kept
+            while len(self._kept) > self._most:
+                self._kept.pop(next(iter(self._kept)))
+        return kept.book, kept.reason
+
+    def _refreshed(self, kept: _Kept | None, path: Path, name: str) -> _Kept:
+        now = time.time_ns()
+        stamp = _stamp(os.stat(path))
+        if kept is not None and kept.stamp == stamp and kept.seen_ns - stamp[4] > _RACY_NS:
+            return kept
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(fd, "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                return _Kept(stamp, now, b"", None, "it is not a plain file")
+            # One byte more than is read tells that there is too much of it.
+            raw = file.read(MAX_CARD_BYTES + 1)
+        stamp, digest = _stamp(found), hashlib.blake2b(raw, digest_size=16).digest()
+        if kept is not None and kept.digest == digest:
+            return _Kept(stamp, now, digest, kept.book, kept.reason)
+        try:
+            return _Kept(stamp, now, digest, read_book(load_json(raw), name))
+        except BadRecord as error:
+            return _Kept(stamp, now, digest, None, str(error))
+
+
+def _stamp(found: os.stat_result) -> Stamp:
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
