@@ -1,0 +1,325 @@
+"""How does one message of a SillyTavern chat become lines of a session, and lines a message?
+
+A message that came from there is kept whole in its line, under ``sillytavern``, but for its text. A message made of
+our own lines carries what it has no place for in its ``extra``, under ``personalab`` (the mark); what SillyTavern
+adds to such a message later is kept under ``sillytavern_added``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, cast
+
+from personalab.archive.chat_times import sent_at, time_of
+from personalab.story.lines import (
+    AssistantLine,
+    Line,
+    OtherLine,
+    Summary,
+    UserLine,
+    dump_object,
+    line_fields,
+    parse_line,
+)
+from personalab.story.transcript import usable_reply
+
+Raw = Mapping[str, Any]
+Said = UserLine | AssistantLine
+Inner = Literal["extra", "chat_metadata"]
+
+FOREIGN = "sillytavern"
+ADDED = "sillytavern_added"
+OURS = "personalab"
+FORMAT = 1
+NARRATOR = "System"
+"""Who says a summary."""
+_TEXTS = ("mes", "swipes", "swipe_id", "swipe_info", "send_date")
+"""What is made anew from the lines."""
+
+
+# --- the text of a message, and the rest
+
+
+def spoken(value: object) -> str | None:
+    """Take a text that may stand alone or, as Chub writes it, in an object."""
+    if isinstance(value, dict):
+        value = cast("dict[str, Any]", value).get("message")
+    return value if isinstance(value, str) else None
+
+
+def _respoken(value: object, text: str) -> object:
+    return {**cast("dict[str, Any]", value), "message": text} if isinstance(value, dict) else text
+
+
+def chosen(message: Raw) -> int | None:
+    """Find which swipe is shown, if the message says so."""
+    swipes, at = message.get("swipes"), message.get("swipe_id")
+    if not isinstance(swipes, list) or not isinstance(at, int) or isinstance(at, bool):
+        return None
+    found = cast("list[object]", swipes)
+    return at if 0 <= at < len(found) and spoken(found[at]) is not None else None
+
+
+def kept_of(message: Raw) -> dict[str, Any]:
+    """Give all of a message that its line has no place for: all but the text, where nothing else tells it."""
+    text, at = message.get("mes"), chosen(message)
+    if isinstance(text, str) and (at is None or spoken(message["swipes"][at]) == text):
+        return {name: value for name, value in message.items() if name != "mes"}
+    return dict(message)
+
+
+def _text_before(kept: Raw) -> str | None:
+    """Tell what the text was when the message came, as far as what is kept tells it."""
+    if "mes" in kept:
+        return spoken(kept["mes"])
+    at = chosen(kept)
+    return spoken(kept["swipes"][at]) if at is not None else None
+
+
+def message_of(kept: Raw, text: str) -> dict[str, Any]:
+    """Put a message together again; where the text is another one now, the chosen swipe is, too."""
+    message = {**kept, "mes": kept.get("mes", text)}
+    at = chosen(message)
+    if _text_before(kept) not in (None, text):
+        message["mes"] = _respoken(message["mes"], text)
+        if at is not None:
+            swipes = list(cast("list[object]", kept["swipes"]))
+            swipes[at] = _respoken(swipes[at], text)
+            message["swipes"] = swipes
+    return message
+
+
+def foreign_message(line: Line) -> dict[str, Any] | None:
+    """Give the message a line came from, with the line's text; ``None`` for a line of our own."""
+    if isinstance(line, OtherLine):
+        return _hidden_message(line)
+    if not isinstance(line, UserLine | AssistantLine) or not isinstance(line.extra.get(FOREIGN), dict):
+        return None
+    kept = cast("dict[str, Any]", line.extra[FOREIGN])
+    text = _text_before(kept)
+    if (text is None and "mes" in kept) or kept.get("is_system"):
+        return None
+    if bool(kept.get("is_user")) != isinstance(line, UserLine):
+        return None
+    if isinstance(line, AssistantLine) and line.status != "done":
+        return None
+    if kept_of(message_of(kept, line.content if text is None else text)) != kept:
+        return None
+    return message_of(kept, line.content)
+
+
+def _hidden_message(line: OtherLine) -> dict[str, Any] | None:
+    if set(line.data) != {"type", "message"} or line.data["type"] != FOREIGN:
+        return None
+    found: object = line.data["message"]
+    message = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    return message if message.get("is_system") and spoken(message.get("mes")) is not None else None
+
+
+def hidden_line(message: Raw) -> OtherLine:
+    """Keep a message that no prompt shows."""
+    return OtherLine({"type": FOREIGN, "message": dict(message)})
+
+
+# --- the mark
+
+
+def marked(message: Raw, mark: Raw, inner: Inner) -> dict[str, Any]:
+    """Put our mark where SillyTavern leaves it alone."""
+    place = message.get(inner, {})
+    if not isinstance(place, dict):
+        return {**message, OURS: _noting(message, mark)}
+    found = cast("dict[str, Any]", place)
+    made = {} if inner in message else {"made": True}
+    return {**message, inner: {**found, OURS: {**_noting(found, mark), **made}}}
+
+
+def _noting(place: Raw, mark: Raw) -> dict[str, Any]:
+    return {**mark, "was": place[OURS]} if OURS in place else dict(mark)
+
+
+def unmarked(message: Raw, inner: Inner) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Take our mark off a message; ``None`` where there is none."""
+    found = dict(message)
+    place = found.get(inner)
+    if isinstance(place, dict):
+        inside, mark = _taken_off(cast("dict[str, Any]", place))
+        if mark is not None:
+            found[inner] = inside
+            if mark.get("made") and not inside:
+                del found[inner]
+            return found, mark
+    return _taken_off(found)
+
+
+def _taken_off(place: Raw) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    mark = place.get(OURS)
+    if not isinstance(mark, dict) or not isinstance(cast("dict[str, Any]", mark).get("format"), int):
+        return dict(place), None
+    found = cast("dict[str, Any]", mark)
+    rest = {name: value for name, value in place.items() if name != OURS}
+    return ({**rest, OURS: found["was"]} if "was" in found else rest), found
+
+
+def added_to(made: Raw, message: Raw, inner: Inner, own: Sequence[str] = _TEXTS) -> dict[str, Any]:
+    """Tell what a message has beyond what we make of its lines."""
+    added = {
+        name: value
+        for name, value in message.items()
+        if name not in own and name != inner and (name not in made or made[name] != value)
+    }
+    place = message.get(inner)
+    if isinstance(place, dict) and place:
+        added[inner] = cast("dict[str, Any]", place)
+    return added
+
+
+def with_added(made: Raw, added: object, inner: Inner, own: Sequence[str] = _TEXTS) -> dict[str, Any] | None:
+    """Give a message what had been added to it; ``None`` if that is no such thing."""
+    if not isinstance(added, dict):
+        return None
+    more = cast("dict[str, Any]", added)
+    whole = {**made, **more}
+    return whole if more and added_to(made, whole, inner, own) == more else None
+
+
+# --- messages made of our lines, and the rows of their marks
+
+
+def made_of(group: Sequence[Line], character: str, player: str, when: str) -> dict[str, Any] | None:
+    """Make a message of lines that belong together; ``None`` for lines that nobody says."""
+    line = group[-1]
+    if isinstance(line, Summary):
+        return _message(NARRATOR, line.content, when, hidden=True)
+    if isinstance(line, UserLine):
+        return {**_message(player, line.content, line.timestamp), "is_user": True}
+    if not isinstance(line, AssistantLine):
+        return None
+    tries = [one for one in group if isinstance(one, AssistantLine)]
+    shown = [one for one in tries if usable_reply(one) is not None]
+    if not shown:
+        return _message(character, line.content, line.timestamp, hidden=True)
+    message = _message(character, shown_text(shown[-1]), shown[-1].timestamp)
+    if len(shown) > 1:
+        message["swipe_id"] = len(shown) - 1
+        message["swipes"] = [shown_text(one) for one in shown]
+        message["swipe_info"] = [{"send_date": sent_at(one.timestamp), "extra": {}} for one in shown]
+    return message
+
+
+def _message(name: str, text: str, when: str, *, hidden: bool = False) -> dict[str, Any]:
+    return {
+        "name": name,
+        "is_user": False,
+        "is_system": hidden,
+        "send_date": sent_at(when),
+        "mes": text,
+        "extra": {},
+    }
+
+
+def shown_text(line: Line) -> str:
+    """Give what a message shows of a line."""
+    if isinstance(line, AssistantLine):
+        return usable_reply(line) or line.content
+    return line.content if isinstance(line, UserLine | Summary) else ""
+
+
+def rows_of(group: Sequence[Line], *, without: str | None = None) -> list[dict[str, Any]]:
+    """Give what a mark says of each line: its fields but for the text, and which swipe that is."""
+    rows: list[dict[str, Any]] = []
+    shown = [line for line in group if not isinstance(line, AssistantLine) or usable_reply(line) is not None]
+    for line in group:
+        fields = line_fields(line)
+        if without is not None and line is group[-1]:
+            fields.pop(without, None)
+        row: dict[str, Any] = {"fields": fields}
+        at = next((place for place, one in enumerate(shown) if one is line), None)
+        if at is None and not shown and line is group[-1]:
+            at = 0
+        if at is not None:
+            row["swipe"] = at
+            if shown_text(line) == fields["content"] and not _failed(line):
+                del fields["content"]
+        rows.append(row)
+    return rows
+
+
+def _failed(line: Line) -> bool:
+    """Tell whether a reply is no reply, as long as its text is the one it ended with."""
+    return isinstance(line, AssistantLine) and (line.empty or line.error)
+
+
+def lines_from(rows: object, message: Raw) -> list[Line] | None:
+    """Make the lines of a marked message again, with what was edited since; ``None`` if they cannot be told."""
+    if not isinstance(rows, list) or not rows:
+        return None
+    texts, at = _texts_in(message)
+    found = [_from_row(row, texts) for row in cast("list[object]", rows)]
+    told = [one for one in found if one is not None]
+    return _in_order(told, texts, at, message) if len(told) == len(found) else None
+
+
+def _from_row(row: object, texts: Sequence[str]) -> tuple[int | None, Line] | None:
+    data = cast("dict[str, Any]", row) if isinstance(row, dict) else {}
+    fields, swipe = data.get("fields"), data.get("swipe")
+    if not isinstance(fields, dict):
+        return None
+    text: str | None = None
+    if swipe is not None:
+        if not isinstance(swipe, int) or not 0 <= swipe < len(texts):
+            return None
+        text = texts[swipe]
+    line = _line_from(cast("dict[str, Any]", fields), text)
+    return (swipe, line) if line is not None else None
+
+
+def _texts_in(message: Raw) -> tuple[list[str], int]:
+    """Give the texts of a message and which is shown; what stands in ``mes`` is the one that counts."""
+    shown, at = spoken(message.get("mes")) or "", chosen(message)
+    if at is None:
+        return [shown], 0
+    texts = [spoken(swipe) or "" for swipe in cast("list[object]", message["swipes"])]
+    texts[at] = shown
+    return texts, at
+
+
+def _line_from(fields: dict[str, Any], text: str | None) -> Line | None:
+    try:
+        whole = {**fields, "content": fields.get("content", text)}
+        line = parse_line(dump_object(whole))
+    except ValueError:
+        return None
+    if not isinstance(line, UserLine | AssistantLine | Summary):
+        return None
+    if text is None or text == shown_text(line):
+        return line
+    if isinstance(line, AssistantLine):
+        return replace(line, content=text, empty=False, error=False)
+    return replace(line, content=text)
+
+
+def _in_order(
+    found: Sequence[tuple[int | None, Line]], texts: Sequence[str], at: int, message: Raw
+) -> list[Line]:
+    """Add the tries that were made elsewhere, and let the chosen one be the newest."""
+    known = {swipe for swipe, _ in found if swipe is not None}
+    rows = list(found)
+    last = rows[-1][1]
+    if isinstance(last, AssistantLine):
+        for swipe in range(len(texts)):
+            if swipe not in known:
+                rows.append((swipe, AssistantLine(texts[swipe], last.turn, _swiped_at(message, swipe))))
+        newest = max((swipe for swipe, _ in rows if swipe is not None), default=at)
+        if at != newest:
+            rows.sort(key=lambda row: row[0] == at)
+    return [line for _, line in rows]
+
+
+def _swiped_at(message: Raw, swipe: int) -> str:
+    match message.get("swipe_info"):
+        case [*rows] if swipe < len(rows) and isinstance(rows[swipe], dict):
+            return time_of(rows[swipe].get("send_date"))
+        case _:
+            return time_of(message.get("send_date"))

@@ -1,0 +1,218 @@
+"""How is a story told as a text that a person reads?
+
+Each turn is told once, with the reply that counts: what a session took over from the one before it was told there.
+What is said cannot be taken for the transcript's own words: in Markdown nothing but emphasis is left standing, in plain
+text the lines after the first are set off.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, get_args
+
+from personalab.archive.chat_times import moment_of
+from personalab.dialogue import indented
+from personalab.story.lines import OPENING_TURN, AssistantLine, Metadata, UserLine
+from personalab.story.transcript import Transcript, Turn, taken_over, usable_reply
+from personalab.texts import Language, say
+
+Style = Literal["markdown", "text"]
+STYLES: tuple[Style, ...] = get_args(Style)
+
+_UNSEEN = re.compile("[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Controls and marks that would change how a screen shows the rest, and halves of characters."""
+_INLINE = re.compile(r"[\\`\[\]|~]")
+_BEGINS = re.compile(r"(?:#|>|:|=+\s*$|[-+](?=\s|$)|\*(?=\s|$)|-+\s*$|([-*_])(?:\s*\1){2,}\s*$)")
+_NUMBERED = re.compile(r"(\d{1,9})([.)])(?=\s|$)", re.ASCII)
+_ANY = re.compile(r"[\\`*_\[\]|~#!]")
+_TAB = 4
+
+
+def transcript_of(
+    sessions: Iterable[Transcript], *, style: Style, character: str, player: str, language: Language
+) -> Iterator[str]:
+    """Tell sessions in their order, in pieces of text."""
+    teller = _Teller(_STYLES[style](), _one_line(character), _one_line(player), language)
+    yield teller.style.title(teller.character)
+    for session in sessions:
+        yield from teller.tell(session)
+    yield from teller.rest()
+
+
+class _Look(Protocol):
+    """How the parts of a transcript look."""
+
+    def title(self, text: str) -> str: ...
+    def session(self, text: str) -> str: ...
+    def turn(self, text: str) -> str: ...
+    def summary(self, label: str, text: str) -> str: ...
+    def said(self, name: str, when: str, text: str, mark: str) -> str: ...
+
+
+@dataclass(slots=True)
+class _Teller:
+    style: _Look
+    character: str
+    player: str
+    language: Language
+    told: dict[str, Transcript] = field(default_factory=dict[str, Transcript])
+    held: Turn | None = None
+    """The last turn of a session, while nobody has answered it: the next session may go on with it."""
+
+    def tell(self, session: Transcript) -> Iterator[str]:
+        """Tell what is new in a session."""
+        older = self._continued(session.metadata)
+        known = taken_over(session.turns, older) if older is not None else 0
+        if self.held is not None and not (older is not None and _goes_on(session.turns[known:], self.held)):
+            yield from self._turn(self.held)
+        self.held = None
+        if session.metadata is not None:
+            self.told[session.metadata.session_id] = session
+            yield self.style.session(self._heading(session.metadata))
+        for turn in session.turns[:known]:
+            yield from self._summaries(turn)
+        fresh = session.turns[known:]
+        for place, turn in enumerate(fresh):
+            yield from self._summaries(turn)
+            if place == len(fresh) - 1 and turn.answer is None and not session.trailing:
+                self.held = turn
+            else:
+                yield from self._turn(turn)
+        for note in session.trailing:
+            yield self.style.summary(self._word("summary"), note.content)
+
+    def rest(self) -> Iterator[str]:
+        """Tell what was held back to the end."""
+        if self.held is not None:
+            yield from self._turn(self.held)
+
+    def _continued(self, metadata: Metadata | None) -> Transcript | None:
+        before = metadata.continued_from if metadata is not None else None
+        return self.told.get(before) if before is not None else None
+
+    def _heading(self, metadata: Metadata) -> str:
+        name = self._word("session", session_id=_one_line(metadata.session_id))
+        return f"{name} · {when}" if (when := _time(metadata.created_at)) else name
+
+    def _summaries(self, turn: Turn) -> Iterator[str]:
+        for note in turn.notes:
+            yield self.style.summary(self._word("summary"), note.content)
+
+    def _turn(self, turn: Turn) -> Iterator[str]:
+        opening = turn.number == OPENING_TURN and turn.user is None
+        yield self.style.turn(self._word("opening" if opening else "turn", turn=turn.number))
+        if turn.user is not None:
+            yield self._said(self.player, turn.user, turn.user.content, "")
+        answers = [line for line in turn.replies if usable_reply(line) is not None]
+        if answers:
+            status = answers[-1].status
+            mark = self._word(status) if status in ("interrupted", "error") else ""
+            yield self._said(self.character, answers[-1], usable_reply(answers[-1]) or "", mark)
+        elif turn.replies:
+            yield self._said(self.character, turn.replies[-1], "", self._word("empty"))
+
+    def _said(self, name: str, line: UserLine | AssistantLine, text: str, mark: str) -> str:
+        return self.style.said(name, _time(line.timestamp), text, mark)
+
+    def _word(self, name: str, **params: object) -> str:
+        return say(f"transcript.{name}", self.language, **params)
+
+
+def _goes_on(turns: list[Turn], held: Turn) -> bool:
+    """Tell whether a session begins with a turn that was left unanswered in the one before."""
+    if not turns or turns[0].user is None or held.user is None:
+        return False
+    first = turns[0].user
+    return (first.content, first.timestamp) == (held.user.content, held.user.timestamp)
+
+
+def _time(timestamp: str) -> str:
+    moment = moment_of(timestamp)
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment is not None else ""
+
+
+def _seen(text: str) -> str:
+    return _UNSEEN.sub("\ufffd", text)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(_seen(text).split())
+
+
+# --- Markdown
+
+
+class _Markdown:
+    def title(self, text: str) -> str:
+        return f"# {_plain(text)}\n"
+
+    def session(self, text: str) -> str:
+        return f"\n## {_plain(text)}\n"
+
+    def turn(self, text: str) -> str:
+        return f"\n### {_plain(text)}\n"
+
+    def summary(self, label: str, text: str) -> str:
+        rows = f"**{_plain(label)}**\n\n{escape_markdown(text)}".split("\n")
+        return "\n" + "\n".join(f"> {row}".rstrip() for row in rows) + "\n"
+
+    def said(self, name: str, when: str, text: str, mark: str) -> str:
+        head = f"**{_plain(name)}**" + (f" · {when}" if when else "")
+        parts = [head, escape_markdown(text), f"*{_plain(mark)}*" if mark else ""]
+        return "".join(f"\n{part}\n" for part in parts if part)
+
+
+def escape_markdown(text: str) -> str:
+    """Write a text so that only its emphasis, line breaks and paragraphs are Markdown's."""
+    rows = [_escaped_row(row) for row in _seen(text).strip("\r\n").splitlines()]
+    broken = [
+        f"{row}\\" if row and place + 1 < len(rows) and rows[place + 1] else row
+        for place, row in enumerate(rows)
+    ]
+    return "\n".join(broken)
+
+
+def _escaped_row(row: str) -> str:
+    body = row.strip(" \t")
+    lead = len(row.rstrip(" \t").expandtabs(_TAB)) - len(body.expandtabs(_TAB)) if body else 0
+    body = body.replace("\t", " ")
+    numbered = _NUMBERED.match(body)
+    at = 0 if _BEGINS.match(body) else numbered.end(1) if numbered else None
+    whole = _inert(body) if at is None else f"{body[:at]}\\{_inert(body[at:])}"
+    return "\u00a0" * lead + whole.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def _inert(text: str) -> str:
+    return _INLINE.sub(r"\\\g<0>", text)
+
+
+def _plain(text: str) -> str:
+    """Write a text so that nothing in it is Markdown's."""
+    escaped = _ANY.sub(r"\\\g<0>", text)
+    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+# --- plain text
+
+
+class _Text:
+    def title(self, text: str) -> str:
+        return f"{text}\n"
+
+    def session(self, text: str) -> str:
+        return f"\n== {text} ==\n"
+
+    def turn(self, text: str) -> str:
+        return f"\n[{text}]\n"
+
+    def summary(self, label: str, text: str) -> str:
+        return f"\n({label}) {indented(_seen(text))}\n"
+
+    def said(self, name: str, when: str, text: str, mark: str) -> str:
+        head = f"{name} ({when}):" if when else f"{name}:"
+        return " ".join(part for part in (head, indented(_seen(text)), mark) if part) + "\n"
+
+
+_STYLES: dict[Style, type[_Markdown] | type[_Text]] = {"markdown": _Markdown, "text": _Text}

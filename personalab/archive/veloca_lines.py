@@ -1,0 +1,229 @@
+"""How do the lines of sessions become records of a Veloca file, and records lines?
+
+A record of ours says in its field ``personalab`` which line of which session it is, and what else that line has. The
+text stands in the record alone: who edits it there, edits the line.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from personalab.archive.chat_times import moment_of, with_milliseconds
+from personalab.archive.veloca import (
+    COMPACTED,
+    MAX_COUNT,
+    NORMAL,
+    NOT_COMPACTED,
+    OWN,
+    UNUSED,
+    Array,
+    CompactedDialogue,
+    Entry,
+    Session,
+    check_tools,
+)
+from personalab.errors import BadRecord
+from personalab.story.instance import InstanceState
+from personalab.story.lines import (
+    AssistantLine,
+    Line,
+    Metadata,
+    OtherLine,
+    Summary,
+    UserLine,
+    line_fields,
+)
+from personalab.story.transcript import Transcript, Turn, taken_over, told_turns, usable_reply
+
+FOREIGN = "veloca"
+_NAMESPACE = uuid.UUID("6f0c9a53-5a4e-5d0a-9c1e-3f1f0c7b2a11")
+_NO_TIME = "1970-01-01T00:00:00.000Z"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLines:
+    """A session's file: its name without the ending, and its lines."""
+
+    session_id: str
+    lines: tuple[Line, ...]
+
+    @property
+    def metadata(self) -> Metadata | None:
+        """Its first line, which says where it comes from."""
+        return next((line for line in self.lines if isinstance(line, Metadata)), None)
+
+
+def records_of(
+    sessions: Sequence[SessionLines], state: InstanceState, character_name: str
+) -> dict[Array, list[dict[str, Any]]]:
+    """Make the three arrays of a Veloca file."""
+    told = [_Told(session, state) for session in sessions]
+    by_name = {one.session.session_id: one for one in told}
+    for one in told:
+        older = by_name.get(one.continued_from or "")
+        if older is not None and older is not one and one.continued_from != state.current_session_id:
+            older.cover(one)
+    arrays: dict[Array, list[dict[str, Any]]] = {"sessions": [], "entries": [], "compacted_dialogues": []}
+    before: _Told | None = None
+    for one in told:
+        arrays["entries"] += one.entries()
+        dialogues, carried = one.dialogues(by_name.get(one.continued_from or "") or before)
+        arrays["compacted_dialogues"] += dialogues
+        name = f"{character_name} · {state.instance_id} · {one.session.session_id}"
+        arrays["sessions"].append(one.record(name, carried))
+        before = one
+    return arrays
+
+
+class _Told:
+    """A session, with what its lines mean for each other."""
+
+    def __init__(self, session: SessionLines, state: InstanceState) -> None:
+        self.session = session
+        metadata = session.metadata
+        self.continued_from = metadata.continued_from if metadata else None
+        begun = (metadata.created_at if metadata else "") or state.created_at
+        place = f"{state.instance_id}/{session.session_id}/{begun}"
+        self.uuid = uuid.uuid5(_NAMESPACE, place.encode("utf-8", "backslashreplace").decode("utf-8"))
+        self.transcript = Transcript()
+        self.turn_at: dict[int, Turn] = {}
+        for place, line in enumerate(session.lines):
+            self.transcript.add(line)
+            if isinstance(line, UserLine | AssistantLine):
+                self.turn_at[place] = self.transcript.turns[-1]
+        self.times = _times(session.lines, begun)
+        self.covered: frozenset[int] = frozenset()
+        self.fresh_from = 0
+
+    def cover(self, newer: _Told) -> None:
+        """Note which turns stand only in the summary of the session that follows."""
+        count = taken_over(newer.transcript.turns, self.transcript)
+        told = told_turns(self.transcript)
+        if told and told[-1].answer is None and _same_words(newer.transcript.turns[count:], told[-1]):
+            count += 1
+        newer.fresh_from = count
+        if any(isinstance(line, Summary) for line in newer.session.lines):
+            kept = {id(turn) for turn in told[len(told) - count :]}
+            self.covered = frozenset(id(turn) for turn in self.transcript.turns) - kept
+
+    def entry_id(self, place: int) -> str:
+        """Name the entry of a line."""
+        return str(uuid.uuid5(self.uuid, f"entry {place}"))
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Make an entry of each line that someone says."""
+        return [self._entry(place, turn) for place, turn in self.turn_at.items()]
+
+    def _entry(self, place: int, turn: Turn) -> dict[str, Any]:
+        line = cast("UserLine | AssistantLine", self.session.lines[place])
+        status = NORMAL
+        fields = line_fields(line)
+        del fields["role"], fields["content"]
+        own: dict[str, Any] = {"line": place, "fields": fields}
+        if isinstance(line, AssistantLine):
+            answers = [one for one in turn.replies if usable_reply(one) is not None]
+            status = NORMAL if answers and answers[-1] is line else UNUSED
+            if line.empty or line.error:
+                own["content"] = line.content
+        own["status"] = status
+        tokens, tools = _told_of(line.extra)
+        entry = Entry(
+            self.entry_id(place),
+            str(self.uuid),
+            line.content,
+            "user" if isinstance(line, UserLine) else "assistant",
+            tokens,
+            status,
+            tools,
+            self.times[place],
+            COMPACTED if id(turn) in self.covered else NOT_COMPACTED,
+            {OWN: own},
+        )
+        return entry.fields()
+
+    def dialogues(self, before: _Told | None) -> tuple[list[dict[str, Any]], set[int]]:
+        """Make a compacted dialogue of each summary; tell which have no entry that could be their trigger."""
+        made: list[dict[str, Any]] = []
+        carried: set[int] = set()
+        for place, line in enumerate(self.session.lines):
+            if not isinstance(line, Summary):
+                continue
+            trigger = self._trigger(place, before)
+            if trigger is None:
+                carried.add(place)
+                continue
+            fields = line_fields(line)
+            del fields["content"]
+            own = {"session_id": self.session.session_id, "line": place, "fields": fields, "status": NORMAL}
+            record_id = str(uuid.uuid5(self.uuid, f"summary {place}"))
+            dialogue = CompactedDialogue(
+                record_id, trigger, line.content, self.times[place], NORMAL, {OWN: own}
+            )
+            made.append(dialogue.fields())
+        return made, carried
+
+    def _trigger(self, place: int, before: _Told | None) -> str | None:
+        """Find the entry a model goes on from: what was taken over is still seen, whichever order they stand in."""
+        fresh = {id(turn) for turn in self.transcript.turns[self.fresh_from :]}
+        entries = list(self.turn_at)
+        if entries and not any(at < place and id(self.turn_at[at]) in fresh for at in entries):
+            return self.entry_id(entries[0])
+        following = [at for at in entries if at > place]
+        if following or entries:
+            return self.entry_id(following[0] if following else entries[-1])
+        return before.entry_id(max(before.turn_at)) if before is not None and before.turn_at else None
+
+    def record(self, name: str, carried: set[int]) -> dict[str, Any]:
+        """Make the session's own record, with the lines that have no record of theirs."""
+        rest = [
+            [place, line_fields(line)]
+            for place, line in enumerate(self.session.lines)
+            if isinstance(line, Metadata | OtherLine) or place in carried
+        ]
+        own = {"session_id": self.session.session_id, "lines": rest}
+        begun = self.times[0] if self.times else _NO_TIME
+        return Session(str(self.uuid), name, NORMAL, begun, {OWN: own}).fields()
+
+
+def _same_words(turns: Sequence[Turn], last: Turn) -> bool:
+    if not turns or turns[0].user is None or last.user is None:
+        return False
+    return (turns[0].user.content, turns[0].user.timestamp) == (last.user.content, last.user.timestamp)
+
+
+def _times(lines: Sequence[Line], begun: str) -> list[str]:
+    """Give every line a time: one without has its neighbour's."""
+    known = [_written_at(line) for line in lines]
+    first = moment_of(begun)
+    last = with_milliseconds(first) if first else next((time for time in known if time), _NO_TIME)
+    times: list[str] = []
+    for time in known:
+        last = time or last
+        times.append(last)
+    return times
+
+
+def _written_at(line: Line) -> str:
+    moment = moment_of(line.timestamp) if isinstance(line, UserLine | AssistantLine) else None
+    return with_milliseconds(moment) if moment else ""
+
+
+def _told_of(extra: Mapping[str, Any]) -> tuple[int | float, Mapping[str, Any] | None]:
+    """Find the tokens and the tool calls that a line tells of, if they are such."""
+    kept, usage = _object(extra.get(FOREIGN)), _object(extra.get("usage"))
+    tokens = kept.get("token_consumption", usage.get("total_tokens", 0))
+    counts = isinstance(tokens, int | float) and not isinstance(tokens, bool) and 0 <= tokens <= MAX_COUNT
+    sample = Entry(str(_NAMESPACE), str(_NAMESPACE), "", "user", 0, 0, None, _NO_TIME, 1).fields()
+    try:
+        tools = Entry.read({**sample, "tools": kept.get("tools")}).tools
+        check_tools(tools)
+    except BadRecord:
+        tools = None
+    return (tokens if counts else 0), tools
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

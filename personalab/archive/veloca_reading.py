@@ -1,0 +1,199 @@
+"""How do the records of a Veloca file become lines of sessions: ours as they were, another program's as they fit?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from personalab.archive.chat_times import time_of
+from personalab.archive.numbering import Numbering
+from personalab.archive.veloca import (
+    NORMAL,
+    OWN,
+    UNUSED,
+    Array,
+    CompactedDialogue,
+    Entry,
+    Session,
+)
+from personalab.archive.veloca_lines import FOREIGN, SessionLines
+from personalab.errors import BadRecord
+from personalab.story.ids import check_id
+from personalab.story.lines import (
+    AssistantLine,
+    Line,
+    Metadata,
+    OtherLine,
+    Summary,
+    UserLine,
+    dump_object,
+    parse_line,
+)
+
+Key = tuple[int, int, int]
+"""Where a line stands: at or behind which line of ours, and the how manieth there."""
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The records of a file, by the session they belong to."""
+
+    sessions: tuple[Session, ...]
+    entries: Mapping[str, Sequence[Entry]]
+    dialogues: Mapping[str, Sequence[CompactedDialogue]]
+    """Those that came from another program, by the session of their trigger."""
+    own: Mapping[str, Sequence[CompactedDialogue]]
+    """Those of ours, by the name of the session they stand in."""
+
+
+def read_records(arrays: Mapping[Array, Sequence[Any]]) -> Records:
+    """Read the arrays of a file; the first record that is wrong is named."""
+    sessions = [Session.read(row, f"sessions[{at}].") for at, row in enumerate(arrays["sessions"])]
+    entries: dict[str, list[Entry]] = {}
+    session_of: dict[str, str] = {}
+    for at, row in enumerate(arrays["entries"]):
+        entry = Entry.read(row, f"entries[{at}].")
+        entries.setdefault(entry.session_id, []).append(entry)
+        session_of[entry.entry_id] = entry.session_id
+    dialogues: dict[str, list[CompactedDialogue]] = {}
+    own: dict[str, list[CompactedDialogue]] = {}
+    for at, row in enumerate(arrays["compacted_dialogues"]):
+        dialogue = CompactedDialogue.read(row, f"compacted_dialogues[{at}].")
+        name = _object(dialogue.extra.get(OWN)).get("session_id")
+        if isinstance(name, str):
+            own.setdefault(name, []).append(dialogue)
+        elif (session_id := session_of.get(dialogue.trigger_entry_id)) and dialogue.status == NORMAL:
+            dialogues.setdefault(session_id, []).append(dialogue)
+    return Records(tuple(sessions), entries, dialogues, own)
+
+
+def sessions_in(records: Records, instance_id: str) -> list[SessionLines]:
+    """Make the sessions of a file of ours again; one that was added to it comes last."""
+    made: list[SessionLines] = []
+    added: list[Session] = []
+    for session in records.sessions:
+        name = _object(session.extra.get(OWN)).get("session_id")
+        if session.status != NORMAL:
+            continue
+        if name is None:
+            added.append(session)
+        else:
+            made.append(SessionLines(check_id(name, "session_id"), _lines_in(session, name, records)))
+    for session in added:
+        name = _free_name({one.session_id for one in made})
+        begun = Metadata(instance_id, name, time_of(session.create_at), extra={FOREIGN: session.fields()})
+        made.append(SessionLines(name, (begun, *_lines_in(session, "", records))))
+    names = [one.session_id.lower() for one in made]
+    if len(set(names)) < len(names):
+        raise BadRecord(
+            "field_wrong", field=f"sessions.{OWN}.session_id", reason="another record has the same"
+        )
+    return made
+
+
+def _free_name(taken: set[str]) -> str:
+    number = 1
+    while f"sess_{number:03}" in taken:
+        number += 1
+    return f"sess_{number:03}"
+
+
+def _lines_in(session: Session, name: str, records: Records) -> tuple[Line, ...]:
+    """Put the lines of a session in order: ours where they stood, others behind the record they follow."""
+    rows: list[tuple[Key, Line | Entry]] = []
+    carried: object = _object(session.extra.get(OWN)).get("lines")
+    for row in cast("list[object]", carried) if isinstance(carried, list) else []:
+        if (found := _carried_in(row)) is not None:
+            rows.append(found)
+    place_of: dict[str, Key] = {}
+    last: Key = (-1, 1, 0)
+    for entry in records.entries.get(session.session_id, ()):
+        placed = _entry_in(entry)
+        last = (placed[0], 0, 0) if placed is not None else (last[0], 1, last[2] + 2)
+        place_of[entry.entry_id] = last
+        if placed is None:
+            rows.append((last, entry))
+        elif placed[1] is not None:
+            rows.append((last, placed[1]))
+    for dialogue in records.own.get(name, ()):
+        if (found := _dialogue_in(dialogue)) is not None:
+            rows.append(found)
+    for dialogue in records.dialogues.get(session.session_id, ()):
+        first, second, third = place_of[dialogue.trigger_entry_id]
+        rows.append(((first, second, third - 1), foreign_summary(dialogue)))
+    rows.sort(key=lambda row: row[0])
+    return tuple(_numbered(row for _, row in rows))
+
+
+def _carried_in(row: object) -> tuple[Key, Line] | None:
+    match cast("Any", row):
+        case [int(place), fields]:
+            line = _parsed(_object(fields))
+            return ((place, 0, 0), line) if line is not None else None
+        case _:
+            return None
+
+
+def _numbered(rows: Iterable[Line | Entry]) -> Iterable[Line]:
+    numbering = Numbering()
+    for row in rows:
+        line = foreign_line(row, numbering) if isinstance(row, Entry) else row
+        numbering.take(line)
+        yield line
+
+
+def _parsed(fields: Mapping[str, Any]) -> Line | None:
+    try:
+        return parse_line(dump_object(fields))
+    except ValueError:
+        return None
+
+
+def _entry_in(entry: Entry) -> tuple[int, Line | None] | None:
+    """Make an entry's line again, none if it was deleted since; ``None`` for an entry that is not ours."""
+    own = _object(entry.extra.get(OWN))
+    place, fields = own.get("line"), own.get("fields")
+    if not isinstance(place, int) or not isinstance(fields, dict) or entry.role == "system":
+        return None
+    if entry.status == UNUSED and own.get("status") == NORMAL:
+        return place, None
+    line = _parsed({**cast("dict[str, Any]", fields), "role": entry.role, "content": entry.message})
+    if not isinstance(line, UserLine | AssistantLine):
+        return None
+    if isinstance(line, AssistantLine) and "content" in own and own["content"] != line.content:
+        line = replace(line, empty=False, error=False)
+    return place, line
+
+
+def _dialogue_in(dialogue: CompactedDialogue) -> tuple[Key, Line] | None:
+    own = _object(dialogue.extra.get(OWN))
+    place, fields = own.get("line"), own.get("fields")
+    if dialogue.status == UNUSED or not isinstance(place, int) or not isinstance(fields, dict):
+        return None
+    line = _parsed({**cast("dict[str, Any]", fields), "content": dialogue.summary})
+    return ((place, 0, 0), line) if line is not None else None
+
+
+# --- records of another program
+
+
+def foreign_line(entry: Entry, numbering: Numbering) -> Line:
+    """Make a line of an entry; what nobody says, or is not used, is kept and never used."""
+    if entry.status == UNUSED or entry.role == "system":
+        return OtherLine({"type": FOREIGN, "entry": entry.fields()})
+    rest = {name: value for name, value in entry.fields().items() if name not in ("message", "role")}
+    when, extra = time_of(entry.create_at), {FOREIGN: rest}
+    if entry.role == "user":
+        return UserLine(entry.message, numbering.said(), when, extra)
+    return AssistantLine(entry.message, numbering.replied(), when, extra=extra)
+
+
+def foreign_summary(dialogue: CompactedDialogue) -> Summary:
+    """Make a summary of a compacted dialogue."""
+    rest = {name: value for name, value in dialogue.fields().items() if name != "summary"}
+    return Summary(dialogue.summary, {FOREIGN: rest})
