@@ -101,7 +101,8 @@ class Story:
             view = self.services.stories.session(self.instance_id, state.current_session_id).view()
         except PersonaLabError:
             return False
-        return view.last is None and not (view.metadata and view.metadata.continued_from)
+        said = any(turn.user is not None for turn in view.turns)
+        return not said and not (view.metadata and view.metadata.continued_from)
 
     def _background(self, background_id: str | None) -> Background:
         try:

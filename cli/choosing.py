@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cli.output import BOLD, CYAN, DIM, can_show_chinese, note, paint, short, write
@@ -29,7 +30,7 @@ def choose_instance(services: Services, *, asking: bool) -> str:
         if can_show_chinese():
             language = _ask_language(services, language)
         write(paint(tell("welcome", language), BOLD))
-        return _begin(services, *ask_for_story(services, language))
+        return _begin(services, ask_for_story(services, language))
     rows = [_row(services, state, language) for state in stories]
     rows.append(tell("new_story", language))
     if can_show_chinese():
@@ -38,7 +39,7 @@ def choose_instance(services: Services, *, asking: bool) -> str:
     if chosen < len(stories):
         return stories[chosen].instance_id
     if chosen == len(stories):
-        return _begin(services, *ask_for_story(services, language))
+        return _begin(services, ask_for_story(services, language))
     services.preferences.change({"preferences.language": "en" if language == "zh" else "zh"})
     return choose_instance(services, asking=asking)
 
@@ -64,7 +65,7 @@ def _unasked(services: Services, stories: list[InstanceState], language: Languag
         return stories[0].instance_id
     character = _characters(services, language)[0]
     home = _home(character, _backgrounds(services))
-    instance_id = _begin(services, character.character_id, home.background_id if home else None)
+    instance_id = _begin(services, Wished(character.character_id, home.background_id if home else None))
     shown = names(services, services.stories.instance(instance_id), language)
     note(paint(tell("auto_made", language, **shown), DIM))
     return instance_id
@@ -77,23 +78,46 @@ def _row(services: Services, state: InstanceState, language: Language) -> str:
     return f"{shown['character']} · {shown['background']}  {paint(state.instance_id, DIM)}"
 
 
-def _begin(services: Services, character_id: str, background_id: str | None) -> str:
+@dataclass(frozen=True, slots=True)
+class Wished:
+    """The story a person wants to begin."""
+
+    character_id: str
+    background_id: str | None = None
+    greeting: int | None = None
+
+
+def _begin(services: Services, wished: Wished) -> str:
     from personalab.operations.instances import new_instance
 
-    return wait_for(new_instance(services, character_id, background_id)).instance_id
+    work = new_instance(services, wished.character_id, wished.background_id, greeting=wished.greeting)
+    return wait_for(work).instance_id
 
 
-def ask_for_story(services: Services, language: Language) -> tuple[str, str | None]:
-    """Ask for a character and a background; the background that knows the character is proposed."""
+def ask_for_story(
+    services: Services, language: Language, *, background_id: str | None = None, greeting: int | None = None
+) -> Wished:
+    """Ask for a character, a background and a greeting, as far as they are not given and there is a choice."""
     characters = _characters(services, language)
     rows = [f"{found.name}  {paint(short(found.base_persona, 56), DIM)}" for found in characters]
     character = characters[ask(tell("pick_character", language), rows, language)]
+    if background_id is None:
+        background_id = _ask_background(services, character, language)
+    if greeting is None and len(character.greetings) > 1:
+        rows = [short(text, 70) for text in character.greetings]
+        chosen = ask(tell("pick_greeting", language), [*rows, tell("without_greeting", language)], language)
+        greeting = (chosen + 1) % (len(rows) + 1)
+    return Wished(character.character_id, background_id, greeting)
+
+
+def _ask_background(services: Services, character: Character, language: Language) -> str | None:
+    """Ask for a background; the one that knows the character is proposed."""
     backgrounds = _backgrounds(services)
     home = _home(character, backgrounds)
     backgrounds.sort(key=lambda found: found is not home)
     rows = [f"{found.name}  {paint(short(found.world_setting, 56), DIM)}" for found in backgrounds]
     chosen = ask(tell("pick_background", language), [*rows, tell("without_background", language)], language)
-    return character.character_id, backgrounds[chosen].background_id if chosen < len(backgrounds) else None
+    return backgrounds[chosen].background_id if chosen < len(backgrounds) else None
 
 
 def ask(question: str, rows: list[str], language: Language) -> int:

@@ -17,6 +17,7 @@ from cli.output import (
     masked,
     note,
     paint,
+    short,
     warn,
     write,
     write_json,
@@ -24,7 +25,7 @@ from cli.output import (
 from cli.running import Refusal, language_of
 from cli.texts import tell
 from personalab.config import Config
-from personalab.story.prompt import HEAD_WARNING_TOKENS
+from personalab.story.prompt import HEAD_WARNING_TOKENS, Section
 from personalab.texts import Language
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ def _as_json(found: Preview) -> dict[str, Any]:
         "text": found.prompt.text(),
         "tokens": found.tokens,
         "recalled": found.recalled,
+        "lore": found.lore,
         "warnings": found.warnings,
     }
 
@@ -134,6 +136,9 @@ def prompt_rows(found: Preview, config: Config, language: Language) -> list[str]
     largest = max((section.tokens for section in found.prompt.sections), default=1)
     for section in found.prompt.sections:
         rows.append(f"  {section.name:<22}{section.tokens:>8}  {paint(bar(section.tokens, largest), CYAN)}")
+        if section.name.startswith("lorebook_"):
+            rows += [_lore_row(hit, language) for hit in found.lore if hit["shown"] and _is_in(hit, section)]
+    rows += [paint(_lore_row(hit, language), YELLOW) for hit in found.lore if not hit["shown"]]
     head, middle = found.prompt.zone_tokens("head"), found.prompt.zone_tokens("middle")
     limits = [
         ("head", head, HEAD_WARNING_TOKENS),
@@ -145,3 +150,16 @@ def prompt_rows(found: Preview, config: Config, language: Language) -> list[str]
         share = tell("tokens_of", language, value=f"{value:,}", limit=f"{limit:,}")
         rows.append(f"{tell(f'zone_{name}', language)}  {paint(bar(value, limit), colour)}  {share}")
     return rows
+
+
+def _is_in(hit: dict[str, Any], section: Section) -> bool:
+    return section.name == f"lorebook_{hit['position']}"
+
+
+def _lore_row(hit: dict[str, Any], language: Language) -> str:
+    """Tell of an entry why it was called up, and why it is left out if it is."""
+    why = tell(f"lore_{hit['why']}", language, **hit)
+    if not hit["shown"]:
+        why += tell("lore_left_out", language, reason=tell(f"lore_{hit['left_out']}", language))
+    name = short(hit["name"] or hit["entry"], 30)
+    return f"    · {name} [{short(hit['book'], 20)}] {hit['tokens']}  {paint(masked(why), DIM)}"

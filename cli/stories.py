@@ -11,6 +11,7 @@ from cli.running import Refusal, language_of, wait_for
 from cli.texts import tell
 from personalab.story.instance import InstanceState
 from personalab.story.library import Background, Character
+from personalab.story.lines import OPENING_TURN
 from personalab.texts import Language
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def make_new(
     character: str | None,
     background: str | None,
     instance_id: str | None,
+    greeting: int | None,
     *,
     as_json: bool,
 ) -> None:
@@ -38,9 +40,9 @@ def make_new(
         if as_json or not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
             known = ", ".join(entry.entry_id for entry in services.stories.characters())
             raise Refusal("need_character", known=known or "-")
-        character, chosen = ask_for_story(services, language)
-        background = background or chosen
-    state = wait_for(new_instance(services, character, background, instance_id))
+        asked = ask_for_story(services, language, background_id=background, greeting=greeting)
+        character, background, greeting = asked.character_id, asked.background_id, asked.greeting
+    state = wait_for(new_instance(services, character, background, instance_id, greeting=greeting))
     if as_json:
         write_json(state.fields())
         return
@@ -168,7 +170,8 @@ def told(entries: list[dict[str, Any]], speaker: str, language: Language) -> lis
             continue
         if entry["turn"] != turn:
             turn = entry["turn"]
-            rows.append(paint(tell("turn", language, turn=turn), DIM))
+            if turn != OPENING_TURN:
+                rows.append(paint(tell("turn", language, turn=turn), DIM))
         who = paint(tell("you", language), CYAN) if entry["role"] == "user" else paint(speaker, BOLD)
         mark = paint(f" {tell('interrupted', language)}", DIM) if entry.get("interrupted") else ""
         rows.append(f"{who}  {entry['content']}{mark}")

@@ -16,6 +16,7 @@ from graph.pumped import PumpedBuilder, PumpedGraph
 from graph.serving import served
 from nodes.chat_turn.append_input import append_input
 from nodes.chat_turn.assemble_prompt import assemble_prompt
+from nodes.chat_turn.consult_lorebooks import consult_lorebooks
 from nodes.chat_turn.load_state import load_state
 from nodes.chat_turn.prepare_director import prepare_director
 from nodes.chat_turn.process_progress import process_progress
@@ -47,7 +48,8 @@ def build_chat_turn(services: Services) -> PumpedBuilder:
 
     async def assemble(state: TurnState, turn: OpenTurn, say: Say, context: TurnContext) -> Update:
         counter = await services.counter(context.model)
-        return await assemble_prompt(state, scene=turn, counter=counter, say=say)
+        lore = await consult_lorebooks(turn, lorebooks=services.lorebooks, counter=counter, say=say)
+        return await assemble_prompt(state, scene=turn, lore=lore, counter=counter, say=say)
 
     steps: dict[str, Step] = {
         "load_state": lambda s, t, say, c: load_state(s, turn=t, turns=turns, say=say),

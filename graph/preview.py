@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nodes.chat_turn.assemble_prompt import assembled, material_of
+from nodes.chat_turn.consult_lorebooks import consult_lorebooks
 from nodes.chat_turn.prepare_director import prepare_director
 from nodes.chat_turn.recall_history import recall_history
 from nodes.chat_turn.recall_player import recall_player
@@ -20,12 +21,14 @@ from personalab.story.prompt import Prompt
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A prompt to look at, with what was recalled for it and what is odd about it."""
+    """A prompt to look at, with what was recalled and called up for it, and what is odd about it."""
 
     turn: int
     prompt: Prompt
     tokens: dict[str, Any]
     recalled: list[dict[str, Any]]
+    lore: list[dict[str, Any]]
+    """Entries of lorebooks that were called up, why, and whether they had room."""
     warnings: list[WarningEvent]
 
 
@@ -36,13 +39,15 @@ async def preview_prompt(services: Services, instance_id: str, user_input: str =
     say = Say(lambda event: None, scene)
     say.warn(scene.data.notices)
     counter, state = await services.counter(), TurnState()
-    player, found, directed = await asyncio.gather(
+    player, found, directed, lore = await asyncio.gather(
         recall_player(scene, memories=services.memories, counter=counter, say=say),
         recall_history(state, scene=scene, library=services.library, counter=counter, say=say, index=False),
         prepare_director(state, scene=scene, library=services.library, say=say),
+        consult_lorebooks(scene, lorebooks=services.lorebooks, counter=counter, say=say),
     )
-    material = material_of({**player, **found, **directed}, scene)
+    material = material_of({**player, **found, **directed}, scene, lore)
     prompt = await assembled(material, scene, counter)
     limit = scene.data.preferences.config.max_total_tokens
     tokens = {**prompt.token_report(limit), "encoding": counter.encoding}
-    return Preview(scene.number, prompt, tokens, found["recalled"], scene.warnings)
+    called_up = [hit.fields() for hit in lore.hits]
+    return Preview(scene.number, prompt, tokens, found["recalled"], called_up, scene.warnings)

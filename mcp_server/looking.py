@@ -31,6 +31,8 @@ MAX_QUERY = 10_000
 MAX_TEXT = 50_000
 _POINTS = 60
 """So many points of an outline are shown at once."""
+_LORE = 40
+"""So many entries of lorebooks are listed."""
 
 
 class LookingTools:
@@ -133,7 +135,23 @@ def _story_view(
         "warnings": plain_warnings(found.warnings),
         "tokens": tokens,
         "recalled": len(found.recalled),
+        "lore": [_lore(hit, budget) for hit in found.lore[:_LORE]],
     }
+
+
+def _lore(hit: dict[str, Any], budget: Budget) -> dict[str, Any]:
+    """Name an entry that was called up, and why; names and keys are a stranger's and may be long."""
+    return {
+        name: _brief(value, budget, 40) if isinstance(value, str) else value for name, value in hit.items()
+    }
+
+
+def _lore_row(hit: Mapping[str, Any]) -> str:
+    told = [
+        hit["why"],
+        *(f"{name}: {hit[name]}" for name in ("key", "ago", "caller", "left_out") if name in hit),
+    ]
+    return f"{'+' if hit['shown'] else '-'} {hit['name'] or hit['entry']} [{hit['book']}] {', '.join(told)}"
 
 
 def _outline(outline: list[MarkedPoint], current: int, budget: Budget) -> list[dict[str, Any]]:
@@ -202,6 +220,9 @@ def _prompt_text(data: Mapping[str, Any], language: Language) -> str:
         rows.append(tell("prompt_counter", language, **counter))
     rows += warning_rows(data["warnings"], language)
     rows.append(tell("prompt_tokens", language, **data["tokens"]))
+    if data["lore"]:
+        rows.append(tell("prompt_lore", language))
+        rows += [_lore_row(hit) for hit in data["lore"]]
     for section in data["sections"]:
         rows.append(f"\n### {tell('prompt_section', language, **section)}\n{section['text']}")
     if data["cursor"]:

@@ -12,11 +12,12 @@ from pydantic import Field
 
 from mcp_server.budget import RESULT_TOKENS, Budget, page_offset
 from mcp_server.desk import Desk
+from mcp_server.knowing import brief
 from mcp_server.results import Instance, Library, SavedEntry, SessionPage, result
 from mcp_server.texts import tell
 from mcp_server.turns import InstanceId
 from personalab.errors import UserError
-from personalab.operations.instances import new_instance, switch_background
+from personalab.operations.instances import new_instance, opening_line, switch_background
 from personalab.operations.library import save_background, save_character
 from personalab.operations.reading import BudgetedPage, read_newest
 from personalab.storage.stories import Listed
@@ -58,14 +59,21 @@ class StoryTools:
         character_id: Annotated[str, Field(description="Who to meet")],
         background_id: Annotated[str | None, Field(description="In which world; none if left out")] = None,
         instance_id: Annotated[str | None, Field(description="The story's id; made if left out")] = None,
+        greeting: Annotated[int | None, Field(description="Which greeting opens it; 0 none")] = None,
     ) -> Annotated[CallToolResult, Instance]:
         """Begin a story."""
-        state = await new_instance(self._desk.services, character_id, background_id, instance_id)
+        services, place = self._desk.services, (character_id, background_id, instance_id)
+        state = await new_instance(services, *place, greeting=greeting)
+        opening = await asyncio.to_thread(opening_line, services, state.instance_id)
         await self._desk.updates.story_changed(state.instance_id)
         language = self._desk.language
         names = {"character_id": state.character_id, "background_id": state.background_id}
         text = tell("begun", language, instance_id=state.instance_id, **_named(names, language))
-        return result(text, instance_fields(state))
+        data = instance_fields(state)
+        if opening:
+            data["opening"] = brief(opening, await self._desk.budget(), RESULT_TOKENS // 2)
+            text += "\n" + tell("opens_with", language, opening=data["opening"])
+        return result(text, data)
 
     async def persona_save_character(
         self,

@@ -10,6 +10,7 @@ from functools import cached_property
 from personalab.ports import Clock, Embedder, EventLibrary, MemoryStore, ReplyModel, TokenCounter
 from personalab.settings import Settings, read_settings
 from personalab.storage.leases import Leases
+from personalab.storage.lorebooks import LorebookFiles
 from personalab.storage.personas import PersonaFiles
 from personalab.storage.preferences import PreferenceFiles
 from personalab.storage.seed import seed
@@ -55,6 +56,11 @@ class Services:
     def personas(self) -> PersonaFiles:
         """Who characters have become."""
         return PersonaFiles(self.stories)
+
+    @cached_property
+    def lorebooks(self) -> LorebookFiles:
+        """What characters and backgrounds have to say when it is called up."""
+        return LorebookFiles(self.stories)
 
     @cached_property
     def leases(self) -> Leases:

@@ -20,12 +20,16 @@ def new(
     instance_id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="The story's id / 故事的 ID")
     ] = None,
+    greeting: Annotated[
+        int | None,
+        typer.Option("--greeting", min=0, help="Which greeting opens it; 0 none / 第几个开场白，0 不用"),
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Begin a story / 开始一个故事"""
     from cli.stories import make_new
 
-    make_new(services(), character, background, instance_id, as_json=json)
+    make_new(services(), character, background, instance_id, greeting, as_json=json)
 
 
 def library(json: AsJson = False) -> None:

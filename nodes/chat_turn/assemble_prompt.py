@@ -10,6 +10,8 @@ from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnState
 from personalab.ports import TokenCounter
 from personalab.storage.turns import Scene
+from personalab.story.lore import Lore
+from personalab.story.macros import replaced
 from personalab.story.prompt import Material, Prompt, assemble, check_budget
 
 _QUICK_TURNS = 64
@@ -17,10 +19,10 @@ _QUICK_TURNS = 64
 
 
 async def assemble_prompt(
-    state: TurnState, *, scene: Scene, counter: TokenCounter, say: Say
+    state: TurnState, *, scene: Scene, lore: Lore, counter: TokenCounter, say: Say
 ) -> dict[str, Any]:
     """Assemble, count, warn; a prompt over its limit ends the turn and leaves the user line to be retried."""
-    prompt = await assembled(material_of(state, scene), scene, counter)
+    prompt = await assembled(material_of(state, scene, lore), scene, counter)
     config = scene.data.preferences.config
     tokens = {**prompt.token_report(config.max_total_tokens), "encoding": counter.encoding}
     say.warn(check_budget(prompt, config))
@@ -39,14 +41,20 @@ async def assemble_prompt(
     return update
 
 
-def material_of(state: Mapping[str, Any], scene: Scene) -> Material:
-    """Collect what the prompt is made of from the steps before."""
+def material_of(state: Mapping[str, Any], scene: Scene, lore: Lore) -> Material:
+    """Collect what the prompt is made of from the steps before, with the names put into the authors' texts."""
     director: Mapping[str, Any] = state.get("director") or {}
+    data, told = scene.data, scene.character.instructions
+    fill, templates = data.names.fill, data.templates
     return Material(
-        base_persona=scene.character.base_persona,
+        base_persona=fill(scene.character.base_persona),
         evolved_persona=scene.character.evolved_persona,
         player=state.get("player") or "",
-        world_setting=scene.data.background.world_setting,
+        world_setting=fill(data.background.world_setting),
+        system_prompt=fill(replaced(told.system_prompt, templates["system_prompt"])),
+        post_history=fill(replaced(told.post_history_instructions, templates["post_history_instructions"])),
+        lore_before=lore.before,
+        lore_after=lore.after,
         outline=director.get("outline"),
         reminder=director.get("reminder"),
         recalled=[item["text"] for item in state.get("recalled", [])],

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from personalab.config import Config
 from personalab.errors import UserError
 from personalab.services import Services
 from personalab.story.instance import CharacterState, InstanceState
+from personalab.story.macros import player_name
 from personalab.story.transcript import Transcript
 from personalab.texts import Language
 
@@ -36,4 +37,6 @@ def read_material(services: Services, instance_id: str, *, last_turn: int | None
     newest = transcript.last.number if transcript.last else 0
     if last_turn is not None and newest != last_turn:
         raise UserError("session_went_on", session_id=instance.current_session_id, turn=newest)
+    names = services.stories.people(instance, character, player_name(preferences.config, language))
+    character = replace(character, base_persona=names.fill(character.base_persona))
     return Material(instance, character, transcript, preferences.config, templates, language)

@@ -20,6 +20,7 @@ from typing import Any
 
 from personalab import config
 from personalab.errors import Busy, PersonaLabError
+from personalab.operations.doctor_archive import examine_archives, examine_beside
 from personalab.operations.doctor_findings import Finding, Report
 from personalab.operations.doctor_memory import examine_memories
 from personalab.operations.doctor_sessions import (
@@ -64,6 +65,8 @@ async def examine_root(
     await _examine_index(services, ward)
     progress("memory")
     ward.findings += await examine_memories(services, fix=fix)
+    progress("archive")
+    ward.findings += await asyncio.to_thread(examine_archives, services)
     return Report(ward.findings, len(ward.seen))
 
 
@@ -188,6 +191,7 @@ class _Ward:
             "director": config.read_director,
             "recall": config.read_recall,
             "memory": config.read_memory,
+            "lorebook": config.read_lore,
         }
         for name, read in modules.items():
             path = self.root / "modules" / f"{name}.json"
@@ -241,6 +245,7 @@ class _Ward:
         self.leftovers(self.root / kind, self.findings, fix=self.fix)
         for folder in self.named_folders(self.root / kind, self.findings):
             self.leftovers(folder, self.findings, fix=self.fix)
+            self.findings += examine_beside(self.services, folder)
             record, finding = self.read(folder / name, lambda data, folder=folder: read(folder.name, data))
             if finding is not None:
                 self.findings.append(finding)

@@ -110,6 +110,8 @@ MESSAGES: dict[str, Text] = {
         "saved of the damaged file: {memories} memories with {entries} entries, {conversations} conversations; "
         "the old file is {file}",
     ),
+    "beside_broken": Text("无法读取：{reason}", "cannot be read: {reason}"),
+    "archive_broken": Text("档案有问题：{reason}", "something is wrong with the archive: {reason}"),
     "memory_unusable": Text("记忆无法使用：{reason}", "the memories cannot be used: {reason}"),
     "memory_aside": Text(
         "有 {count} 条无法读取的记录放在 set_aside 表里",
@@ -162,4 +164,12 @@ REMEDIES: dict[str, Text] = {
         "restore it from a backup; --fix saves what can be read, and keeps the old file under another name",
     ),
     "memory_unusable": Text("请按上面说的处理", "do as it says"),
+    "beside_broken": Text(
+        "修正该文件，或用 personalab import 重新导入；没有它故事也能继续",
+        "mend the file, or bring it in again with personalab import; stories go on without it",
+    ),
+    "archive_broken": Text(
+        "用 personalab archive verify --file 查看，用 personalab archive restore --file 从备份恢复",
+        "see personalab archive verify --file; personalab archive restore --file brings a backup back",
+    ),
 }

@@ -111,9 +111,11 @@ def _take(scan: Scan, line: Line, number: int, turn: int | None) -> int | None:
     if not isinstance(line, UserLine | AssistantLine):
         return turn
     scan.first_time = scan.first_time or line.timestamp
-    expected = line.turn if turn is None else turn + 1 if isinstance(line, UserLine) else turn
-    if line.turn != expected:
-        scan.order.append((number, line.turn, turn or 0))
+    # A reply belongs to the turn before it, or is one of its own where a character says two things in a row.
+    if turn is not None and line.turn not in (
+        (turn + 1,) if isinstance(line, UserLine) else (turn, turn + 1)
+    ):
+        scan.order.append((number, line.turn, turn))
     return line.turn
 
 

@@ -6,29 +6,65 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import Any
 
+from personalab.errors import UserError
 from personalab.operations.reading import turn_lines
 from personalab.services import Services
 from personalab.storage.leases import unbroken
 from personalab.story.ids import check_id
 from personalab.story.instance import InstanceState
-from personalab.story.lines import line_fields
+from personalab.story.library import Character, called
+from personalab.story.lines import OPENING_TURN, AssistantLine, line_fields
+from personalab.story.macros import Names, player_name
 
 PAGE_TURNS = 50
 
 
 async def new_instance(
-    services: Services, character_id: str, background_id: str | None = None, instance_id: str | None = None
+    services: Services,
+    character_id: str,
+    background_id: str | None = None,
+    instance_id: str | None = None,
+    *,
+    greeting: int | None = None,
 ) -> InstanceState:
-    """Begin a story with a character, in a background or in none."""
+    """Begin a story with a character, in a background or in none.
+
+    It opens with the character's first greeting, if there is one; ``greeting`` chooses another, 0 none.
+    """
     if instance_id is not None:
         check_id(instance_id, "instance_id")
 
     def make() -> InstanceState:
         character = services.stories.character(character_id)
         background = services.stories.background(background_id) if background_id is not None else None
-        return services.stories.create_instance(character, background, instance_id, services.now())
+        now = services.now()
+        opening = _opening(services, character, greeting, now)
+        return services.stories.create_instance(character, background, instance_id, now, opening)
 
     return await asyncio.to_thread(make)
+
+
+def _opening(
+    services: Services, character: Character, greeting: int | None, now: str
+) -> AssistantLine | None:
+    """Word the greeting that was chosen, with the names of the two."""
+    chosen = min(1, len(character.greetings)) if greeting is None else greeting
+    if not 0 <= chosen <= len(character.greetings):
+        params = {"character_id": character.character_id, "count": len(character.greetings)}
+        raise UserError("no_greeting", number=chosen, **params)
+    if not chosen or not character.greetings[chosen - 1].strip():
+        return None
+    config = services.preferences.read().config
+    names = Names(called(character), player_name(config, character.language or config.language))
+    text = names.fill(character.greetings[chosen - 1])
+    return AssistantLine(text, OPENING_TURN, now, extra={"greeting": chosen})
+
+
+def opening_line(services: Services, instance_id: str) -> str:
+    """Give the line a story opened with, blank if the person speaks first."""
+    state = services.stories.instance(instance_id)
+    turns = services.stories.session(instance_id, state.current_session_id).view().turns
+    return (turns[0].answer or "") if turns and turns[0].number == OPENING_TURN else ""
 
 
 async def switch_background(services: Services, instance_id: str, background_id: str | None) -> InstanceState:

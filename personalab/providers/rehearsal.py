@@ -16,6 +16,7 @@ from typing import Literal
 
 from personalab.dialogue import Message
 from personalab.ports import ReplyChunk
+from personalab.providers.rehearsal_compact import write_compaction
 from personalab.providers.rehearsal_lines import LINES, Lines
 from personalab.providers.rehearsal_memory import write_memory
 from personalab.providers.rehearsal_persona import write_persona
@@ -41,6 +42,9 @@ _HEADINGS: dict[str, Section] = {
     "Recalled events": "recalled",
 }
 _NOTE_END = re.compile(r"^(?:（以上.*）|\(The above.*\))[ \t]*$", re.MULTILINE)
+_LAST_NOTE = re.compile(
+    r"^(?:（以下是给你的要求.*）|\(What follows are instructions.*\))[ \t]*$", re.MULTILINE
+)
 _NAME_ZH = re.compile(
     r"^\W*(?:你是|我是|姓名是?|名字[是叫]?|角色)?[\s:：“「『]*([^\s，,。.；;：:、（(）)”」』！!]{1,16})"
 )
@@ -94,6 +98,7 @@ class RehearsalModel:
             write_summary(messages)
             or write_persona(messages)
             or write_memory(messages)
+            or write_compaction(messages)
             or write_reply(read_scene(messages))
         )
         for at, piece in enumerate(_PIECE.findall(reply), 1):
@@ -185,6 +190,8 @@ def _sections(text: str) -> dict[Section, str]:
 
 
 def _player_words(text: str) -> str:
+    if told := list(_LAST_NOTE.finditer(text)):
+        text = text[: told[-1].start()]
     if (note := list(_NOTE_END.finditer(text))) and _HEADING.search(text):
         return text[note[-1].end() :].strip()
     if _HEADING.search(text):

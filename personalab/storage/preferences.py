@@ -21,7 +21,12 @@ from personalab.story.instance import object_of
 from personalab.texts import Language
 
 MAX_TEMPLATE_BYTES = 256 * 1024
-_NEEDED = {"turn_note": ("{notes}", "{user_input}"), "turn": ("{turn}",), "summary_line": ("{content}",)}
+_NEEDED = {
+    "turn_note": ("{notes}", "{user_input}"),
+    "turn": ("{turn}",),
+    "summary_line": ("{content}",),
+    "last_note": ("{said}",),
+}
 """Places without which a template would swallow what was said."""
 
 

@@ -12,17 +12,19 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from personalab.errors import NotFound, PersonaLabError, StorageError, UserError
-from personalab.storage.files import read_json, replace_file, write_json, writing
+from personalab.storage.files import dump_json, read_json, replace_file, write_json, writing
 from personalab.storage.locked import locked_file
 from personalab.storage.sessions import Session, SessionCache, SessionWriter
 from personalab.story.ids import check_id, is_id
 from personalab.story.instance import CharacterState, InstanceState, PlotState
-from personalab.story.library import Background, Character, began_as
-from personalab.story.lines import OPENING_TURN, AssistantLine, Metadata, dump_line
+from personalab.story.library import Background, Character, began_as, called
+from personalab.story.lines import AssistantLine, Metadata, dump_line
+from personalab.story.macros import Names
 
 T = TypeVar("T")
 Kind = Literal["characters", "backgrounds", "instances"]
-BESIDE = ("card.json", "card.png", "card.charx", "lorebook.json")
+CARD = "card.json"
+BESIDE = (CARD, "card.png", "card.charx", "lorebook.json")
 """What may stand beside a character or a background: its card as it came, the file it came in, its lorebook."""
 NOTHING: Mapping[str, bytes | None] = {}
 _SESSION_NAME = re.compile(r"(?:sess|session)_(\d{3,9})")
@@ -98,29 +100,26 @@ class StoryFiles:
     ) -> None:
         folder = self.root / kind / check_id(entry_id, "id")
         shown = f"{kind}/{entry_id}/{name}"
+        if not set(BESIDE).issuperset(beside):
+            raise ValueError(f"{sorted(beside)} are not all of {BESIDE}")
+        # The card comes last: an import that broke off before it is not taken for done.
+        files = {**beside, name: dump_json(fields)}
+        if CARD in files:
+            files[CARD] = files.pop(CARD)
         if folder.is_dir():
-            self._save_beside(folder, beside, f"{kind}/{entry_id}")
-            write_json(folder / name, fields, shown)
+            for other, content in files.items():
+                _replace(folder / other, content, f"{kind}/{entry_id}/{other}")
             return
         fresh = folder.with_name(f".new-{secrets.token_hex(6)}")
         with writing(shown):
             fresh.mkdir(parents=True)
             try:
-                self._save_beside(fresh, beside, f"{kind}/{entry_id}")
-                write_json(fresh / name, fields, shown)
+                for other, content in files.items():
+                    if content is not None:
+                        (fresh / other).write_bytes(content)
                 os.rename(fresh, folder)
             finally:
                 shutil.rmtree(fresh, ignore_errors=True)
-
-    def _save_beside(self, folder: Path, beside: Mapping[str, bytes | None], shown: str) -> None:
-        for name, content in beside.items():
-            if name not in BESIDE:
-                raise ValueError(f"{name} is none of {BESIDE}")
-            if content is None:
-                with writing(f"{shown}/{name}"):
-                    (folder / name).unlink(missing_ok=True)
-            else:
-                replace_file(folder / name, content, f"{shown}/{name}")
 
     def characters(self) -> list[Listed]:
         """List the characters by id, the unreadable ones too."""
@@ -162,6 +161,14 @@ class StoryFiles:
         """Read who the character is in an instance."""
         return self._record(self._state_path(instance_id, "character_state.json"), CharacterState.read)
 
+    def people(self, instance: InstanceState, character: CharacterState, player: str) -> Names:
+        """Tell who the two of a story are; one from before names were kept asks the library."""
+        name = character.name
+        if not name:
+            listed = self.listed("characters", instance.character_id).record
+            name = called(listed) if isinstance(listed, Character) else instance.character_id
+        return Names(name, player)
+
     def save_instance(self, state: InstanceState, *, sync: bool = False) -> None:
         """Replace an instance's state."""
         path = self._state_path(state.instance_id, "instance_state.json")
@@ -179,7 +186,7 @@ class StoryFiles:
         background: Background | None,
         instance_id: str | None,
         now: str,
-        opening: str = "",
+        opening: AssistantLine | None = None,
     ) -> InstanceState:
         """Make an instance with its first session, all of it or nothing; it may open with a line of the character."""
         fresh = self.instances / f".new-{secrets.token_hex(6)}"
@@ -212,12 +219,14 @@ class StoryFiles:
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
 
-    def _fill_instance(self, folder: Path, state: InstanceState, character: Character, opening: str) -> None:
+    def _fill_instance(
+        self, folder: Path, state: InstanceState, character: Character, opening: AssistantLine | None
+    ) -> None:
         persona = began_as(character)
         shown = f"instances/{state.instance_id}"
         first = dump_line(Metadata(state.instance_id, state.current_session_id, state.created_at))
-        if opening.strip():
-            first += dump_line(AssistantLine(opening, OPENING_TURN, state.created_at))
+        if opening is not None:
+            first += dump_line(opening)
         write_json(folder / "instance_state.json", state.fields(), shown)
         write_json(folder / "character_state.json", persona.fields(), shown)
         replace_file(folder / "sessions" / "sess_001.jsonl", first, shown)
@@ -280,6 +289,14 @@ class StoryFiles:
             return read(data)
         except ValueError as error:
             raise StorageError("file_broken", file=self.shown(path), reason=str(error)) from error
+
+
+def _replace(path: Path, content: bytes | None, shown: str) -> None:
+    if content is not None:
+        replace_file(path, content, shown)
+        return
+    with writing(shown):
+        path.unlink(missing_ok=True)
 
 
 def _session_order(session_id: str) -> tuple[int, str]:

@@ -24,6 +24,7 @@ from personalab.story.ids import is_id
 from personalab.story.instance import CharacterState, InstanceState
 from personalab.story.library import NO_BACKGROUND, Background
 from personalab.story.lines import NO_REPLY, AssistantLine, UserLine
+from personalab.story.macros import Names, player_name
 from personalab.story.transcript import Transcript, Turn
 from personalab.texts import Language, say
 
@@ -39,6 +40,8 @@ class Loaded:
     templates: dict[str, str]
     language: Language
     """The language the model is addressed in: the character's, or else the reader's."""
+    names: Names
+    """What stands for the placeholders in the character's texts."""
     notices: tuple[Notice, ...]
 
 
@@ -299,7 +302,9 @@ class OpenTurns:
         templates, odd = self._preferences.templates(language)
         if isinstance(turn, OpenTurn):
             notices += [Notice(f"session_{done}", {}) for done in turn.writer.mended]
-        turn.loaded = Loaded(preferences, background, templates, language, (*notices, *odd))
+        player = player_name(preferences.config, language)
+        names = self._stories.people(turn.instance, turn.character, player)
+        turn.loaded = Loaded(preferences, background, templates, language, names, (*notices, *odd))
         return turn.loaded
 
     def _background(self, background_id: str | None, notices: list[Notice]) -> Background:

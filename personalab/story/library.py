@@ -64,9 +64,15 @@ def began_as(character: Character) -> CharacterState:
     return CharacterState(
         character.base_persona,
         language=character.language,
-        name=character.name,
+        name=called(character),
         instructions=character.instructions,
     )
+
+
+def called(character: Character) -> str:
+    """Tell what a character is called in its story: by the nickname its author gave it, or else by its name."""
+    nickname = character.source.get("nickname")
+    return nickname if isinstance(nickname, str) and nickname.strip() else character.name
 
 
 def _texts(data: Mapping[str, Any], name: str) -> tuple[str, ...]:

@@ -1,17 +1,25 @@
 """Which placeholders do authors leave in a character's texts, and what stands there in the end?
 
 ``{{char}}`` and ``<BOT>`` are the character, ``{{user}}`` and ``<USER>`` the person who plays, whatever their case.
-``{{original}}`` is what an instruction replaces.
+``{{original}}`` is what an instruction replaces. ``{{random:a,b}}``, ``{{pick:a,b}}`` and ``{{roll:6}}`` choose by a
+hash of the text they stand in: a prompt that changed from turn to turn could neither be shown beforehand nor cached.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import blake2b
+
+from personalab.config import Config
+from personalab.texts import Language, say
 
 _NAMES = re.compile(r"\{\{\s*(char|user)\s*\}\}|<(bot|user|char)>", re.IGNORECASE)
 _ORIGINAL = re.compile(r"\{\{\s*original\s*\}\}", re.IGNORECASE)
 _NOTE = re.compile(r"\{\{\s*(?://|comment\s*:)[^{}]*\}\}", re.IGNORECASE)
+_CHOICE = re.compile(r"\{\{\s*(random|pick|roll|reverse)\s*:([^{}]*)\}\}", re.IGNORECASE)
+_DIE = re.compile(r"\s*d?(\d{1,9})\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +30,38 @@ class Names:
     player: str
 
     def fill(self, text: str) -> str:
-        """Put the names in, and leave out what authors noted for themselves."""
+        """Put the names in, settle what is left to chance, and leave out what authors noted for themselves."""
         if "{{" not in text and "<" not in text:
             return text
-        return _NAMES.sub(lambda found: self._name(found[1] or found[2]), _NOTE.sub("", text))
+        named = _NAMES.sub(lambda found: self._name(found[1] or found[2]), _NOTE.sub("", text))
+        return _CHOICE.sub(_chooser(text), named) if "{{" in named else named
 
     def _name(self, role: str) -> str:
         return self.player if role.lower() == "user" else self.character
+
+
+def _chooser(text: str) -> Callable[[re.Match[str]], str]:
+    """Settle a choice by where it stands in which text."""
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+    def choose(found: re.Match[str]) -> str:
+        kind, given = found[1].lower(), found[2]
+        if kind == "reverse":
+            return given.strip()[::-1]
+        place = found.start().to_bytes(8, "big")
+        number = int.from_bytes(blake2b(digest + place, digest_size=8).digest(), "big")
+        if kind == "roll":
+            die = _DIE.fullmatch(given)
+            return str(number % max(int(die[1]), 1) + 1) if die else found[0]
+        words = re.split(r"(?<!\\),", given.removeprefix(":"))
+        return words[number % len(words)].replace("\\,", ",").strip()
+
+    return choose
+
+
+def player_name(config: Config, language: Language) -> str:
+    """Tell what the person who plays is called: by the name that was set, or by a plain word."""
+    return config.player_name.strip() or say("player", language)
 
 
 def replaced(text: str, original: str) -> str:

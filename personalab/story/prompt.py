@@ -59,6 +59,13 @@ class Material:
     """The session's turns; the last one is the turn to answer."""
     player: str = ""
     """What is known about the player."""
+    system_prompt: str = ""
+    """What the model is told before anything else."""
+    post_history: str = ""
+    """What it is told after everything else."""
+    lore_before: str = ""
+    lore_after: str = ""
+    """What lorebooks say, before and after who the character is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +105,11 @@ def assemble(material: Material, templates: Templates, count: Count, config: Con
         start = window_start(material.turns, templates, count, config.conversation_max_tokens)
     turns = [*material.turns[start:-1], *(turn.unanswered() for turn in material.turns[-1:])]
     head = [
+        render.plain("system_prompt", "head", material.system_prompt),
+        render.lore("lorebook_before_char", material.lore_before),
         render.section("base_persona", "head", {"base_persona": material.base_persona}),
         render.section("evolved_persona", "head", {"evolved_persona": material.evolved_persona}),
+        render.lore("lorebook_after_char", material.lore_after),
         render.section("player_memory", "head", {"known": material.player}),
         render.section("background", "head", {"world_setting": material.world_setting}),
     ]
@@ -113,9 +123,10 @@ def assemble(material: Material, templates: Templates, count: Count, config: Con
         ),
     ]
     conversation = render.conversation(turns)
-    sections = [section for section in (*head, *notes, conversation) if section is not None]
+    last = render.plain("post_history_instructions", "middle", material.post_history)
+    sections = [section for section in (*head, *notes, conversation, last) if section is not None]
     system = "\n\n".join(section.text for section in sections if section.zone == "head")
-    messages = _messages(system, turns, [note.text for note in notes if note], templates)
+    messages = _messages(system, turns, [note.text for note in notes if note], last, templates)
     return Prompt(tuple(sections), messages, turns[0].number if turns else 0)
 
 
@@ -133,7 +144,15 @@ class _Renderer:
         """Fill a section's template; one that is given only empty values is left out."""
         if params is not None and not any(value.strip() for value in params.values()):
             return None
-        body = fill(self.templates[name], **(params or {})).strip("\n")
+        return self.plain(name, zone, fill(self.templates[name], **(params or {})))
+
+    def lore(self, name: str, entries: str) -> Section | None:
+        """Fill the lorebooks' template; the two places differ only in where they stand."""
+        return self.plain(name, "head", fill(self.templates["lorebook"], entries=entries) if entries else "")
+
+    def plain(self, name: str, zone: Zone, text: str) -> Section | None:
+        """Make a section of a text; a blank one is left out."""
+        body = text.strip("\n")
         if not body.strip():
             return None
         text = body + "\n\n"
@@ -184,9 +203,11 @@ def window_start(turns: Sequence[Turn], templates: Templates, count: Count, budg
 
 
 def _messages(
-    system: str, turns: Sequence[Turn], notes: Sequence[str], templates: Templates
+    system: str, turns: Sequence[Turn], notes: Sequence[str], last: Section | None, templates: Templates
 ) -> tuple[Message, ...]:
     said: list[Message] = [{"role": "system", "content": system}] if system else []
+    if _opens_unasked(turns):  # many models insist that a user speaks first
+        said.append({"role": "user", "content": templates["opening"]})
     for turn in turns[:-1]:
         for message in _turn_messages(turn, templates):
             _add(said, message)
@@ -195,8 +216,16 @@ def _messages(
             content = fill(templates["turn_note"], notes="\n\n".join(notes), user_input=message["content"])
             message = Message(role="user", content=content)
             notes = ()
+        if last is not None and message["role"] == "user":
+            content = fill(templates["last_note"], said=message["content"], instructions=last.text)
+            message = Message(role="user", content=content)
         _add(said, message)
     return tuple(said)
+
+
+def _opens_unasked(turns: Sequence[Turn]) -> bool:
+    """Tell whether the character spoke first."""
+    return bool(turns) and turns[0].user is None and not turns[0].notes and turns[0].answer is not None
 
 
 def _add(said: list[Message], message: Message) -> None:

@@ -16,7 +16,7 @@ from personalab.config import SummaryOrder
 from personalab.dialogue import Message, indented, is_in, list_in, whole_numbers
 from personalab.story.lines import AssistantLine, Line, Metadata, Summary, UserLine
 from personalab.story.prompt import turn_text
-from personalab.story.transcript import Transcript, Turn, usable_reply
+from personalab.story.transcript import Transcript, Turn, told_turns, usable_reply
 from personalab.texts import Language, fill
 
 MAX_POINTS = 40
@@ -74,7 +74,7 @@ class Piece:
 
 def worth_telling(transcript: Transcript) -> list[Turn]:
     """Pick the turns something happened in: those with an answer that is more than an error."""
-    return [turn for turn in transcript.turns if turn.user is not None and turn.answer is not None]
+    return [turn for turn in transcript.turns if turn.answer is not None]
 
 
 def as_material(turn: Turn) -> Turn:
@@ -199,6 +199,4 @@ def _renumbered(turn: Turn, number: int) -> list[UserLine | AssistantLine]:
 
 def last_turns(transcript: Transcript, count: int) -> list[Turn]:
     """Pick the newest turns that go along; one that still waits for its answer is always the last of them."""
-    said = [turn for turn in transcript.turns if turn.user is not None]
-    told = [turn for turn in said if turn.answer is not None or turn is said[-1]]
-    return told[-count:] if count > 0 else []
+    return told_turns(transcript)[-count:] if count > 0 else []

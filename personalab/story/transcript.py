@@ -149,13 +149,19 @@ class Transcript:
 
 def taken_over(turns: Sequence[Turn], older: Transcript) -> int:
     """Count the first turns that are an older session's last ones under new numbers, and were answered there."""
-    said = [turn for turn in older.turns if turn.user is not None]
-    told = [turn for turn in said if turn.answer is not None or turn is said[-1]]
+    told = told_turns(older)
     for count in range(min(len(turns), len(told)), 0, -1):
         if [_said(turn) for turn in turns[:count]] == [_said(turn) for turn in told[-count:]]:
             return count if told[-1].answer is not None else count - 1
     return 0
 
 
+def told_turns(transcript: Transcript) -> list[Turn]:
+    """Pick the turns that were answered, and the last one if it still waits for its answer."""
+    told = [turn for turn in transcript.turns if turn.user is not None or turn.answer is not None]
+    return [turn for turn in told if turn.answer is not None or turn is told[-1]]
+
+
 def _said(turn: Turn) -> tuple[str, str]:
-    return (turn.user.content, turn.user.timestamp) if turn.user else ("", "")
+    line = turn.user or turn.last_reply
+    return (line.content, line.timestamp) if line else ("", "")
