@@ -1,0 +1,136 @@
+"""How does a terminal show what came in and what went out?"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cli.output import BOLD, DIM, GREEN, YELLOW, Progress, masked, note, one_line, paint, write, write_json
+from cli.running import DONE, FAILED, Refusal, language_of
+from cli.texts import tell
+from personalab.texts import Language
+
+if TYPE_CHECKING:
+    from personalab.operations.exporting import CardVersion, Exported, ExportFormat
+    from personalab.operations.imports import Imported, ImportReport
+    from personalab.services import Services
+
+STDOUT = "-"
+
+
+# --- in
+
+
+async def import_paths(
+    services: Services,
+    paths: Sequence[str],
+    wishes: Mapping[str, str | None],
+    *,
+    overwrite: bool,
+    as_json: bool,
+) -> int:
+    """Bring files in and list what each became; what was skipped makes the exit code 1."""
+    from personalab.operations.importing import import_files
+    from personalab.operations.imports import ImportWishes
+
+    language = await asyncio.to_thread(language_of, services)
+    progress = Progress()
+
+    def show(done: int, total: int, name: str) -> None:
+        progress.show(tell("importing", language, done=done, total=total, name=masked(name)))
+
+    try:
+        wished = ImportWishes(**wishes, overwrite=overwrite)
+        report = await import_files(services, [Path(path) for path in paths], wished, show)
+    finally:
+        progress.clear()
+    if as_json:
+        write_json(report.fields(language))
+    else:
+        _print_report(report, language)
+    return FAILED if report.skipped else DONE
+
+
+def _print_report(report: ImportReport, language: Language) -> None:
+    for entry in report.imported:
+        write(_row(entry, language))
+        for told in entry.told:
+            write(paint(f"    {masked(one_line(told.message(language)))}", DIM))
+    for skipped in report.skipped:
+        reason = masked(one_line(skipped.error.message(language)))
+        note(
+            paint(
+                tell("import_skipped", language, file=masked(skipped.file), message=reason),
+                YELLOW,
+                sys.stderr,
+            )
+        )
+    if report.not_indexed is not None:
+        note(tell("import_not_indexed", language, message=one_line(report.not_indexed.message(language))))
+    if not report.imported and not report.skipped:
+        note(tell("import_nothing", language))
+    elif len(report.imported) + len(report.skipped) > 1:
+        counts = {"imported": len(report.imported), "skipped": len(report.skipped)}
+        write(tell("import_counts", language, **counts))
+
+
+def _row(entry: Imported, language: Language) -> str:
+    mark = paint(tell(f"import_{entry.outcome}", language), DIM if entry.outcome == "same" else GREEN)
+    kind = tell(f"kind_{entry.kind}", language)
+    name = masked(one_line(entry.name))
+    return f"{mark}  {kind}  {paint(entry.entry_id, BOLD)}  {name}  {paint('← ' + masked(entry.file), DIM)}"
+
+
+# --- out
+
+
+async def export_to(
+    services: Services,
+    entry: str,
+    format: ExportFormat | None,
+    out: str | None,
+    session: str | None,
+    version: CardVersion | None,
+    *,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Write an entry to a file, or to standard output, which then carries nothing else."""
+    from personalab.operations.exporting import export_entry, write_export
+
+    if out == STDOUT and as_json:
+        raise Refusal("not_together", names="--out -, --json")
+    language = await asyncio.to_thread(language_of, services)
+    exported = await export_entry(
+        services, entry, format, session_id=session, version=version, language=language
+    )
+    if out == STDOUT:
+        await asyncio.to_thread(_pour, exported)
+    else:
+        path = _place(out, exported.name)
+        size = await write_export(exported, path, overwrite=overwrite)
+        if as_json:
+            shown = {"file": str(path), "bytes": size, "format": exported.format, "id": exported.entry_id}
+            write_json({**shown, "kind": exported.kind, "other_sessions": list(exported.other_sessions)})
+        else:
+            write(
+                tell("exported", language, file=masked(str(path)), size=f"{size:,}", format=exported.format)
+            )
+    if exported.other_sessions:
+        others = ", ".join(exported.other_sessions)
+        note(tell("one_session", language, others=others, entry=exported.entry_id, format=exported.format))
+
+
+def _place(out: str | None, name: str) -> Path:
+    path = Path(out) if out is not None else Path(name)
+    return path / name if path.is_dir() else path
+
+
+def _pour(exported: Exported) -> None:
+    sys.stdout.flush()
+    for chunk in exported.chunks:
+        sys.stdout.buffer.write(chunk)
+    sys.stdout.buffer.flush()

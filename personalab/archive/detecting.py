@@ -1,0 +1,173 @@
+"""What is a file that someone brings, whatever its name says?
+
+Told by its first bytes and, of JSON, by its fields. What can be nothing of ours is refused with what it looks like.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from typing import Any, BinaryIO, Literal, cast
+
+from personalab.archive.loading import MAX_CARD_BYTES, MAX_CARRIER_BYTES, load_json
+from personalab.errors import BadRecord
+
+Format = Literal["card_png", "charx", "card_json", "lorebook", "world_info", "veloca", "chat"]
+
+MAX_RECORD_BYTES = 512 * 1024 * 1024
+"""A chat or a Veloca file is not larger."""
+
+_HEAD_BYTES = 4096
+_PNG = b"\x89PNG\r\n\x1a\n"
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+_BOM = b"\xef\xbb\xbf"
+_LOOKS: tuple[tuple[bytes, str], ...] = (
+    (b"\xff\xd8\xff", "a JPEG picture"),
+    (b"GIF8", "a GIF picture"),
+    (b"BM", "a BMP picture"),
+    (b"%PDF", "a PDF document"),
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (b"Rar!", "a RAR archive"),
+    (b"SQLite format 3\x00", "a SQLite database"),
+    (b"\xff\xfe", "UTF-16 text"),
+    (b"\xfe\xff", "UTF-16 text"),
+)
+"""How files begin that people mistake for what we read."""
+_CARD_FIELDS = frozenset(("description", "personality", "scenario", "first_mes", "mes_example"))
+_CHAT_FIELDS = frozenset(("mes", "chat_metadata", "character_name"))
+_VELOCA_FIELDS = ("sessions", "compacted_dialogues")
+_VELOCA_MARKS = (b'"sessions"', b'"session_id"', b'"entry_id"', b'"compacted_dialogues"')
+_LONG_HEAD_BYTES = 64 * 1024
+_BLANK_LINES = 100
+_SHOWN_FIELDS = 6
+_SHOWN_NAME = 40
+
+
+def detect(name: str, file: BinaryIO, size: int) -> Format:
+    """Tell a file's format by what is in it; ``name`` is shown where that helps. The file's position is moved."""
+    if size == 0:
+        raise BadRecord("file_empty")
+    if size > MAX_RECORD_BYTES:
+        raise BadRecord("too_large", actual=size, limit=MAX_RECORD_BYTES)
+    file.seek(0)
+    head = file.read(_HEAD_BYTES)
+    if head.startswith(_PNG):
+        return _carried("card_png", size)
+    if head.startswith(_ZIP) or (not _is_json_like(head) and zipfile.is_zipfile(file)):
+        return _carried("charx", size)
+    if looks := _looks(head):
+        raise BadRecord("format_unknown", name=name, reason=f"it looks like {looks}")
+    return _of_text(name, file, size)
+
+
+def _carried(found: Format, size: int) -> Format:
+    if size > MAX_CARRIER_BYTES:
+        raise BadRecord("too_large", actual=size, limit=MAX_CARRIER_BYTES)
+    return found
+
+
+def _is_json_like(head: bytes) -> bool:
+    return head.removeprefix(_BOM).lstrip().startswith((b"{", b"["))
+
+
+def _looks(head: bytes) -> str:
+    """Name a well-known kind of file; blank for what may be JSON."""
+    if _is_json_like(head):
+        return ""
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "a WebP picture"
+    for beginning, looks in _LOOKS:
+        if head.startswith(beginning):
+            return looks
+    if not head.removeprefix(_BOM).strip():
+        return "a file of blanks"
+    return "binary data" if b"\x00" in head else "plain text"
+
+
+def _of_text(name: str, file: BinaryIO, size: int) -> Format:
+    """Tell what JSON is; a file that is too long to be a card or a lorebook is not read for that."""
+    file.seek(0)
+    if size > MAX_CARD_BYTES:
+        return _of_long_text(name, file, size)
+    try:
+        value = load_json(file.read(MAX_CARD_BYTES + 1))
+    except BadRecord as error:
+        first = _first_line(file) if error.code == "not_json" else None
+        if first is None:
+            raise
+        return _of_first_line(name, first)
+    return _of_value(name, value)
+
+
+def _of_long_text(name: str, file: BinaryIO, size: int) -> Format:
+    if (first := _first_line(file)) is not None:
+        return _of_first_line(name, first)
+    file.seek(0)
+    beginning = file.read(_LONG_HEAD_BYTES)
+    if any(field in beginning for field in _VELOCA_MARKS):
+        return "veloca"
+    raise BadRecord("too_large", actual=size, limit=MAX_CARD_BYTES)
+
+
+def _first_line(file: BinaryIO) -> object | None:
+    """Read the first line that is not blank, if it is a JSON value by itself."""
+    file.seek(0)
+    for number in range(_BLANK_LINES):
+        line = file.readline(MAX_CARD_BYTES + 1)
+        line = line.removeprefix(_BOM) if number == 0 else line
+        if line.strip():
+            try:
+                return load_json(line)
+            except BadRecord as error:
+                if error.code == "too_deep":
+                    raise
+                return None
+    return None
+
+
+def _of_first_line(name: str, value: object) -> Format:
+    """Tell a chat by its first line: of all we read, it alone has a JSON value a line."""
+    if _of_value(name, value) != "chat":
+        raise BadRecord("format_unknown", name=name, reason="it holds several JSON values")
+    return "chat"
+
+
+def _of_value(name: str, value: object) -> Format:
+    if not isinstance(value, dict):
+        kind = "a list of JSON values" if isinstance(value, list) else "a single JSON value"
+        raise BadRecord("format_unknown", name=name, reason=f"it holds {kind}")
+    data = cast("dict[str, Any]", value)
+    if found := _by_spec(data) or _by_fields(data):
+        return found
+    names = ", ".join(field[:_SHOWN_NAME] for field in list(data)[:_SHOWN_FIELDS])
+    raise BadRecord("format_unknown", name=name, reason=f"its fields are {names or '-'}")
+
+
+def _by_spec(data: Mapping[str, Any]) -> Format | None:
+    spec = data.get("spec")
+    if not isinstance(spec, str):
+        return None
+    if spec.startswith("chara_card"):
+        return "card_json"
+    return "lorebook" if spec.startswith("lorebook") else None
+
+
+def _by_fields(data: Mapping[str, Any]) -> Format | None:
+    if any(isinstance(data.get(field), list) for field in _VELOCA_FIELDS):
+        return "veloca"
+    if not _CHAT_FIELDS.isdisjoint(data):
+        return "chat"
+    inner = data.get("data")
+    if isinstance(inner, dict) and "name" in inner:
+        return "card_json"
+    # A lorebook may have a name and a description, too; a card has no entries.
+    if "name" in data and not _CARD_FIELDS.isdisjoint(data) and "entries" not in data:
+        return "card_json"
+    match data.get("entries"):
+        case dict():
+            return "world_info"
+        case list():
+            return "lorebook"
+        case _:
+            return None

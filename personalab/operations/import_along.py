@@ -1,0 +1,91 @@
+"""Who comes along with a story: the character and the world it is played with, where nobody has their ids yet?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from personalab.archive.books import read_book
+from personalab.archive.cards import read_card
+from personalab.archive.instances import InstanceFiles, LibraryEntry
+from personalab.archive.loading import MAX_CARD_BYTES, load_json
+from personalab.errors import BadRecord, PersonaLabError, StorageError
+from personalab.operations.imports import Told
+from personalab.storage.files import dump_json, read_bytes
+from personalab.storage.stories import Kind, StoryFiles
+from personalab.story.library import Background, Character
+
+_READERS: Mapping[str, Callable[[object], object]] = {
+    "card.json": read_card,
+    "lorebook.json": lambda data: read_book(data, "lorebook"),
+}
+"""What may come along beside a definition, and how it is checked."""
+T = TypeVar("T")
+
+
+def bring_along(stories: StoryFiles, files: InstanceFiles, made: list[Path]) -> tuple[Told, ...]:
+    """Save whom a story brings, and tell of those it brings in vain; the caller holds the library's lock."""
+    told: list[Told] = []
+    if (entry := files.character) is not None:
+        character = _read(entry, "character", Character.read)
+        named = {"character_id": entry.entry_id}
+        if _is_free(stories, "characters", entry.entry_id, made):
+            stories.save_character(character, _beside(entry))
+            told.append(Told("character_brought", named))
+        elif not _is_same(stories, "characters", entry, character.fields(), stories.character):
+            told.append(Told("character_kept", named))
+    if (entry := files.background) is not None:
+        background = _read(entry, "background", Background.read)
+        named = {"background_id": entry.entry_id}
+        if _is_free(stories, "backgrounds", entry.entry_id, made):
+            stories.save_background(background, _beside(entry))
+            told.append(Told("background_brought", named))
+        elif not _is_same(stories, "backgrounds", entry, background.fields(), stories.background):
+            told.append(Told("background_kept", named))
+    return tuple(told)
+
+
+def _read(entry: LibraryEntry, where: str, read: Callable[[str, object], T]) -> T:
+    try:
+        return read(entry.entry_id, dict(entry.definition))
+    except ValueError as error:
+        raise BadRecord("field_wrong", field=f"personalab.{where}.definition", reason=str(error)) from error
+
+
+def _is_free(stories: StoryFiles, kind: Kind, entry_id: str, made: list[Path]) -> bool:
+    folder = stories.root / kind / entry_id
+    if folder.exists():
+        return False
+    made.append(folder)
+    return True
+
+
+def _beside(entry: LibraryEntry) -> dict[str, bytes | None]:
+    for name, check in _READERS.items():
+        if name in entry.beside:
+            check(entry.beside[name])
+    return {name: dump_json(entry.beside[name]) for name in _READERS if name in entry.beside}
+
+
+def _is_same(
+    stories: StoryFiles,
+    kind: Kind,
+    entry: LibraryEntry,
+    fields: dict[str, Any],
+    read: Callable[[str], Character | Background],
+) -> bool:
+    """Tell whether the one who is here is the one who came along, lorebook and all."""
+    try:
+        here = read(entry.entry_id).fields()
+    except PersonaLabError:
+        return False
+    return here == fields and _kept_book(stories, kind, entry.entry_id) == entry.beside.get("lorebook.json")
+
+
+def _kept_book(stories: StoryFiles, kind: Kind, entry_id: str) -> object:
+    path = stories.beside(kind, entry_id, "lorebook.json")
+    try:
+        return load_json(read_bytes(path, stories.shown(path), MAX_CARD_BYTES))
+    except (StorageError, BadRecord):
+        return None

@@ -1,0 +1,166 @@
+"""How do files of elsewhere come in, many at once, and what becomes of each?
+
+Each file comes in whole or not at all, and a bad one does not keep the others out. Cards and lorebooks come first, so
+that chats find the characters they were held with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO
+
+from personalab.archive.detecting import Format, detect
+from personalab.errors import PersonaLabError, UserError
+from personalab.operations.import_library import bring_book, bring_card
+from personalab.operations.import_stories import Stories, bring_archive, bring_chat
+from personalab.operations.imports import NO_WISHES, Imported, ImportReport, ImportWishes, Skipped
+from personalab.operations.reindex import BATCH, session_events
+from personalab.services import Services
+from personalab.storage.exchange import FoundFile, find_files, opened
+from personalab.storage.leases import unbroken
+from personalab.story.ids import check_id
+
+Progress = Callable[[int, int, str], None]
+"""Told the files done, how many there are, and the one at hand."""
+_LATER: tuple[Format, ...] = ("veloca", "chat")
+_Placed = tuple[int, FoundFile]
+"""A file and its place among those that were named."""
+_MOMENT_SECONDS = 0.05
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What is under way: the files' places in the order they were named, and what became of them."""
+
+    services: Services
+    wishes: ImportWishes
+    stories: Stories
+    imported: list[tuple[int, Imported]] = field(default_factory=list[tuple[int, Imported]])
+    skipped: list[tuple[int, Skipped]] = field(default_factory=list[tuple[int, Skipped]])
+    done: int = 0
+
+    def report(self) -> ImportReport:
+        return ImportReport(
+            [entry for _, entry in sorted(self.imported, key=lambda pair: pair[0])],
+            [entry for _, entry in sorted(self.skipped, key=lambda pair: pair[0])],
+        )
+
+
+async def import_files(
+    services: Services,
+    paths: Sequence[Path],
+    wishes: ImportWishes = NO_WISHES,
+    on_progress: Progress = lambda done, total, name: None,
+) -> ImportReport:
+    """Bring in files, and folders with all that is in them; what cannot come in is listed with the reason."""
+    await asyncio.to_thread(_check, services, wishes)
+    files = await asyncio.to_thread(find_files, paths)
+    if wishes.new_id is not None and len(files) > 1:
+        raise UserError("id_for_many", count=len(files))
+    batch = _Batch(services, wishes, Stories(services.stories, wishes, services.now))
+    waiting, later = deque(enumerate(files)), deque[_Placed]()
+    while waiting or later:
+        on_progress(batch.done, len(files), (waiting or later)[0][1].shown)
+        await unbroken(_bring_some, batch, waiting or later, later if waiting else None)
+    report = await _reported(batch, lambda name: on_progress(batch.done, len(files), name))
+    on_progress(batch.done, len(files), "")
+    return report
+
+
+async def import_content(
+    services: Services, name: str, content: bytes, wishes: ImportWishes = NO_WISHES
+) -> ImportReport:
+    """Bring in one file whose content is at hand; ``name`` is what it is called."""
+    await asyncio.to_thread(_check, services, wishes)
+    batch = _Batch(services, wishes, Stories(services.stories, wishes, services.now))
+
+    def bring() -> None:
+        try:
+            found = detect(name, BytesIO(content), len(content))
+            batch.imported += [(0, entry) for entry in _bring_as(batch, name, found, BytesIO(content))]
+        except PersonaLabError as error:
+            batch.skipped.append((0, Skipped(name, error)))
+
+    await unbroken(bring)
+    return await _reported(batch)
+
+
+def _check(services: Services, wishes: ImportWishes) -> None:
+    """Refuse wishes that no file could fulfil before any comes in."""
+    if wishes.new_id is not None:
+        check_id(wishes.new_id, "id")
+    if wishes.character is not None:
+        services.stories.character(wishes.character)
+
+
+def _bring_some(batch: _Batch, waiting: deque[_Placed], later: deque[_Placed] | None) -> None:
+    """Bring files in for a moment: one long one, or many short ones, between which nobody has to be woken."""
+    until = time.monotonic() + _MOMENT_SECONDS
+    while waiting:
+        place, file = waiting.popleft()
+        if not _bring(batch, place, file, even_stories=later is None) and later is not None:
+            later.append((place, file))
+        if time.monotonic() >= until:
+            return
+
+
+def _bring(batch: _Batch, place: int, file: FoundFile, *, even_stories: bool) -> bool:
+    """Bring one file in, or list why not; ``False`` if its turn comes later."""
+    try:
+        if file.error is not None:
+            raise file.error
+        with opened(file.path) as (stream, size):
+            found = detect(file.path.name, stream, size)
+            if found in _LATER and not even_stories:
+                return False
+            batch.imported += [
+                (place, entry) for entry in _bring_as(batch, file.shown, found, stream, file.path)
+            ]
+    except PersonaLabError as error:
+        batch.skipped.append((place, Skipped(file.shown, error)))
+    batch.done += 1
+    return True
+
+
+def _bring_as(
+    batch: _Batch, shown: str, found: Format, stream: BinaryIO, path: Path | None = None
+) -> list[Imported]:
+    stories, wishes = batch.services.stories, batch.wishes
+    match found:
+        case "card_png" | "charx" | "card_json":
+            return [bring_card(stories, wishes, shown, found, stream)]
+        case "lorebook" | "world_info":
+            return [bring_book(stories, wishes, shown, found, stream)]
+        case "veloca":
+            return bring_archive(batch.stories, shown, stream, path)
+        case "chat":
+            return [bring_chat(batch.stories, shown, stream)]
+
+
+async def _reported(batch: _Batch, show: Callable[[str], None] = lambda name: None) -> ImportReport:
+    """Make the stories that came in findable; the library is derived, so a failure is told and undoes nothing."""
+    report = batch.report()
+    try:
+        for entry in report.imported:
+            if entry.kind == "instance" and entry.outcome == "new":
+                await _index_instance(batch.services, entry.entry_id, show)
+    except PersonaLabError as error:
+        report.not_indexed = error
+    return report
+
+
+async def _index_instance(services: Services, instance_id: str, show: Callable[[str], None]) -> None:
+    written = 0
+    state = await asyncio.to_thread(services.stories.instance, instance_id)
+    for session_id in await asyncio.to_thread(services.stories.session_ids, instance_id):
+        events = await asyncio.to_thread(session_events, services, state, session_id)
+        for at in range(0, len(events), BATCH):
+            show(f"{instance_id} ({written})")
+            await services.library.write(events[at : at + BATCH])
+            written += len(events[at : at + BATCH])

@@ -1,0 +1,156 @@
+"""How are files of elsewhere found, opened and written, outside the data root?
+
+They are named as the person named them. A folder is walked without leaving it: hidden files are passed over, links
+that lead out of it are told and not followed, and what is no plain file is never waited for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import shutil
+import stat
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from personalab.errors import PersonaLabError, StorageError, UserError
+from personalab.storage.files import sync_folder, writing
+
+MAX_FILES = 100_000
+"""So many files are brought in one go."""
+_BESIDE_AN_ARCHIVE = re.compile(r"\.(?:journal|lock|bak\d+)$")
+"""What a Veloca archive has beside it: it belongs to the archive, and older copies of it are no other stories."""
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file that was named or lies in a folder that was, or why it is not opened."""
+
+    path: Path
+    shown: str
+    error: PersonaLabError | None = None
+
+
+def find_files(paths: Iterable[Path], limit: int = MAX_FILES) -> list[FoundFile]:
+    """List the files that were named and those below the folders that were, each once, in order."""
+    found: dict[str, FoundFile] = {}
+    for path in paths:
+        for file in _below(path) if path.is_dir() else [FoundFile(path, str(path))]:
+            found.setdefault(os.path.abspath(file.path), file)
+            if len(found) > limit:
+                raise UserError("too_many_files", limit=limit)
+    return list(found.values())
+
+
+def _below(folder: Path) -> Iterator[FoundFile]:
+    inside = os.path.realpath(folder)
+    refused: list[FoundFile] = []
+
+    def note(error: OSError) -> None:
+        shown = str(error.filename or folder)
+        refused.append(FoundFile(Path(shown), shown, _unreadable(error)))
+
+    for place, folders, names in os.walk(folder, onerror=note):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            path = Path(place, name)
+            if name.startswith(".") or _BESIDE_AN_ARCHIVE.search(name):
+                continue
+            if path.is_symlink() and not _is_inside(path, inside):
+                yield FoundFile(path, str(path), UserError("link_outside"))
+            else:
+                yield FoundFile(path, str(path))
+    yield from refused
+
+
+def _is_inside(path: Path, folder: str) -> bool:
+    target = os.path.realpath(path)
+    return os.path.commonpath([target, folder]) == folder
+
+
+@contextmanager
+def opened(path: Path) -> Generator[tuple[BinaryIO, int]]:
+    """Open a plain file and tell its size; a pipe or a device is refused without waiting for it."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:
+        raise _unreadable(error) from error
+    with os.fdopen(fd, "rb") as file:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise StorageError("file_unreadable", reason="it is not a plain file")
+        try:
+            yield file, found.st_size
+        except OSError as error:
+            raise _unreadable(error) from error
+
+
+def _unreadable(error: OSError | ValueError) -> StorageError:
+    reason = getattr(error, "strerror", None) or str(error)
+    return StorageError("file_unreadable", reason=reason)
+
+
+def write_outside(path: Path, chunks: Iterable[bytes], *, overwrite: bool) -> int:
+    """Write a file whole or not at all, over another one only if asked to; tell its size."""
+    shown, size = str(path), 0
+    if not overwrite and os.path.lexists(path):
+        raise UserError("export_exists", file=shown)
+    fresh = path.with_name(f".personalab-{secrets.token_hex(6)}.tmp")
+    try:
+        with _writing_out(shown):
+            with fresh.open("xb") as file:
+                for chunk in chunks:
+                    size += file.write(chunk)
+                file.flush()
+                os.fsync(file.fileno())
+            _put(fresh, path, overwrite=overwrite)
+            sync_folder(path.parent)
+    finally:
+        with contextlib.suppress(OSError):
+            fresh.unlink()
+    return size
+
+
+@contextmanager
+def _writing_out(shown: str) -> Generator[None]:
+    """Say why a file outside cannot be written, with what helps there."""
+    try:
+        with writing(shown):
+            yield
+    except StorageError as error:
+        if error.code == "not_writable":
+            raise StorageError("export_unwritable", **error.params) from error
+        raise
+
+
+def _put(fresh: Path, path: Path, *, overwrite: bool) -> None:
+    """Give a file its name; a link fails where someone else has made one meanwhile."""
+    if not overwrite:
+        try:
+            os.link(fresh, path)
+            return
+        except FileExistsError:
+            raise UserError("export_exists", file=str(path)) from None
+        except OSError as error:
+            if error.errno not in _NO_LINKS or os.path.lexists(path):
+                raise
+    os.replace(fresh, path)
+
+
+@contextmanager
+def all_or_nothing() -> Generator[list[Path]]:
+    """Collect folders that are made for one thing; if it fails after all, none of them stays."""
+    made: list[Path] = []
+    try:
+        yield made
+    except BaseException:
+        for folder in reversed(made):
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
