@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.commands import looking, mcp, memory, playing, settings, stories, upkeep
+from cli.commands import archive, exchange, looking, mcp, memory, playing, settings, stories, upkeep
 from cli.output import note, prepare_streams
 from cli.running import BAD_INPUT, guarded, keep_quiet, language, speak_up
 
@@ -64,6 +64,9 @@ app.command("recall", rich_help_panel=LOOK)(looking.recall)
 app.command("prompt", rich_help_panel=LOOK)(looking.prompt)
 app.add_typer(memory.app, name="memory", rich_help_panel=LOOK)
 app.add_typer(settings.app, name="settings", rich_help_panel=KEEP)
+app.command("import", rich_help_panel=KEEP)(exchange.bring_in)
+app.command("export", rich_help_panel=KEEP)(exchange.send_out)
+app.add_typer(archive.app, name="archive", rich_help_panel=KEEP)
 app.command("reindex", rich_help_panel=KEEP)(upkeep.reindex)
 app.command("doctor", rich_help_panel=KEEP)(upkeep.doctor)
 app.command("mcp-config", rich_help_panel=JOIN)(mcp.mcp_config)

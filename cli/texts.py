@@ -248,6 +248,99 @@ TEXTS: dict[str, Text] = {
     "mark_fixed": Text("已修复", "fixed"),
     "mark_problem": Text("问题", "problem"),
     "mark_note": Text("提示", "note"),
+    # --- import and export
+    "importing": Text("正在导入 {done}/{total} {name}", "Importing {done}/{total} {name}"),
+    "import_new": Text("新建", "new"),
+    "import_same": Text("没变", "same"),
+    "import_replaced": Text("覆盖", "replaced"),
+    "kind_character": Text("角色", "character"),
+    "kind_background": Text("背景", "background"),
+    "kind_instance": Text("故事", "story"),
+    "import_skipped": Text("跳过 {file}：{message}", "Skipped {file}: {message}"),
+    "import_counts": Text(
+        "导入 {imported} 项，跳过 {skipped} 项", "Imported: {imported}, skipped: {skipped}"
+    ),
+    "import_nothing": Text("没有找到文件，什么都没有导入", "No files were found; nothing came in"),
+    "import_not_indexed": Text(
+        "导入的故事还不能被回忆起（{message}）；运行 personalab reindex",
+        "What came in cannot be recalled yet ({message}); run personalab reindex",
+    ),
+    "exported": Text("已写入 {file}（{format}，{size} 字节）", "Wrote {file} ({format}, {size} bytes)"),
+    "one_session": Text(
+        "{format} 只装得下一个会话；其余的：{others}（加 --session 分别导出，或用 veloca、markdown 导出全部）",
+        "{format} holds one session; the others are: {others} (export each with --session, or all as veloca or markdown)",
+    ),
+    # --- archives (Veloca)
+    "archive_no_sessions": Text(
+        "（还没有会话；用 personalab archive new 名称{file} 新建）",
+        "(no sessions yet; begin one with personalab archive new NAME{file})",
+    ),
+    "archive_session": Text(
+        "{entries} 条消息 · {tokens} token · {create_at}", "{entries} entries · {tokens} tokens · {create_at}"
+    ),
+    "archive_no_entries": Text("（没有消息）", "(no entries)"),
+    "archive_deleted": Text("{text}（已删除）", "{text} (deleted)"),
+    "archive_compacted": Text("已压缩", "compacted"),
+    "archive_tokens": Text("共 {total} token", "{total} tokens in all"),
+    "archive_begun": Text("已新建会话 {record_id}", "Began the session {record_id}"),
+    "archive_appended": Text("已追加 {record_id}", "Appended {record_id}"),
+    "archive_edited": Text("已修改 {record_id}", "Changed {record_id}"),
+    "archive_marked": Text(
+        "已删除 {record_id}；恢复：personalab archive undelete {record_id}{file}",
+        "Deleted {record_id}. Bring it back: personalab archive undelete {record_id}{file}",
+    ),
+    "archive_unmarked": Text("已恢复 {record_id}", "Brought back {record_id}"),
+    "archive_compacted_done": Text(
+        "较早的 {count} 条消息压缩成了以上摘要；撤销：personalab archive undo {session}{file}",
+        "The {count} older entries became this summary. Undo: personalab archive undo {session}{file}",
+    ),
+    "archive_preview": Text(
+        "预览：较早的 {count} 条消息会变成以上摘要；什么都没有写入",
+        "Preview: the {count} older entries would become this summary; nothing was written",
+    ),
+    "archive_undone": Text(
+        "已撤销压缩，{count} 条消息恢复原样", "The compaction is undone; {count} entries are back"
+    ),
+    "archive_sound": Text(
+        "存档完好：{sessions} 个会话，{entries} 条消息，{compacted_dialogues} 份摘要",
+        "The archive is sound: {sessions} sessions, {entries} entries, {compacted_dialogues} summaries",
+    ),
+    "archive_unsound": Text(
+        "存档有问题；可用 personalab archive restore 从备份恢复（现有文件会保留）",
+        "The archive is not sound; personalab archive restore goes back to a backup (the present file is kept)",
+    ),
+    "archive_folded": Text("日志已合并进 {file}", "The journal is folded into {file}"),
+    "archive_nothing_to_fold": Text(
+        "{file} 已是最新，日志是空的", "{file} is up to date; there is nothing in its journal"
+    ),
+    "archive_no_backups": Text("（还没有备份）", "(no backups yet)"),
+    "archive_backup": Text(
+        "{number}. {name} · {modified} · {size} 字节", "{number}. {name} · {modified} · {size} bytes"
+    ),
+    "archive_backup_broken": Text(
+        "{number}. {name} · {modified} · 不能用", "{number}. {name} · {modified} · cannot be used"
+    ),
+    "archive_restored": Text(
+        "已恢复 {path}（备份 {backup}，从日志补回 {replayed} 条记录）",
+        "Restored {path} (from {backup}, and {replayed} records from journals)",
+    ),
+    "archive_whole": Text(
+        "{path} 是完好的，什么都没有改变；要回到某个备份请用 --backup 指定",
+        "{path} is whole, nothing was changed; name a backup with --backup to go back to it",
+    ),
+    "archive_set_aside": Text("原来的文件保存在 {path}", "What was there is kept in {path}"),
+    "archive_lost_lines": Text(
+        "日志中有 {count} 行已损坏，无法补回",
+        "{count} damaged lines of the journal could not be brought back",
+    ),
+    "archive_say_yes": Text(
+        "要从备份恢复请加上 --yes（现有文件会改名保留）",
+        "Add --yes to go back to a backup (the present file is kept under another name)",
+    ),
+    "archive_ask": Text(
+        "{file} 将从备份恢复（现有文件会改名保留）。确定吗？(y/N)",
+        "{file} will go back to a backup (the present file is kept under another name). Sure? (y/N)",
+    ),
     # --- MCP clients
     "no_page_yet": Text(
         "网页还没有做好；请加上 --mcp-only 只提供 MCP：personalab serve --mcp-only",
@@ -302,6 +395,22 @@ TEXTS: dict[str, Text] = {
     "new_story": Text("开始新的故事", "begin a new story"),
     "pick_character": Text("和谁开始一个故事？", "With whom do you begin a story?"),
     "pick_background": Text("在哪个背景里？", "In which background?"),
+    "lore_constant": Text("总是加入", "always in"),
+    "lore_decorator": Text("由作者的标记加入", "in by its author's mark"),
+    "lore_key": Text("关键词“{key}”（{ago} 条消息之前）", "key “{key}” ({ago} messages ago)"),
+    "lore_pattern": Text("关键词“{key}”", "key “{key}”"),
+    "lore_kept": Text("以前出现过关键词“{key}”", "key “{key}” occurred before"),
+    "lore_recursion": Text("被条目“{caller}”的“{key}”引出", "called up by “{key}” in “{caller}”"),
+    "lore_left_out": Text("；没有加入：{reason}", "; left out: {reason}"),
+    "lore_budget": Text("超出 max_tokens", "over max_tokens"),
+    "lore_book_budget": Text("超出这本书的 token_budget", "over the book's token_budget"),
+    "lore_group": Text("同组的另一条已经加入", "another entry of its group is in"),
+    "lore_duplicate": Text("内容与另一条相同", "another entry says the same"),
+    "lore_empty": Text("没有内容", "it has no text"),
+    "lore_pattern_wrong": Text("正则表达式有误", "its pattern is wrong"),
+    "lore_pattern_slow": Text("正则表达式太慢", "its pattern is too slow"),
+    "pick_greeting": Text("用哪个开场白？", "Which greeting opens it?"),
+    "without_greeting": Text("不用开场白", "no greeting"),
     "without_background": Text("不用背景", "no background"),
     "choice": Text("输入数字（回车 = {default}）：", "A number (Enter = {default}): "),
     "bad_choice": Text("请输入 1 到 {count} 之间的数字", "Type a number from 1 to {count}"),

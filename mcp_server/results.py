@@ -81,6 +81,7 @@ class Instance(TypedDict):
     session_id: str
     created_at: str
     plot_state: Record
+    opening: NotRequired[str]
 
 
 class SavedEntry(TypedDict):
@@ -116,6 +117,7 @@ class PromptView(TypedDict):
     tokens: Record
     sections: list[Record]
     recalled: int
+    lore: list[Record]
     cursor: str | None
 
 
@@ -214,6 +216,39 @@ class Forgotten(TypedDict):
     agent_id: str
     user_id: str
     forgotten: bool
+
+
+class Imports(TypedDict):
+    """What came in of a file, and what did not."""
+
+    imported: list[Record]
+    skipped: list[Record]
+    not_indexed: NotRequired[str]
+
+
+class Exported(TypedDict):
+    """A file that lies in the folder ``exchange`` now; of a text also how it begins."""
+
+    name: str
+    size: int
+    format: str
+    media_type: str
+    text: NotRequired[str]
+    whole: NotRequired[bool]
+    other_sessions: NotRequired[list[str]]
+
+
+class Compacted(TypedDict):
+    """A conversation in short, or the prompt to write that by."""
+
+    archive: str
+    session_id: str
+    status: Literal["done", "undone", "awaiting_answer"]
+    dialogue: NotRequired[Record]
+    entries: NotRequired[int]
+    usage: NotRequired[Record | None]
+    prompt: NotRequired[Record]
+    cursor: NotRequired[str | None]
 
 
 def result(text: str, data: Any, *, is_error: bool = False) -> CallToolResult:

@@ -52,7 +52,7 @@ from mcp_server.resources import Resources
 from mcp_server.results import well_formed
 from mcp_server.schemas import brief, brief_arguments
 from mcp_server.stories import StoryTools
-from mcp_server.texts import DESCRIPTIONS, INSTRUCTIONS, TITLES, tell
+from mcp_server.texts import ARCHIVE_INSTRUCTIONS, DESCRIPTIONS, INSTRUCTIONS, TITLES, tell
 from mcp_server.turns import TurnTools
 from mcp_server.updates import MAX_SUBSCRIPTIONS, Updates
 from personalab.errors import PersonaLabError, UserError
@@ -120,7 +120,7 @@ class PersonaServer(MCPServer[None]):
         super().__init__(
             "personalab",
             title="PersonaLab",
-            instructions=getattr(INSTRUCTIONS, desk.language),
+            instructions=_instructions(desk, toolsets),
             version=_version(),
             tools=_tools(desk, stories, toolsets),
             extensions=[apps],
@@ -288,8 +288,32 @@ async def _watching(server: MCPServer[None]) -> AsyncGenerator[None]:
 
 def _tools(desk: Desk, stories: StoryTools, toolsets: tuple[str, ...]) -> list[Tool]:
     asking = Asking(desk)
-    chat = _chat_tools(desk, stories, asking) if "chat" in toolsets else []
-    return [*chat, *_memory_tools(desk, asking)] if "memory" in toolsets else chat
+    tools: list[Tool] = []
+    if "chat" in toolsets:
+        tools += _chat_tools(desk, stories, asking)
+    if "memory" in toolsets:
+        tools += _memory_tools(desk, asking)
+    if "archive" in toolsets:
+        tools += _archive_tools(desk, asking)
+    return tools
+
+
+def _instructions(desk: Desk, toolsets: tuple[str, ...]) -> str:
+    told = [INSTRUCTIONS, ARCHIVE_INSTRUCTIONS] if "archive" in toolsets else [INSTRUCTIONS]
+    return "".join(getattr(text, desk.language) for text in told)
+
+
+def _archive_tools(desk: Desk, asking: Asking) -> list[Tool]:
+    from mcp_server.archives import (
+        ArchiveTools,
+    )  # few hosts want them, and readers of many formats come along
+
+    archives = ArchiveTools(desk, asking)
+    return [
+        _tool(archives.archive_import, _ADDS),
+        _tool(archives.archive_export, _ADDS),
+        _tool(archives.archive_compact, _ASKS),
+    ]
 
 
 def _memory_tools(desk: Desk, asking: Asking) -> list[Tool]:

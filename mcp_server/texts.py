@@ -33,6 +33,9 @@ _COMMANDS = {
     "memory learn": "memory_save_conversation",
     "memory undo": "memory_edit",
     "memory forget": "memory_forget",
+    "import": "archive_import",
+    "export": "archive_export",
+    "archive compact": "archive_compact",
 }
 _COMMAND = re.compile(rf"personalab ({'|'.join(_COMMANDS)})\b")
 _ID = "([A-Za-z0-9_-]*[A-Za-z0-9_])"
@@ -86,6 +89,14 @@ How to play:
 7. What characters know about the user (works without a story, too): memory_save_conversation, memory_get, memory_search, memory_edit; memory_forget cannot be undone, ask the user first.""",
 )
 
+ARCHIVE_INSTRUCTIONS = Text(
+    """
+8. 文件的导入和导出：用户把角色卡（PNG、JSON、CHARX）、世界书、SillyTavern 聊天或 Veloca 文件放进数据目录的 exchange 文件夹，用 archive_import(name) 导入；archive_export 把故事、角色或背景写到同一个文件夹，告诉用户文件名。archive_compact 把存档（Veloca）里较早的消息压缩成摘要。""",
+    """
+8. Files in and out: the user puts character cards (PNG, JSON, CHARX), lorebooks, SillyTavern chats or Veloca files into the folder exchange of the data root, and archive_import(name) brings them in; archive_export writes a story, a character or a background into the same folder: tell the user the file's name. archive_compact turns the older entries of an archived conversation (Veloca) into a summary.""",
+)
+"""What is added where these tools are there."""
+
 TITLES = {
     "persona_chat": Text("说一句话，角色回答", "Say something to the character"),
     "persona_begin_turn": Text("开始一轮，由你写回复", "Begin a turn that you answer"),
@@ -108,6 +119,9 @@ TITLES = {
     "memory_search": Text("在记忆里查找", "Search memories"),
     "memory_edit": Text("修改记忆", "Mend a memory"),
     "memory_forget": Text("彻底忘记一个人", "Forget someone for good"),
+    "archive_import": Text("导入文件", "Bring a file in"),
+    "archive_export": Text("导出为文件", "Take something out as a file"),
+    "archive_compact": Text("压缩存档的对话", "Compact an archived conversation"),
 }
 
 DESCRIPTIONS = {
@@ -132,6 +146,9 @@ DESCRIPTIONS = {
     "memory_search": "Search what an agent knows about a user, or their saved conversations.",
     "memory_edit": "Mend what an agent knows about a user: add (content_type, text), replace (content_id, text), remove (content_id), or undo the last change.",
     "memory_forget": "Delete all an agent knows about a user, with history and conversations. Cannot be undone: ask the user first.",
+    "archive_import": "Bring in a character card, lorebook, chat or Veloca file: by its name in the folder exchange, or by its content.",
+    "archive_export": "Write a story, character or background to a file in the folder exchange, in a format other programs read.",
+    "archive_compact": "Sum up the old part of an archived conversation (Veloca). If the result is awaiting_answer, write the JSON its prompt asks for and call again with answer.",
 }
 
 TEXTS: dict[str, Text] = {
@@ -310,6 +327,36 @@ TEXTS: dict[str, Text] = {
     ),
     "known_before": Text("什么都没有改变：这一条已经有了", "Nothing was changed: that is known already"),
     "forgotten": Text("{agent_id} 已经忘记 {user_id}", "{agent_id} has forgotten {user_id}"),
+    # --- files and archives
+    "bad_base64": Text(
+        "content_base64 不是 base64：{reason}；文本文件请用 content",
+        "content_base64 is not base64: {reason}; give a text file as content",
+    ),
+    "imported_count": Text("导入了 {count} 项，跳过 {skipped} 个", "Imported: {count}, left out: {skipped}"),
+    "not_imported": Text("- 跳过 {file}：{reason}", "- left out {file}: {reason}"),
+    "outcome.new": Text("新的", "new"),
+    "outcome.same": Text("已有相同的", "there already:"),
+    "outcome.replaced": Text("已替换", "replaced"),
+    "kind.character": Text("角色", "character"),
+    "kind.background": Text("背景", "background"),
+    "kind.instance": Text("故事", "story"),
+    "exported": Text(
+        "已写入数据目录的 {folder} 文件夹：{name}（{format}，{size} 字节）",
+        "Written to the folder {folder} of the data root: {name} ({format}, {size} bytes)",
+    ),
+    "other_sessions": Text(
+        "不在其中的会话：{names}（用 session_id 指定）",
+        "Sessions that are not in it: {names} (name one with session_id)",
+    ),
+    "text_begins": Text("它的开头：", "It begins:"),
+    "compacted": Text(
+        '会话 {session_id} 较早的 {entries} 条消息压缩成了下面的摘要；撤销：archive_compact(session_id="{session_id}", archive="{archive}", undo=true)',
+        'The {entries} older entries of {session_id} became the summary below. Undo: archive_compact(session_id="{session_id}", archive="{archive}", undo=true)',
+    ),
+    "compaction_undone": Text(
+        "已撤销会话 {session_id} 最近一次压缩，{entries} 条消息恢复原样",
+        "The last compaction of {session_id} is undone; {entries} entries are back",
+    ),
     "footer": Text(
         "[第 {turn} 轮 · {session_id} · {status}{plot}]", "[turn {turn} · {session_id} · {status}{plot}]"
     ),
@@ -386,6 +433,10 @@ TEXTS: dict[str, Text] = {
         "故事 {instance_id} 开始了：角色 {character_id}，背景 {background_id}。用 persona_chat 或 persona_begin_turn 说第一句话。",
         "The story {instance_id} has begun: character {character_id}, background {background_id}. Say the first thing with persona_chat or persona_begin_turn.",
     ),
+    "opens_with": Text(
+        "角色的开场白，请原样给用户看：\n{opening}",
+        "It opens with these words; show them to the user as they are:\n{opening}",
+    ),
     "none": Text("无", "none"),
     "saved_new": Text("已新建 {what} {entry_id}", "Made {what} {entry_id}"),
     "saved_old": Text("已修改 {what} {entry_id}", "Changed {what} {entry_id}"),
@@ -410,6 +461,7 @@ TEXTS: dict[str, Text] = {
         "连续 {count} 次回复无进度（从 {threshold} 次起提醒）",
         "replies without progress: {count} (the director reminds from {threshold} on)",
     ),
+    "prompt_lore": Text("世界书条目（+ 已加入，- 未加入）：", "Lorebook entries (+ in, - left out):"),
     "prompt_tokens": Text(
         "提示词 {total} / {limit} token（{encoding}）", "Prompt: {total} of {limit} tokens ({encoding})"
     ),

@@ -13,11 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from graph.compact import stream_compact
 from graph.memorize import stream_memorize
 from graph.summarize import stream_summary
 from graph.update_memory import stream_update
 from personalab.errors import UserError
 from personalab.memory.records import CONTENT_TYPES
+from personalab.operations import archives
+from personalab.operations.archives import ArchivePlace, archive_of
 from personalab.operations.doctor import examine_root
 from personalab.operations.memory import add_entry, get_memory, search_memory
 from personalab.operations.personas import persona_history
@@ -340,7 +343,64 @@ async def check_update_done(scene: Scene) -> None:
     await check_doctor_mends(opened(scene.root))
 
 
+# --- an archived conversation
+
+TALK = ("我要去北方。", "路上小心。", "明天出发。", "好。", "谢谢。", "不客气。")
+ACCOUNT = "用户明天去北方。"
+
+
+def _archive(root: Path) -> ArchivePlace:
+    return archive_of(opened(root))
+
+
+async def lay_out_archive(root: Path) -> None:
+    """Write a conversation into the archive."""
+    place = _archive(root)
+    session = (await archives.begin_session(place, "北行"))["session_id"]
+    for message in TALK:
+        await archives.append_entry(place, session, "user", message)
+
+
+async def compact(root: Path) -> None:
+    """Sum the conversation up."""
+    session = (await archives.sessions(_archive(root)))[0]["session_id"]
+    services = opened(root, json.dumps({"summary": ACCOUNT}, ensure_ascii=False))
+    last: object = None
+    async for part in stream_compact(services, {"session_id": session}):
+        sys.audit(STEP)
+        last = part
+    assert isinstance(last, dict)
+    assert last.get("status") == "done", last
+
+
+async def _told(root: Path) -> tuple[list[str], list[int]]:
+    """Read what a model sees of the conversation, and which entries a summary stands for; the file must be whole."""
+    place = _archive(root)
+    assert (await archives.verify(place, "en"))["healthy"]
+    session = (await archives.sessions(place))[0]["session_id"]
+    seen = [message["content"] for message in await archives.context(place, session)]
+    return seen, [entry["is_compaction"] for entry in await archives.entries(place, session)]
+
+
+async def check_compact_between(scene: Scene) -> bool:
+    """Find the conversation as it was, or summed up; never in between."""
+    found, after = await _told(scene.root), await _told(scene.after)
+    assert found in (await _told(scene.before), after)
+    await check_doctor_can_mend(opened(scene.root))
+    return found == after
+
+
+async def check_compact_done(scene: Scene) -> None:
+    """Find it summed up once."""
+    assert await _told(scene.root) == await _told(scene.after) == ([ACCOUNT, *TALK[2:]], [0, 0, 1, 1, 1, 1])
+    document = json.loads(_archive(scene.root).path.read_text(encoding="utf-8"))
+    folded = await archives.fold(_archive(scene.root))
+    assert len(document["compacted_dialogues"]) == 1 or folded["folded"]
+    await check_doctor_mends(opened(scene.root))
+
+
 CASES: Cases = {
+    "compact": Case(lay_out_archive, compact, check_compact_between, check_compact_done),
     "memorize": Case(lay_out_memory, memorize, check_memory_between, check_memory_done),
     "update_memory": Case(lay_out_memory, update_memory, check_update_between, check_update_done),
     "summarize": Case(lay_out_draft, summarize, check_between, check_done),

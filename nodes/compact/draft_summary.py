@@ -1,0 +1,63 @@
+"""Let the model write the account, piece by piece, or take the caller's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from nodes.asking import Asker
+from nodes.compact.material import same_as
+from nodes.compact.state import CompactState
+from personalab.archive.compacting import (
+    compact_messages,
+    cut_into_pieces,
+    first_account,
+    language_of,
+    piece_tokens,
+    read_account,
+    summary_limit,
+)
+from personalab.operations.archives import ArchivePlace, read_material
+from personalab.services import Services
+
+Tell = Callable[[int, int], None]
+
+
+async def draft_summary(
+    state: CompactState, *, services: Services, place: ArchivePlace, model: str | None, tell: Tell
+) -> dict[str, Any]:
+    """Draft the account of every piece with the one so far; an answer that cannot be used is asked for once more."""
+    if (given := state.get("given")) is not None:
+        return _drafted(state, given, None)
+    material = await asyncio.to_thread(
+        read_material, place, state.get("session_id", ""), state.get("trigger")
+    )
+    same_as(state.get("seen", ""))(material)
+    config = (await asyncio.to_thread(services.preferences.read)).config
+    language = language_of(material.entries)
+    templates, _ = await asyncio.to_thread(services.preferences.templates, language or config.language)
+    count = (await services.counter(model)).count
+    budget, limit = piece_tokens(config.max_total_tokens), summary_limit(config.max_total_tokens)
+    before = "\n\n".join(found.summary for found in material.summaries)
+    pieces = await asyncio.to_thread(cut_into_pieces, material.entries, before, count, budget)
+    account = await asyncio.to_thread(first_account, before, count, budget)
+    asker = Asker(await services.model(model), templates["json_repair"], refusal="provider.bad_summary")
+    read = partial(read_account, limit=limit, language=language)
+    for number, piece in enumerate(pieces):
+        tell(number, len(pieces))
+        account = (await asker.ask(compact_messages(piece, account, limit, templates), read)).value
+    tell(len(pieces), len(pieces))
+    return _drafted(state, account, dict(asker.usage) if asker.usage else None)
+
+
+def _drafted(state: CompactState, account: str, usage: dict[str, Any] | None) -> dict[str, Any]:
+    shown = {"trigger_entry_id": state.get("trigger"), "summary": account}
+    preview = bool(state.get("preview"))
+    return {
+        "account": account,
+        "usage": usage,
+        "dialogue": shown if preview else None,
+        "status": "preview" if preview else "running",
+    }

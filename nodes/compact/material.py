@@ -1,0 +1,24 @@
+"""What is a conversation compacted from, and is it still the same?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from personalab.archive.compacting import fingerprint
+from personalab.archive.veloca_compaction import Material
+from personalab.errors import UserError
+
+
+def seen_of(material: Material) -> str:
+    """Name what is summed up."""
+    return fingerprint(material.entries, material.summaries)
+
+
+def same_as(seen: str) -> Callable[[Material], None]:
+    """Give what refuses material that someone has changed since it was seen."""
+
+    def check(material: Material) -> None:
+        if seen_of(material) != seen:
+            raise UserError("archive_changed", session_id=material.session_id)
+
+    return check

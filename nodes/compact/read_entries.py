@@ -1,0 +1,43 @@
+"""Read what is to be summed up, and refuse a conversation in which there is nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from nodes.compact.material import seen_of
+from nodes.compact.state import CompactState
+from personalab.archive.veloca import MAX_MESSAGE
+from personalab.errors import BadRecord
+from personalab.operations.archives import ArchivePlace, read_material
+
+
+async def read_entries(state: CompactState, *, place: ArchivePlace) -> dict[str, Any]:
+    """Find the entries before the trigger, and note how they stand; the caller's own summary is checked first."""
+    session, trigger, given = (_text(state, name) for name in ("session_id", "trigger_entry_id", "summary"))
+    _check(given)
+    material = await asyncio.to_thread(read_material, place, session or "", trigger)
+    return {
+        "session_id": material.session_id,
+        "trigger": material.trigger_entry_id,
+        "seen": seen_of(material),
+        "entries": len(material.entries),
+        "preview": bool(state.get("dry_run")),
+        "given": given,
+    }
+
+
+def _text(state: CompactState, name: str) -> str | None:
+    value = state.get(name)
+    if value is None or isinstance(value, str):
+        return value
+    raise BadRecord("field_wrong", field=name, reason="it is not a text")
+
+
+def _check(summary: str | None) -> None:
+    if summary is None:
+        return
+    if not summary.strip():
+        raise BadRecord("field_missing", field="summary")
+    if len(summary) > MAX_MESSAGE:
+        raise BadRecord("field_too_long", field="summary", actual=len(summary), limit=MAX_MESSAGE)

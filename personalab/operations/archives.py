@@ -1,0 +1,376 @@
+"""What can someone do with a Veloca archive: look, write, take back, compact, check, bring back?
+
+Each call opens the archive, does one thing and closes it, so that the file is whole for any other program. Ids may be
+shortened to a beginning that only one record has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from personalab.archive.veloca import (
+    COMPACTED,
+    NORMAL,
+    UNUSED,
+    CompactedDialogue,
+    Entry,
+    Record,
+    Role,
+    Session,
+)
+from personalab.archive.veloca_compaction import Material
+from personalab.archive.veloca_rules import EntryFilter
+from personalab.errors import BadRecord, NotFound, UserError
+from personalab.services import Services
+from personalab.storage.files import writing
+from personalab.storage.leases import unbroken
+from personalab.storage.veloca import VelocaStore
+from personalab.storage.veloca_backups import Report, restore_archive, verify_archive
+from personalab.story.ids import is_id
+from personalab.texts import Language
+
+FOLDER = "archive"
+DEFAULT_NAME = "veloca-storage.json"
+SHORT_ID = 8
+"""So much of an id is enough to name a record, and is shown."""
+_ENDING = ".json"
+_SHOWN_SESSIONS = 10
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivePlace:
+    """Where an archive stands, how a reader knows it, and how long to wait for it."""
+
+    path: Path
+    shown: str
+    wait: float
+    in_root: bool
+    """Whether it is one of the data root's: then its folder is made when it is first written."""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is anything of it."""
+        return self.path.exists() or self.path.with_name(f"{self.path.name}.journal").exists()
+
+
+def archive_of(services: Services, *, name: object = None, file: Path | None = None) -> ArchivePlace:
+    """Find an archive: one of the data root by its plain name, or any file that code, not a client, names."""
+    wait = services.settings.busy_seconds
+    if file is not None:
+        return ArchivePlace(file, str(file), wait, in_root=False)
+    name = DEFAULT_NAME if name is None else name
+    if not (isinstance(name, str) and name.endswith(_ENDING) and is_id(name.removesuffix(_ENDING))):
+        raise UserError("bad_archive_name", value=str(name)[:80])
+    path = services.settings.data_root / FOLDER / name
+    return ArchivePlace(path, f"{FOLDER}/{name}", wait, in_root=True)
+
+
+# --- opening
+
+
+def _opened(place: ArchivePlace) -> VelocaStore:
+    """Open an archive that is there."""
+    if not place.is_there and not place.path.is_dir():
+        raise NotFound("no_archive", file=place.shown)
+    return VelocaStore(place.path, wait=place.wait)
+
+
+async def _reading(place: ArchivePlace, work: Callable[[VelocaStore], T]) -> T:
+    def read() -> T:
+        with _opened(place) as store:
+            return work(store)
+
+    return await asyncio.to_thread(read)
+
+
+async def _writing(place: ArchivePlace, work: Callable[[VelocaStore], T]) -> T:
+    def write() -> T:
+        with _opened(place) as store:
+            return work(store)
+
+    return await unbroken(write)
+
+
+# --- finding
+
+
+def _find_session(store: VelocaStore, place: ArchivePlace, named: str) -> Session:
+    sessions = store.sessions(status=None)
+    found = _named(sessions, named)
+    if found is not None:
+        return found
+    live = [session for session in sessions if session.status == NORMAL]
+    known = ", ".join(f"{session.session_id} ({session.name[:40]})" for session in live[:_SHOWN_SESSIONS])
+    more = "…" if len(live) > _SHOWN_SESSIONS else ""
+    raise NotFound(
+        "no_archive_session", session_id=named[:80], file=place.shown, known=f"{known}{more}" or "–"
+    )
+
+
+def _find_entry(store: VelocaStore, place: ArchivePlace, named: str, session_id: str | None = None) -> Entry:
+    found = _named(store.entries(session_id, EntryFilter(status=None)), named)
+    if found is None:
+        raise NotFound("no_archive_entry", entry_id=named[:80], file=place.shown)
+    return found
+
+
+def _find_any(store: VelocaStore, place: ArchivePlace, named: str) -> Record:
+    records: list[Record] = [
+        *store.sessions(status=None),
+        *store.entries(None, EntryFilter(status=None)),
+        *store.dialogues(status=None),
+    ]
+    found = _named(records, named)
+    if found is None:
+        raise NotFound("no_archive_entry", entry_id=named[:80], file=place.shown)
+    return found
+
+
+R = TypeVar("R", bound=Record)
+
+
+def _named(records: Iterable[R], named: str) -> R | None:
+    """Find a record by its id, or by a beginning of it that only one has."""
+    wanted = named.strip().casefold()
+    if len(wanted) < SHORT_ID:
+        return None
+    found = [record for record in records if record.record_id.casefold().startswith(wanted)]
+    whole = [record for record in found if record.record_id.casefold() == wanted]
+    if len(found) > 1 and len(whole) != 1:
+        raise UserError("archive_ambiguous", value=named[:80], count=len(found))
+    return next(iter(whole or found), None)
+
+
+# --- looking
+
+
+async def sessions(place: ArchivePlace, *, everything: bool = False) -> list[dict[str, Any]]:
+    """List the sessions with how many entries and tokens they have; none while the root has no archive."""
+
+    def read(store: VelocaStore) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        for session in store.sessions(status=None if everything else NORMAL):
+            entries = len(store.entries(session.session_id))
+            tokens = store.token_consumption(session.session_id)
+            found.append({**session.fields(), "entries": entries, "tokens": tokens})
+        return found
+
+    try:
+        return await _reading(place, read)
+    except NotFound:
+        if place.in_root:
+            return []
+        raise
+
+
+async def entries(place: ArchivePlace, session: str, *, everything: bool = False) -> list[dict[str, Any]]:
+    """List the entries of a session, also those that a summary stands for."""
+    wanted = EntryFilter(status=None if everything else NORMAL)
+
+    def read(store: VelocaStore) -> list[dict[str, Any]]:
+        session_id = _find_session(store, place, session).session_id
+        return [entry.fields() for entry in store.entries(session_id, wanted)]
+
+    return await _reading(place, read)
+
+
+async def context(place: ArchivePlace, session: str) -> list[dict[str, Any]]:
+    """Give what a model should see of a session, as messages."""
+
+    def read(store: VelocaStore) -> list[dict[str, Any]]:
+        return store.context(_find_session(store, place, session).session_id).messages()
+
+    return await _reading(place, read)
+
+
+async def tokens(place: ArchivePlace, session: str | None = None) -> dict[str, Any]:
+    """Sum up the tokens that sessions used, each and together."""
+
+    def read(store: VelocaStore) -> dict[str, Any]:
+        chosen = [_find_session(store, place, session)] if session is not None else store.sessions()
+        rows = [
+            {
+                "session_id": found.session_id,
+                "name": found.name,
+                "tokens": store.token_consumption(found.session_id),
+            }
+            for found in chosen
+        ]
+        return {"sessions": rows, "total": sum(cast("float", row["tokens"]) for row in rows)}
+
+    return await _reading(place, read)
+
+
+# --- writing
+
+
+async def begin_session(place: ArchivePlace, name: str) -> dict[str, Any]:
+    """Begin a session, and the archive if there is none yet."""
+
+    def write() -> dict[str, Any]:
+        if place.in_root:
+            with writing(place.shown):
+                place.path.parent.mkdir(parents=True, exist_ok=True)
+        with VelocaStore(place.path, wait=place.wait) as store:
+            return store.create_session(_given("name", name)).fields()
+
+    return await unbroken(write)
+
+
+async def append_entry(
+    place: ArchivePlace, session: str, role: str, message: str, *, tokens: int = 0, tools: object = None
+) -> dict[str, Any]:
+    """Write an entry at the end of a session."""
+    if tools is not None and not isinstance(tools, dict):
+        raise BadRecord("field_wrong", field="tools", reason="it is not an object")
+    called = cast("Mapping[str, Any] | None", tools)
+
+    def write(store: VelocaStore) -> dict[str, Any]:
+        session_id = _find_session(store, place, session).session_id
+        said = message if called else _given("message", message)
+        made = store.create_entry(
+            session_id, cast("Role", role), said, token_consumption=tokens, tools=called
+        )
+        return made.fields()
+
+    return await _writing(place, write)
+
+
+async def edit_entry(place: ArchivePlace, entry: str, message: str) -> dict[str, Any]:
+    """Word an entry differently."""
+
+    def write(store: VelocaStore) -> dict[str, Any]:
+        entry_id = _find_entry(store, place, entry).entry_id
+        return store.update_entry(entry_id, message=_given("message", message)).fields()
+
+    return await _writing(place, write)
+
+
+async def mark(place: ArchivePlace, record: str, *, deleted: bool) -> dict[str, Any]:
+    """Mark a session or an entry as deleted, or bring it back; to delete a summary is to undo its compaction."""
+    status = UNUSED if deleted else NORMAL
+
+    def write(store: VelocaStore) -> dict[str, Any]:
+        match _find_any(store, place, record):
+            case Session(session_id=found):
+                return store.update_session(found, status=status).fields()
+            case Entry(entry_id=found):
+                return store.update_entry(found, status=status).fields()
+            case CompactedDialogue(entry_id=found):
+                if not deleted:
+                    raise UserError("archive_undone_stays", dialogue_id=found)
+                return store.undo_compaction(found).fields()
+
+    return await _writing(place, write)
+
+
+def _given(field: str, text: str) -> str:
+    if not text.strip():
+        raise BadRecord("field_missing", field=field)
+    return text
+
+
+# --- compacting
+
+
+def read_material(place: ArchivePlace, session: str, trigger: str | None) -> Material:
+    """Read what a compaction would sum up now."""
+    with _opened(place) as store:
+        session_id = _find_session(store, place, session).session_id
+        entry_id = _find_entry(store, place, trigger).entry_id if trigger is not None else None
+        return store.compaction_material(session_id, entry_id)
+
+
+def write_summary(
+    place: ArchivePlace, session_id: str, trigger: str, summary: str, check: Callable[[Material], None]
+) -> CompactedDialogue:
+    """Let a summary stand for what it was made of; ``check`` refuses that if it has changed meanwhile."""
+    with _opened(place) as store:
+        material = store.compaction_material(session_id, trigger)
+        check(material)
+        return store.compact(session_id, summary, material=material)
+
+
+async def undo_compaction(place: ArchivePlace, named: str) -> dict[str, Any]:
+    """Take a compaction back: the one that is named, or the last one of a session that is."""
+
+    def write(store: VelocaStore) -> dict[str, Any]:
+        dialogue = _named(store.dialogues(status=None), named)
+        if dialogue is None:
+            session_id = _find_session(store, place, named).session_id
+            live = store.dialogues(session_id)
+            if not live:
+                raise UserError("archive_nothing_to_undo", session_id=session_id)
+            dialogue = live[-1]
+        else:
+            session_id = _session_of(store, dialogue)
+        before = _compacted(store, session_id)
+        undone = store.undo_compaction(dialogue.entry_id)
+        back = before - _compacted(store, session_id)
+        return {"session_id": session_id, "entries": back, "dialogue": undone.fields()}
+
+    return await _writing(place, write)
+
+
+def _session_of(store: VelocaStore, dialogue: CompactedDialogue) -> str | None:
+    """Tell which session a summary is of; another program's may name an entry that is not there."""
+    try:
+        return store.entry(dialogue.trigger_entry_id).session_id
+    except NotFound:
+        return None
+
+
+def _compacted(store: VelocaStore, session_id: str | None) -> int:
+    if session_id is None:
+        return 0
+    return len(store.entries(session_id, EntryFilter(status=None, is_compaction=COMPACTED)))
+
+
+# --- the file itself
+
+
+async def verify(place: ArchivePlace, language: Language) -> dict[str, Any]:
+    """Look an archive over; whatever is wrong is told, in the reader's words, too."""
+    report = await asyncio.to_thread(_verified, place)
+    told = [{**problem.fields(), "message": problem.message(language)} for problem in report.problems]
+    return {**report.fields(), "problems": told}
+
+
+def _verified(place: ArchivePlace) -> Report:
+    _check_has_been(place)
+    return verify_archive(place.path, wait=place.wait)
+
+
+async def fold(place: ArchivePlace) -> dict[str, Any]:
+    """Write what stands in the journal into the file."""
+    folded = await _writing(place, lambda store: store.fold())
+    return {"file": place.shown, "folded": folded}
+
+
+async def backups(place: ArchivePlace) -> list[dict[str, Any]]:
+    """List the backups, the newest first."""
+    report = await asyncio.to_thread(_verified, place)
+    return [backup.fields() for backup in report.backups]
+
+
+async def restore(place: ArchivePlace, backup: int | None = None) -> dict[str, Any]:
+    """Bring an archive back from a backup; what is broken is kept beside it."""
+
+    def write() -> dict[str, Any]:
+        _check_has_been(place)
+        return restore_archive(place.path, backup, wait=place.wait).fields()
+
+    return await unbroken(write)
+
+
+def _check_has_been(place: ArchivePlace) -> None:
+    """Refuse an archive of which nothing is there, not even a backup."""
+    folder, name = place.path.parent, place.path.name
+    if not folder.is_dir() or not any(file.name.startswith(name) for file in folder.iterdir()):
+        raise NotFound("no_archive", file=place.shown)

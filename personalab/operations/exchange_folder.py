@@ -1,0 +1,110 @@
+"""How does someone who cannot name paths bring files in and take them out? Through one folder of the data root.
+
+A name is a plain file name: nothing that lies elsewhere can be reached by it, not even through a link.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from personalab.errors import NotFound, UserError
+from personalab.operations.exporting import ExportFormat, export_entry, write_export
+from personalab.operations.importing import Progress, import_files
+from personalab.operations.imports import ImportReport, ImportWishes
+from personalab.services import Services
+from personalab.storage.files import writing
+
+FOLDER = "exchange"
+MAX_FILE_NAME = 200
+_SHOWN_NAMES = 20
+_BEGINNING_BYTES = 64 * 1024
+_TEXTS = ("text/", "application/json")
+_SAME_NAMES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A file that was put into the folder."""
+
+    name: str
+    size: int
+    format: ExportFormat
+    media_type: str
+    beginning: str | None
+    """How a text begins; other files have none."""
+    other_sessions: tuple[str, ...] = ()
+
+
+def exchange_folder(services: Services) -> Path:
+    """Find the folder; it is made when something is first put into it."""
+    return services.settings.data_root / FOLDER
+
+
+def check_file_name(name: str) -> str:
+    """Return a plain file name unchanged, or refuse it before any path is built from it."""
+    plain = name.isprintable() and not set(name) & set('/\\:*?"<>|') and name == name.strip()
+    if plain and 0 < len(name) <= MAX_FILE_NAME and not name.startswith("."):
+        return name
+    raise UserError("bad_file_name", value=name[:80], folder=FOLDER)
+
+
+async def import_from_exchange(
+    services: Services,
+    name: str,
+    wishes: ImportWishes,
+    on_progress: Progress,
+) -> ImportReport:
+    """Bring in a file that lies in the folder."""
+    path = await asyncio.to_thread(_lying_there, exchange_folder(services), check_file_name(name))
+    return await import_files(services, [path], wishes, on_progress)
+
+
+def _lying_there(folder: Path, name: str) -> Path:
+    path = folder / name
+    if path.is_file() and not path.is_symlink():
+        return path
+    found = folder.iterdir() if folder.is_dir() else ()
+    names = sorted(file.name for file in found if file.is_file() and not file.name.startswith("."))
+    shown = ", ".join(names[:_SHOWN_NAMES]) + ("…" if len(names) > _SHOWN_NAMES else "")
+    raise NotFound("no_exchange_file", name=name, folder=FOLDER, known=shown or "–")
+
+
+async def export_to_exchange(
+    services: Services, entry_id: str, format: ExportFormat | None = None, *, session_id: str | None = None
+) -> Put:
+    """Put a story, a character or a background into the folder, under a name that no file there has."""
+    exported = await export_entry(services, entry_id, format, session_id=session_id)
+    path = await asyncio.to_thread(_free_path, exchange_folder(services), exported.name)
+    begun = bytearray()
+    size = await write_export(replace(exported, chunks=_noted(exported.chunks, begun)), path)
+    is_text = exported.media_type.startswith(_TEXTS)
+    return Put(
+        path.name,
+        size,
+        exported.format,
+        exported.media_type,
+        bytes(begun).decode("utf-8", "ignore") if is_text else None,
+        exported.other_sessions,
+    )
+
+
+def _free_path(folder: Path, name: str) -> Path:
+    """Make the folder and find a name that is free in it."""
+    with writing(FOLDER):
+        folder.mkdir(exist_ok=True)
+    stem, dot, ending = name.partition(".")
+    names = (name if number == 1 else f"{stem}-{number}{dot}{ending}" for number in range(1, _SAME_NAMES))
+    for path in (folder / name for name in names):
+        if not path.is_symlink() and not path.exists():
+            return path
+    raise UserError("export_exists", file=name)
+
+
+def _noted(chunks: Iterable[bytes], begun: bytearray) -> Iterator[bytes]:
+    """Pass a content on and note how it begins."""
+    for chunk in chunks:
+        begun += chunk[: max(0, _BEGINNING_BYTES - len(begun))]
+        yield chunk
