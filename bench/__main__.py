@@ -1,4 +1,4 @@
-"""Measure everything, or what is named: ``python -m bench [reply_line] [turns] [start] [mcp] [recall] [memory]``."""
+"""Measure everything, or the parts that are named: ``python -m bench turns start``. ``PARTS`` are all there are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 from bench.table import Figure, show
 
-PARTS = ("reply_line", "turns", "start", "mcp", "recall", "memory")
+PARTS = ("reply_line", "turns", "start", "mcp", "recall", "memory", "lore", "cards", "archive")
 
 
 def main() -> int:

@@ -69,6 +69,23 @@ def test_the_readmes_python_runs_and_streams_a_reply(name: str) -> None:
     assert done.stderr == ""
 
 
+def test_the_python_of_the_archives_page_runs_anywhere(tmp_path: Path) -> None:
+    code = _PYTHON.search((PROJECT / "docs" / "archive.md").read_text(encoding="utf-8"))
+    assert code is not None
+    done = subprocess.run(
+        [sys.executable, "-c", code[1]],
+        capture_output=True,
+        encoding="utf-8",
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONIOENCODING": "utf-8"},
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[0].count("They spoke of the rain.") == 1
+    assert "Since noon." in done.stdout
+    assert "Is it raining?" not in done.stdout
+
+
 @pytest.mark.parametrize("name", READMES)
 def test_every_path_and_make_target_a_readme_names_exists(name: str) -> None:
     text = (PROJECT / name).read_text(encoding="utf-8")
