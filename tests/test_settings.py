@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -43,9 +44,10 @@ def test_a_waiting_time_that_is_none_is_refused(seconds: str) -> None:
 def test_a_dotenv_file_stands_behind_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = tmp_path / "copy"
     (copy / "personalab").mkdir(parents=True)
-    for name in ("__init__", "settings", "errors", "texts", "reasons"):
+    for name in ("__init__", "settings", "errors", "reasons"):
         source = PROJECT / "personalab" / f"{name}.py"
         (copy / "personalab" / f"{name}.py").write_bytes(source.read_bytes())
+    shutil.copytree(PROJECT / "personalab" / "texts", copy / "personalab" / "texts")
     (copy / "pyproject.toml").touch()
     (copy / "data").mkdir()
     (copy / ".env").write_text(

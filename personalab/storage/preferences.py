@@ -6,10 +6,10 @@ Everything is read when it is needed, so that a change holds from the next turn 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from personalab import config
 from personalab.config import Config, DirectorModule, LoreModule, MemoryModule, RecallModule
@@ -20,6 +20,7 @@ from personalab.story.events import Notice
 from personalab.story.instance import object_of
 from personalab.texts import Language
 
+M = TypeVar("M")
 MAX_TEMPLATE_BYTES = 256 * 1024
 _NEEDED = {
     "turn_note": ("{notes}", "{user_input}"),
@@ -66,9 +67,9 @@ class PreferenceFiles:
             notices.append(Notice("config_value", {"file": "config.json", "fields": ", ".join(bad)}))
         modules = (
             self._director(notices),
-            self._recall(notices),
-            self._memory(notices),
-            self._lore(notices),
+            self._switch("recall", config.read_recall, RecallModule(), notices),
+            self._switch("memory", config.read_memory, MemoryModule(), notices),
+            self._switch("lorebook", config.read_lore, LoreModule(), notices),
         )
         return Preferences(config.config_of(values), *modules, tuple(notices))
 
@@ -88,29 +89,14 @@ class PreferenceFiles:
             notices.append(Notice("director_switch", params))
             return DirectorModule()
 
-    def _recall(self, notices: list[Notice]) -> RecallModule:
-        name = "modules/recall.json"
+    def _switch(self, name: str, read: Callable[[dict[str, Any]], M], off: M, notices: list[Notice]) -> M:
+        """Read a module's switch; one that cannot be read is off."""
+        file = f"modules/{name}.json"
         try:
-            return config.read_recall(self._module(name))
+            return read(self._module(file))
         except (PersonaLabError, ValueError) as error:
-            notices.append(Notice("recall_switch", {"file": name, "reason": _why(error)}))
-            return RecallModule()
-
-    def _memory(self, notices: list[Notice]) -> MemoryModule:
-        name = "modules/memory.json"
-        try:
-            return config.read_memory(self._module(name))
-        except (PersonaLabError, ValueError) as error:
-            notices.append(Notice("memory_switch", {"file": name, "reason": _why(error)}))
-            return MemoryModule()
-
-    def _lore(self, notices: list[Notice]) -> LoreModule:
-        name = "modules/lorebook.json"
-        try:
-            return config.read_lore(self._module(name))
-        except (PersonaLabError, ValueError) as error:
-            notices.append(Notice("lorebook_switch", {"file": name, "reason": _why(error)}))
-            return LoreModule()
+            notices.append(Notice(f"{name}_switch", {"file": file, "reason": _why(error)}))
+            return off
 
     def _module(self, name: str) -> dict[str, Any]:
         """Read a module's file; a root from before there was one has the shipped one."""
