@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cli.output import BOLD, CYAN, DIM, can_show_chinese, note, paint, short, write
 from cli.running import Refusal, language_of, wait_for
+from cli.stories import described, names
 from cli.texts import tell
 from personalab.settings import spoken_language
 from personalab.story.instance import InstanceState
@@ -56,8 +57,6 @@ def _ask_language(services: Services, language: Language) -> Language:
 
 
 def _unasked(services: Services, stories: list[InstanceState], language: Language) -> str:
-    from cli.stories import names
-
     if len(stories) > 1:
         known = ", ".join(state.instance_id for state in stories[:5])
         raise Refusal("need_instance", count=len(stories), known=known)
@@ -72,8 +71,6 @@ def _unasked(services: Services, stories: list[InstanceState], language: Languag
 
 
 def _row(services: Services, state: InstanceState, language: Language) -> str:
-    from cli.stories import names
-
     shown = names(services, state, language)
     return f"{shown['character']} · {shown['background']}  {paint(state.instance_id, DIM)}"
 
@@ -99,7 +96,7 @@ def ask_for_story(
 ) -> Wished:
     """Ask for a character, a background and a greeting, as far as they are not given and there is a choice."""
     characters = _characters(services, language)
-    rows = [f"{found.name}  {paint(short(found.base_persona, 56), DIM)}" for found in characters]
+    rows = [described(found, language, 56) for found in characters]
     character = characters[ask(tell("pick_character", language), rows, language)]
     if background_id is None:
         background_id = _ask_background(services, character, language)

@@ -40,6 +40,8 @@ def setting_rows(services: Services, values: dict[str, Any], language: Language)
     director = tell("on" if found.director.enabled else "off", language)
     rows.append(f"{tell('director', language)} {director}  {paint('modules/director.json', DIM)}")
     rows.append(f"{tell('recall', language)} {found.recall.trigger}  {paint('modules/recall.json', DIM)}")
+    lore = tell("on" if found.lore.enabled else "off", language)
+    rows.append(f"{tell('lorebooks', language)} {lore}  {paint('modules/lorebook.json', DIM)}")
     memory = tell("on" if found.memory.enabled else "off", language)
     rows.append(f"{tell('player_memory', language)} {memory}  {paint('modules/memory.json', DIM)}")
     return rows

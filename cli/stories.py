@@ -6,13 +6,27 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING, Any
 
-from cli.output import BOLD, CYAN, DIM, RED, is_terminal, note, one_line, paint, short, write, write_json
+from cli.output import (
+    BOLD,
+    CYAN,
+    DIM,
+    RED,
+    is_terminal,
+    masked,
+    note,
+    one_line,
+    paint,
+    short,
+    write,
+    write_json,
+)
 from cli.running import Refusal, language_of, wait_for
 from cli.texts import tell
 from personalab.story.instance import InstanceState
-from personalab.story.library import Background, Character
+from personalab.story.library import Background, Character, called
 from personalab.story.lines import OPENING_TURN
-from personalab.texts import Language
+from personalab.story.macros import Names
+from personalab.texts import Language, say
 
 if TYPE_CHECKING:
     from personalab.services import Services
@@ -63,7 +77,7 @@ def names(services: Services, state: InstanceState, language: Language) -> dict[
 def _name(entries: list[Listed], entry_id: str | None) -> str:
     for entry in entries:
         if entry.entry_id == entry_id and isinstance(entry.record, Character | Background):
-            return entry.record.name
+            return masked(short(entry.record.name, 60))
     return entry_id or ""
 
 
@@ -114,16 +128,23 @@ def _entry(entry: Listed, language: Language) -> dict[str, Any]:
 
 def _described(entry: Listed, language: Language) -> str:
     match entry.record:
-        case Character(name=name, base_persona=persona):
-            return f"{name}  {paint(short(persona, 50), DIM)}"
+        case Character() as character:
+            return described(character, language, 50)
         case Background(name=name, story_outline=outline):
-            return f"{name}  {paint(tell('points', language, count=len(outline)), DIM)}"
+            return f"{masked(short(name, 60))}  {paint(tell('points', language, count=len(outline)), DIM)}"
         case InstanceState() as state:
             where = state.background_id or tell("no_background", language)
             tail = paint(f"{state.current_session_id}  {state.created_at}", DIM)
             return f"{state.character_id} · {where}  {tail}"
         case _:
             return paint(one_line(entry.error.message(language)) if entry.error else "", RED)
+
+
+def described(character: Character, language: Language, width: int) -> str:
+    """Name a character with the beginning of who it is, its placeholders filled."""
+    names = Names(called(character), say("player", language))
+    persona = masked(short(names.fill(character.base_persona[:1_000]), width))
+    return f"{masked(short(character.name, 60))}  {paint(persona, DIM)}"
 
 
 # --- reading

@@ -253,6 +253,8 @@ TEXTS: dict[str, Text] = {
     "import_new": Text("新建", "new"),
     "import_same": Text("没变", "same"),
     "import_replaced": Text("覆盖", "replaced"),
+    "import_completed": Text("补全", "completed"),
+    "import_given": Text("得到世界书", "book given"),
     "kind_character": Text("角色", "character"),
     "kind_background": Text("背景", "background"),
     "kind_instance": Text("故事", "story"),
@@ -266,6 +268,10 @@ TEXTS: dict[str, Text] = {
         "What came in cannot be recalled yet ({message}); run personalab reindex",
     ),
     "exported": Text("已写入 {file}（{format}，{size} 字节）", "Wrote {file} ({format}, {size} bytes)"),
+    "export_left_out": Text(
+        "{format} 里没有图片和 CHARX：{names}（用 card-png 或 charx 导出角色）",
+        "{format} has no room for pictures and CHARX files: {names} (export the character as card-png or charx)",
+    ),
     "one_session": Text(
         "{format} 只装得下一个会话；其余的：{others}（加 --session 分别导出，或用 veloca、markdown 导出全部）",
         "{format} holds one session; the others are: {others} (export each with --session, or all as veloca or markdown)",
@@ -409,6 +415,7 @@ TEXTS: dict[str, Text] = {
     "lore_empty": Text("没有内容", "it has no text"),
     "lore_pattern_wrong": Text("正则表达式有误", "its pattern is wrong"),
     "lore_pattern_slow": Text("正则表达式太慢", "its pattern is too slow"),
+    "lorebooks": Text("世界书：", "Lorebooks:"),
     "pick_greeting": Text("用哪个开场白？", "Which greeting opens it?"),
     "without_greeting": Text("不用开场白", "no greeting"),
     "without_background": Text("不用背景", "no background"),

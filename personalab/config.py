@@ -76,7 +76,7 @@ class Name:
         return isinstance(value, str) and len(value) <= self.longest and (value.isprintable() or not value)
 
     def __str__(self) -> str:
-        return f"≤ {self.longest} characters"
+        return f"≤ {self.longest}"
 
 
 Rule = Whole | Choice | Switch | Name

@@ -16,6 +16,9 @@ from personalab.story.instance import (
 )
 from personalab.texts import Language
 
+MAX_NAME = 400
+"""A longer name is no name to be called by."""
+
 
 @dataclass(frozen=True, slots=True)
 class Character:
@@ -72,7 +75,8 @@ def began_as(character: Character) -> CharacterState:
 def called(character: Character) -> str:
     """Tell what a character is called in its story: by the nickname its author gave it, or else by its name."""
     nickname = character.source.get("nickname")
-    return nickname if isinstance(nickname, str) and nickname.strip() else character.name
+    usable = isinstance(nickname, str) and nickname.strip() and len(nickname) <= MAX_NAME
+    return nickname if usable and isinstance(nickname, str) else character.name[:MAX_NAME]
 
 
 def _texts(data: Mapping[str, Any], name: str) -> tuple[str, ...]:

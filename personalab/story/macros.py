@@ -17,9 +17,13 @@ from personalab.texts import Language, say
 
 _NAMES = re.compile(r"\{\{\s*(char|user)\s*\}\}|<(bot|user|char)>", re.IGNORECASE)
 _ORIGINAL = re.compile(r"\{\{\s*original\s*\}\}", re.IGNORECASE)
-_NOTE = re.compile(r"\{\{\s*(?://|comment\s*:)[^{}]*\}\}", re.IGNORECASE)
-_CHOICE = re.compile(r"\{\{\s*(random|pick|roll|reverse)\s*:([^{}]*)\}\}", re.IGNORECASE)
-_DIE = re.compile(r"\s*d?(\d{1,9})\s*", re.IGNORECASE)
+_NOTE = re.compile(r"\{\{\s*(?:(?://|comment\s*:)[^{}]*|noop\s*)\}\}", re.IGNORECASE)
+_CHOICE = re.compile(r"\{\{\s*(random|pick|roll|reverse)\s*[:\s]([^{}]*)\}\}", re.IGNORECASE)
+_DICE = re.compile(r"\s*(?:(\d{0,2})d)?(\d{1,9})\s*(?:\+\s*(\d{1,9})\s*)?", re.IGNORECASE)
+_BREAK = re.compile(r"\{\{\s*newline\s*\}\}", re.IGNORECASE)
+_TRIM = re.compile(r"\n*\{\{\s*trim\s*\}\}\n*", re.IGNORECASE)
+_MOST_GROWTH = 100_000
+"""Names make a text longer by no more characters than this: what is left stays as it was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +37,12 @@ class Names:
         """Put the names in, settle what is left to chance, and leave out what authors noted for themselves."""
         if "{{" not in text and "<" not in text:
             return text
-        named = _NAMES.sub(lambda found: self._name(found[1] or found[2]), _NOTE.sub("", text))
-        return _CHOICE.sub(_chooser(text), named) if "{{" in named else named
+        most = max(_MOST_GROWTH // max(len(self.character), len(self.player), 1), 1)
+        named = _NAMES.sub(lambda found: self._name(found[1] or found[2]), text, count=most)
+        if "{{" not in named:
+            return named
+        named = _NOTE.sub("", named)
+        return _TRIM.sub("", _BREAK.sub("\n", _CHOICE.sub(_chooser(text), named)))
 
     def _name(self, role: str) -> str:
         return self.player if role.lower() == "user" else self.character
@@ -48,15 +56,26 @@ def _chooser(text: str) -> Callable[[re.Match[str]], str]:
         kind, given = found[1].lower(), found[2]
         if kind == "reverse":
             return given.strip()[::-1]
-        place = found.start().to_bytes(8, "big")
-        number = int.from_bytes(blake2b(digest + place, digest_size=8).digest(), "big")
+
+        def below(limit: int, which: int = 0) -> int:
+            place = f"{found.start()} {which}".encode("ascii")
+            return int.from_bytes(blake2b(digest + place, digest_size=8).digest(), "big") % limit
+
         if kind == "roll":
-            die = _DIE.fullmatch(given)
-            return str(number % max(int(die[1]), 1) + 1) if die else found[0]
-        words = re.split(r"(?<!\\),", given.removeprefix(":"))
-        return words[number % len(words)].replace("\\,", ",").strip()
+            return _rolled(given, below) or found[0]
+        words = given[1:].split("::") if given.startswith(":") else re.split(r"(?<!\\),", given)
+        return words[below(len(words))].replace("\\,", ",").strip()
 
     return choose
+
+
+def _rolled(given: str, below: Callable[[int, int], int]) -> str:
+    """Throw one die (``6``, ``d6``) or several (``2d6``); blank where these are none."""
+    dice = _DICE.fullmatch(given)
+    if dice is None or not (sides := int(dice[2])):
+        return ""
+    thrown = sum(below(sides, which) + 1 for which in range(int(dice[1] or 1)))
+    return str(thrown + int(dice[3] or 0))
 
 
 def player_name(config: Config, language: Language) -> str:

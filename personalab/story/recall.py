@@ -165,10 +165,15 @@ def recalled_item(hit: Hit, templates: Mapping[str, str], language: Language) ->
         "event_id": event.event_id,
         "kind": event.kind,
         "session_id": event.session_id,
-        "turns": [event.first_turn, event.last_turn] if event.first_turn else None,
+        "turns": [event.first_turn, event.last_turn] if _is_placed(event) else None,
         "reason": reason(hit, language),
         "confidence": round(hit.confidence, 3),
     }
+
+
+def _is_placed(event: StoryEvent) -> bool:
+    """Tell whether it is known where an event happened; 0 is the turn a story opens with, or nothing."""
+    return event.kind == "turn" or event.last_turn > 0
 
 
 def reason(hit: Hit, language: Language) -> str:

@@ -84,6 +84,19 @@ def test_the_prompt_tells_which_lore_is_in_and_why(personalab: Run) -> None:
     assert "灯塔三年没有亮过。" in section
 
 
+def test_the_library_shows_names_instead_of_placeholders(personalab: Run) -> None:
+    shown = personalab("library").stdout
+    assert "你是安。" in shown
+    assert "{{" not in shown
+
+
+def test_what_a_story_opens_with_is_recalled_by_its_turn(personalab: Run) -> None:
+    personalab("new", "-c", "char_ann", "--id", "one", "--greeting", "2")
+    personalab("say", "one", "是我")
+    found = json.loads(personalab("recall", "one", "谁在那里", "--depth", "turns", "--json").stdout)
+    assert [0, 0] in [item["turns"] for item in found]
+
+
 def test_the_players_name_is_a_setting(personalab: Run) -> None:
     assert personalab("settings", "set", "player_name", "小林").returncode == 0
     personalab("new", "-c", "char_ann", "--id", "one")

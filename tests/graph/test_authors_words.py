@@ -17,7 +17,7 @@ from personalab.operations.instances import new_instance
 from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services
 from personalab.story.instance import Instructions
-from personalab.story.library import Character
+from personalab.story.library import Character, called
 from personalab.story.macros import Names, replaced
 from tests.graph.turns import lines, plot, say
 
@@ -169,7 +169,16 @@ def test_only_the_placeholders_change(text: str, character: str, player: str) ->
 
 def test_what_authors_note_for_themselves_is_left_out() -> None:
     names = Names("Ann", "Zoe")
-    assert names.fill("a{{// not this}}b{{comment: nor this}}c") == "abc"
+    assert names.fill("a{{// not this}}b{{comment: nor this}}c{{noop}}") == "abc"
+    assert names.fill("a{{// {{char}} is shy}}b") == "ab"
+
+
+def test_names_cannot_blow_a_text_up() -> None:
+    filled = Names("x" * 400, "y").fill("<BOT>" * 200_000)
+    assert len(filled) < 1_200_000
+    assert filled.startswith("x" * 400)
+    long = Character("c", "n" * 1_000_000, "", None, {"nickname": "m" * 1_000_000})
+    assert len(called(long)) == 400
 
 
 def test_what_is_left_to_chance_is_settled_once_for_a_text() -> None:
@@ -183,6 +192,11 @@ def test_what_is_left_to_chance_is_settled_once_for_a_text() -> None:
     assert 1 <= int(die) <= 6
     assert 1 <= int(long) <= 20
     assert (turned, kept) == ("cba", "{{roll:many}}")
+    assert names.fill("{{random::a::b, c}}") in ("a", "b, c")
+    assert 3 <= int(names.fill("{{roll:3d6}}")) <= 18
+    assert 6 <= int(names.fill("{{roll 1d6+5}}")) <= 11
+    assert names.fill("{{roll:0}}") == "{{roll:0}}"
+    assert names.fill("a{{newline}}b\n{{trim}}\nc{{time}}") == "a\nbc{{time}}"
     assert {names.fill(f"{number}{{{{pick:0,1}}}}")[-1] for number in range(20)} == {"0", "1"}
 
 
