@@ -184,6 +184,12 @@ def test_a_json_of_nothing_but_tiny_parts_is_refused_before_it_fills_the_memory(
         load_json(raw)
 
 
+def test_brackets_and_commas_inside_texts_are_no_parts() -> None:
+    text = '[[0.25,0.5],\\"{\\"\\\\]' * 250_000
+    raw = json.dumps({"name": "x", "said": [text, text]}).encode("utf-8")
+    assert load_json(raw) == {"name": "x", "said": [text, text]}
+
+
 def test_a_json_longer_than_a_card_may_be_is_refused_unparsed() -> None:
     raw = b'{"name": "x", "description": "' + b"a" * (17 * MEGABYTE) + b'"}'
     with at_most(4), pytest.raises(BadRecord, match="limit"):
