@@ -114,11 +114,18 @@ async def export_to(
         size = await write_export(exported, path, overwrite=overwrite)
         if as_json:
             shown = {"file": str(path), "bytes": size, "format": exported.format, "id": exported.entry_id}
-            write_json({**shown, "kind": exported.kind, "other_sessions": list(exported.other_sessions)})
+            left = {
+                "other_sessions": list(exported.other_sessions),
+                "left_out": list(exported.left_out),
+            }
+            write_json({**shown, "kind": exported.kind, **left})
         else:
             write(
                 tell("exported", language, file=masked(str(path)), size=f"{size:,}", format=exported.format)
             )
+    if exported.left_out:
+        names = masked(", ".join(exported.left_out))
+        note(tell("export_left_out", language, format=exported.format, names=names))
     if exported.other_sessions:
         others = ", ".join(exported.other_sessions)
         note(tell("one_session", language, others=others, entry=exported.entry_id, format=exported.format))

@@ -76,7 +76,7 @@ class ArchiveTools:
         services = self._desk.services
         with self._without_paths():
             if brought is not None:
-                called = check_file_name(name) if name is not None else "content"
+                called = check_file_name(name) if name is not None else None
                 report = await import_content(services, called, brought, wishes)
             elif name is not None:
                 steps = Steps(ctx)

@@ -337,6 +337,8 @@ TEXTS: dict[str, Text] = {
     "outcome.new": Text("新的", "new"),
     "outcome.same": Text("已有相同的", "there already:"),
     "outcome.replaced": Text("已替换", "replaced"),
+    "outcome.completed": Text("已补全", "completed"),
+    "outcome.given": Text("世界书已给", "lorebook given to"),
     "kind.character": Text("角色", "character"),
     "kind.background": Text("背景", "background"),
     "kind.instance": Text("故事", "story"),

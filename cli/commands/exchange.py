@@ -41,7 +41,10 @@ def bring_in(
     ] = None,
     overwrite: Annotated[
         bool,
-        typer.Option("--overwrite", help="Replace what has the id; never a story / 覆盖同名的（故事除外）"),
+        typer.Option(
+            "--overwrite",
+            help="Replace what has the name or --id; never a story / 覆盖同名或 --id 指定的（故事除外）",
+        ),
     ] = False,
     json: AsJson = False,
 ) -> int:

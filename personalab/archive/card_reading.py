@@ -131,6 +131,15 @@ def read_card(data: object) -> Card:
     return card
 
 
+def check_card_says_something(card: Card) -> None:
+    """Refuse what has a name and no more: a file of another program, whose texts stand in fields of its own."""
+    spec = card.data.get("spec")
+    if isinstance(spec, str) and spec.lower().startswith(_SPEC):
+        return
+    if not any(card.text(name).strip() for name in _TELLING):
+        raise BadRecord("card_blank", fields=", ".join(_TELLING))
+
+
 def clean_name(name: str) -> str:
     """Give a name on one line, without what a terminal would obey."""
     return " ".join(_OBEYED.sub(" ", name).split())

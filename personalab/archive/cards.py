@@ -25,7 +25,9 @@ from personalab.archive.card_reading import (
     clean_name,
     read_card,
 )
+from personalab.archive.naming import id_for, is_numbered
 from personalab.dialogue import language_among
+from personalab.story.ids import is_id
 from personalab.story.instance import Instructions
 from personalab.story.library import Character
 from personalab.texts import LANGUAGES, Language, say
@@ -49,6 +51,8 @@ _ENTRY_DEFAULTS: Mapping[str, Any] = {
     "enabled": True,
     "insertion_order": 100,
 }
+_ID = "character_id"
+"""Under what a card carries the id it had here."""
 _BLANK = Card({}, "v1", {})
 _CARRIED = (
     "character_id",
@@ -226,6 +230,43 @@ def _put_ours(fields: dict[str, Any], ours: Mapping[str, Any]) -> None:
 def _says_all(written: dict[str, Any], character: Character, book: Mapping[str, Any] | None) -> bool:
     card = read_card(written)
     return card.book == book and character_of(card, character.character_id).fields() == character.fields()
+
+
+# --- the id it has here
+
+
+def id_of_card(card: Card) -> str:
+    """Tell which id a card would have: the one it left with, or one made of its name."""
+    return marked_id(card) or id_for("char", card.name)
+
+
+def marked_id(card: Card) -> str | None:
+    """Tell the id a card left with, if it carries one."""
+    found: object = card.ours.get(_ID)
+    return str(found) if is_id(found) else None
+
+
+def with_id(written: dict[str, Any], character_id: str) -> dict[str, Any]:
+    """Let a card say which id it has here, unless its name tells it; V1 has no place for it."""
+    card = read_card(written)
+    if card.version == "v1" or is_numbered(character_id, id_of_card(card)):
+        return written
+    fields = dict(as_object(written["data"]))
+    _put_ours(fields, {_ID: character_id})
+    return {**written, "data": fields}
+
+
+def without_id(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a card as it is whichever id it left with, to compare it."""
+    fields: object = data.get("data")
+    if not isinstance(fields, dict):
+        return dict(data)
+    rest = dict(cast("dict[str, Any]", fields))
+    extensions = dict(as_object(rest.pop("extensions", None)))
+    ours = {name: value for name, value in as_object(extensions.pop(OURS, None)).items() if name != _ID}
+    if ours:
+        extensions[OURS] = ours
+    return {**data, "data": {**rest, "extensions": extensions} if extensions else rest}
 
 
 # --- from version to version

@@ -1,7 +1,7 @@
 """How does a CHARX file carry a character card?
 
-It is a zip with ``card.json`` at its root and the card's assets beside it. Only ``card.json`` is ever unpacked; assets
-travel packed as they are, and no name in the zip becomes a path.
+It is a zip with ``card.json`` at its root and the card's assets beside it. Only ``card.json`` and a picture for a PNG
+card are ever unpacked; assets travel packed as they are, and no name in the zip becomes a path.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ MAX_MEMBERS = 10_000
 MAX_RATIO = 250
 """A member does not unpack to more than so many times its size, unless it is small."""
 
+_LONGEST_NAME = 200
+_NO_ASSETS: Mapping[str, bytes] = {}
 _SMALL = 1024 * 1024
 _PIECE = 64 * 1024
 _DIRECTORY_BYTES = 2 * 1024 * 1024
@@ -78,18 +80,38 @@ class _Cautious(io.RawIOBase):
 def read_charx(file: BinaryIO) -> bytes:
     """Read the JSON of the card in a CHARX file, after every member was looked at."""
     with _opened(file) as (archive, members):
-        return _unpacked(archive, _card_member(members))
+        return _unpacked(archive, _card_member(members), MAX_CARD_BYTES)
 
 
-def write_charx(original: bytes | None, card: Mapping[str, Any]) -> bytes:
-    """Put a card into a CHARX file in place of the one it had, all else as it was; without one, into a new file."""
+def read_member(file: BinaryIO, name: str, limit: int) -> bytes | None:
+    """Read an asset of a CHARX file; ``None`` if there is none of that name."""
+    with _opened(file) as (archive, members):
+        found = next((member for member in members if member.filename == name), None)
+        return _unpacked(archive, found, limit) if found is not None else None
+
+
+def is_member_name(name: str) -> bool:
+    """Tell whether a file in a zip may be called so."""
+    return 0 < len(name) <= _LONGEST_NAME and not name.endswith("/") and not _wrong_name(name)
+
+
+def write_charx(
+    original: bytes | None, card: Mapping[str, Any], assets: Mapping[str, bytes] = _NO_ASSETS
+) -> bytes:
+    """Put a card into a CHARX file in place of the one it had, all else as it was; without one, into a new file.
+
+    A new file has these assets, by their places in the zip.
+    """
     raw = dump_object(card)
     if len(raw) > MAX_CARD_BYTES:
         raise BadRecord("too_large", actual=len(raw), limit=MAX_CARD_BYTES)
     fresh = io.BytesIO()
     if original is None:
         with zipfile.ZipFile(fresh, "w") as target:
-            _add_card(target, raw)
+            _add(target, CARD_NAME, raw, zipfile.ZIP_DEFLATED)
+            for name, content in assets.items():
+                # Pictures are packed already.
+                _add(target, name, content, zipfile.ZIP_STORED)
         return fresh.getvalue()
     with _opened(io.BytesIO(original)) as (source, members):
         # A picture may stand before the zip, so that the file is both.
@@ -99,7 +121,7 @@ def write_charx(original: bytes | None, card: Mapping[str, Any]) -> bytes:
             for member in members:
                 if member.filename != CARD_NAME:
                     _copy(target, member, original)
-            _add_card(target, raw)
+            _add(target, CARD_NAME, raw, zipfile.ZIP_DEFLATED)
     return fresh.getvalue()
 
 
@@ -143,17 +165,22 @@ def _check_member(member: zipfile.ZipInfo) -> None:
 
 
 def _wrong_with(member: zipfile.ZipInfo) -> str:
-    name = member.orig_filename
-    if name.startswith("/") or "\\" in name or _DRIVE.match(name) or ".." in name.split("/"):
-        return "its name leads out of the archive"
-    if not name or _CONTROL.search(name):
-        return "it has control or invisible characters"
+    if reason := _wrong_name(member.orig_filename):
+        return reason
     if member.flag_bits & _ENCRYPTED:
         return "it is encrypted"
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         return "it is packed in a way that is not supported"
     if member.file_size > max(_SMALL, member.compress_size * MAX_RATIO):
         return f"it unpacks to more than {MAX_RATIO} times its size"
+    return ""
+
+
+def _wrong_name(name: str) -> str:
+    if name.startswith("/") or "\\" in name or _DRIVE.match(name) or ".." in name.split("/"):
+        return "its name leads out of the archive"
+    if not name or _CONTROL.search(name):
+        return "it has control or invisible characters"
     return ""
 
 
@@ -182,16 +209,16 @@ def _card_member(members: list[zipfile.ZipInfo]) -> zipfile.ZipInfo:
     raise BadRecord("charx_without_card")
 
 
-def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, limit: int) -> bytes:
     """Unpack a member piece by piece, for its size is only claimed."""
-    if member.file_size > MAX_CARD_BYTES:
-        raise BadRecord("zip_bomb", actual=member.file_size, limit=MAX_CARD_BYTES)
+    if member.file_size > limit:
+        raise BadRecord("zip_bomb", actual=member.file_size, limit=limit)
     content = bytearray()
     with archive.open(member) as file:
         while piece := file.read(_PIECE):
             content += piece
-            if len(content) > MAX_CARD_BYTES:
-                raise BadRecord("zip_bomb", actual=len(content), limit=MAX_CARD_BYTES)
+            if len(content) > limit:
+                raise BadRecord("zip_bomb", actual=len(content), limit=limit)
     return bytes(content)
 
 
@@ -214,7 +241,7 @@ def _copy(target: zipfile.ZipFile, member: zipfile.ZipInfo, original: bytes) -> 
     target.start_dir = target.fp.tell()
 
 
-def _add_card(target: zipfile.ZipFile, raw: bytes) -> None:
-    member = zipfile.ZipInfo(CARD_NAME, _BEGINNING)
-    member.compress_type = zipfile.ZIP_DEFLATED
+def _add(target: zipfile.ZipFile, name: str, raw: bytes, packing: int) -> None:
+    member = zipfile.ZipInfo(name, _BEGINNING)
+    member.compress_type = packing
     target.writestr(member, raw)

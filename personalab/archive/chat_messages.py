@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, cast
 
+from personalab.archive.card_reading import clean_name
 from personalab.archive.chat_times import sent_at, time_of
 from personalab.story.lines import (
     AssistantLine,
@@ -30,10 +31,13 @@ Inner = Literal["extra", "chat_metadata"]
 
 FOREIGN = "sillytavern"
 ADDED = "sillytavern_added"
+SPEAKER = "sillytavern_speaker"
+"""Where a line tells whose name was put before its words."""
 OURS = "personalab"
 FORMAT = 1
 NARRATOR = "System"
 """Who says a summary."""
+_LONGEST_SPEAKER = 100
 _TEXTS = ("mes", "swipes", "swipe_id", "swipe_info", "send_date")
 """What is made anew from the lines."""
 
@@ -104,9 +108,10 @@ def foreign_message(line: Line) -> dict[str, Any] | None:
         return None
     if isinstance(line, AssistantLine) and line.status != "done":
         return None
-    if kept_of(message_of(kept, line.content if text is None else text)) != kept:
+    words = _words(line)
+    if kept_of(message_of(kept, words if text is None else text)) != kept:
         return None
-    return message_of(kept, line.content)
+    return message_of(kept, words)
 
 
 def _hidden_message(line: OtherLine) -> dict[str, Any] | None:
@@ -120,6 +125,35 @@ def _hidden_message(line: OtherLine) -> dict[str, Any] | None:
 def hidden_line(message: Raw) -> OtherLine:
     """Keep a message that no prompt shows."""
     return OtherLine({"type": FOREIGN, "message": dict(message)})
+
+
+# --- others than the character
+
+
+def speaker_of(message: Raw) -> str:
+    """Tell who says a message, on one line."""
+    found: object = message.get("name")
+    return clean_name(found)[:_LONGEST_SPEAKER].strip() if isinstance(found, str) else ""
+
+
+def spoken_by(line: Line, speaker: object) -> Line:
+    """Put the name of someone else before the words that a line of the character holds."""
+    if not isinstance(line, AssistantLine) or not isinstance(speaker, str):
+        return line
+    return replace(line, content=f"{speaker}: {line.content}", extra={**line.extra, SPEAKER: speaker})
+
+
+def prefixed_speaker(line: Line) -> str | None:
+    """Tell whose name stands before a line's words, as long as it stands there."""
+    if not isinstance(line, AssistantLine):
+        return None
+    speaker: object = line.extra.get(SPEAKER)
+    return speaker if isinstance(speaker, str) and line.content.startswith(f"{speaker}: ") else None
+
+
+def _words(line: Said) -> str:
+    speaker = prefixed_speaker(line)
+    return line.content if speaker is None else line.content.removeprefix(f"{speaker}: ")
 
 
 # --- the mark

@@ -7,11 +7,11 @@ there goes back as it came; a session that comes back is the one that went out, 
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO, TypeGuard, cast
+from typing import Any, cast
 
+from personalab.archive.card_reading import clean_name
 from personalab.archive.chat_messages import (
     ADDED,
     FOREIGN,
@@ -24,15 +24,17 @@ from personalab.archive.chat_messages import (
     lines_from,
     made_of,
     marked,
+    prefixed_speaker,
     rows_of,
+    speaker_of,
     spoken,
+    spoken_by,
     unmarked,
     with_added,
 )
+from personalab.archive.chat_reading import HEADER_FIELDS, Chat, is_header, read_chat
 from personalab.archive.chat_times import begun_at, time_of
-from personalab.archive.loading import load_json, object_at
 from personalab.archive.numbering import Numbering
-from personalab.errors import BadRecord
 from personalab.story.lines import (
     AssistantLine,
     Line,
@@ -44,112 +46,7 @@ from personalab.story.lines import (
     parse_line,
 )
 
-MAX_CHAT_BYTES = 64 * 1024 * 1024
-MAX_CHAT_LINES = 100_000
-MAX_LINE_BYTES = 8 * 1024 * 1024
-MAX_MESSAGE_CHARACTERS = 1_000_000
-_BOM = b"\xef\xbb\xbf"
-_HEADER = ("user_name", "character_name", "create_date", "chat_metadata")
-_UNNAMED = ("", "unused")
-"""What stands in a header that leaves the names to the messages."""
-_LINE_CODES = {
-    "too_large": "chat_line_too_large",
-    "too_deep": "chat_line_too_deep",
-    "not_utf8": "chat_line_not_utf8",
-    "not_json": "chat_line_not_json",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Chat:
-    """A chat's header, if it has one, and its messages, all as they stand in the file."""
-
-    header: Raw | None
-    messages: tuple[Raw, ...]
-
-    @property
-    def character_name(self) -> str:
-        """What the character is called; blank where nobody says it."""
-        return self._name("character_name", is_user=False)
-
-    @property
-    def user_name(self) -> str:
-        """What the person is called; blank where nobody says it."""
-        return self._name("user_name", is_user=True)
-
-    def _name(self, field: str, *, is_user: bool) -> str:
-        told = (self.header or {}).get(field)
-        if isinstance(told, str) and told.strip() not in _UNNAMED:
-            return told
-        said = (
-            one for one in self.messages if bool(one.get("is_user")) == is_user and not one.get("is_system")
-        )
-        names = (one.get("name") for one in said)
-        return next((name for name in names if isinstance(name, str) and name.strip()), "")
-
-    @property
-    def created_at(self) -> str:
-        """When it was begun, or its first message sent; blank where nobody says it."""
-        told = [(self.header or {}).get("create_date"), *(one.get("send_date") for one in self.messages[:1])]
-        return next((time for time in map(time_of, told) if time), "")
-
-
-# --- reading
-
-
-def read_chat(raw: Iterable[bytes] | BinaryIO) -> Chat:
-    """Read a chat line by line; a line that cannot be read is named by its number."""
-    header: Raw | None = None
-    messages: list[Raw] = []
-    size = 0
-    pieces = _pieces(cast("BinaryIO", raw)) if isinstance(raw, io.IOBase) else raw
-    for number, piece in enumerate(pieces, start=1):
-        size += len(piece)
-        if size > MAX_CHAT_BYTES:
-            raise BadRecord("chat_too_large", limit=MAX_CHAT_BYTES)
-        if number > MAX_CHAT_LINES:
-            raise BadRecord("chat_too_many_lines", limit=MAX_CHAT_LINES)
-        text = piece.removeprefix(_BOM) if number == 1 else piece
-        if not text.strip():
-            continue
-        data = _object_in(text, number)
-        if header is None and not messages and _is_header(data):
-            header = data
-        else:
-            messages.append(_checked(data, number))
-    if header is None and not messages:
-        raise BadRecord("chat_empty")
-    return Chat(header, tuple(messages))
-
-
-def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    """Read lines of a file, none further than it takes to see that it is too long."""
-    while piece := file.readline(MAX_LINE_BYTES + 1):
-        yield piece
-
-
-def _object_in(text: bytes, number: int) -> dict[str, Any]:
-    try:
-        return object_at(load_json(text.rstrip(b"\r\n"), limit=MAX_LINE_BYTES), "")
-    except BadRecord as error:
-        code = _LINE_CODES.get(error.code)
-        if code is None:
-            raise BadRecord("chat_line_no_object", line=number) from error
-        raise BadRecord(code, line=number, **error.params) from error
-
-
-def _is_header(data: object) -> TypeGuard[dict[str, Any]]:
-    return isinstance(data, dict) and "mes" not in data and any(name in data for name in _HEADER)
-
-
-def _checked(data: Raw, number: int) -> Raw:
-    text = spoken(data.get("mes"))
-    if text is None:
-        raise BadRecord("chat_field_wrong", line=number, field="mes", reason="it is not a text")
-    if len(text) > MAX_MESSAGE_CHARACTERS:
-        reason = f"it has {len(text)} characters, more than {MAX_MESSAGE_CHARACTERS}"
-        raise BadRecord("chat_field_wrong", line=number, field="mes", reason=reason)
-    return data
+__all__ = ["Chat", "chat_of", "lines_of", "read_chat", "user_named_in"]
 
 
 # --- a chat as a session
@@ -186,7 +83,7 @@ def _begun(metadata: Metadata, header: Raw, mark: Raw) -> Metadata:
         extra[FOREIGN] = dict(header)
     elif mark.get("header") == "none":
         extra[FOREIGN] = None
-    elif added := added_to({}, header, "chat_metadata", _HEADER):
+    elif added := added_to({}, header, "chat_metadata", HEADER_FIELDS):
         extra[ADDED] = added
     continued = was.continued_from if at_home else None
     return replace(metadata, created_at=was.created_at, continued_from=continued, extra=extra)
@@ -197,34 +94,39 @@ def _carried(rows: object) -> Iterator[Line]:
     for row in cast("list[object]", rows) if isinstance(rows, list) else []:
         if isinstance(row, dict):
             try:
-                yield parse_line(dump_object(cast("dict[str, Any]", row)))
+                line = parse_line(dump_object(cast("dict[str, Any]", row)))
             except ValueError:
                 continue  # someone changed it there; what is said is unharmed
+            if not isinstance(line, UserLine | AssistantLine):
+                yield line
 
 
 def _told(chat: Chat, names: tuple[str, str] | None) -> Iterator[Line]:
     """Give the lines of the messages; with names, those of the messages we made, marks are heeded."""
-    numbering = Numbering()
+    numbering, others = Numbering(), chat.others
     for given in chat.messages:
-        message, lines = dict(given), None
+        message, lines, place = dict(given), None, None
         if names is not None:
             message, mark = unmarked(given, "extra")
             if mark is not None:
                 yield from _carried(mark.get("before"))
-                lines = _restored(message, mark, names)
-        for line in lines if lines is not None else [_foreign_line(message, numbering)]:
-            numbering.take(line)
-            yield line
+                lines, place = _restored(message, mark, names), mark.get("place")
+        if lines is None:
+            yield _foreign_line(message, numbering, others)
+        else:
+            yield from numbering.take(lines, place if isinstance(place, int) else None)
 
 
-def _foreign_line(message: Raw, numbering: Numbering) -> Line:
+def _foreign_line(message: Raw, numbering: Numbering, others: frozenset[str]) -> Line:
     if message.get("is_system"):
         return hidden_line(message)
     text, when = spoken(message["mes"]) or "", time_of(message.get("send_date"))
     extra = {FOREIGN: kept_of(message)}
     if message.get("is_user"):
         return UserLine(text, numbering.said(), when, extra)
-    return AssistantLine(text, numbering.replied(), when, extra=extra)
+    line = AssistantLine(text, numbering.replied(), when, extra=extra)
+    speaker = speaker_of(message)
+    return spoken_by(line, speaker) if speaker in others else line
 
 
 def _restored(message: Raw, mark: Raw, names: tuple[str, str]) -> list[Line] | None:
@@ -235,7 +137,8 @@ def _restored(message: Raw, mark: Raw, names: tuple[str, str]) -> list[Line] | N
         lines = lines_from(mark["lines"], {"mes": message["mes"]})
         if lines is None or message.get("is_system"):
             return None
-        return [*lines[:-1], _with_extra(lines[-1], FOREIGN, kept_of(message))]
+        last = _with_extra(lines[-1], FOREIGN, kept_of(message))
+        return [*lines[:-1], spoken_by(last, speaker) if (speaker := mark.get("speaker")) else last]
     lines = lines_from(mark["lines"], message)
     if lines is None:
         return None
@@ -246,6 +149,14 @@ def _restored(message: Raw, mark: Raw, names: tuple[str, str]) -> list[Line] | N
     return [*lines[:-1], _with_extra(lines[-1], ADDED, added)] if added else lines
 
 
+def user_named_in(lines: Sequence[Line]) -> str:
+    """Tell what a chat that came from elsewhere calls the person who plays; blank where it does not say."""
+    first = lines[0] if lines else None
+    header: object = first.extra.get(FOREIGN) if isinstance(first, Metadata) else None
+    name: object = cast("dict[str, object]", header).get("user_name") if isinstance(header, dict) else ""
+    return clean_name(name) if isinstance(name, str) and name != "unused" else ""
+
+
 def _with_extra(line: Line, name: str, value: object) -> Line:
     fields = {**line_fields(line), name: value}
     return parse_line(dump_object(fields))
@@ -254,9 +165,14 @@ def _with_extra(line: Line, name: str, value: object) -> Line:
 # --- a session as a chat
 
 
-def chat_of(lines: Sequence[Line], character: str, player: str) -> list[dict[str, Any]]:
-    """Make the lines of a chat of a session: the header, then the messages."""
-    return _as_it_came(lines) or _marked_chat(lines, character, player)
+def chat_of(
+    lines: Sequence[Line], character: str, player: str, named: str = "", character_id: str | None = None
+) -> list[dict[str, Any]]:
+    """Make the lines of a chat of a session: the header, then the messages.
+
+    ``named`` and ``character_id`` are who the character is in the library, where messages call it something else.
+    """
+    return _as_it_came(lines) or _marked_chat(lines, _Told(character, player, named, character_id))
 
 
 def _as_it_came(lines: Sequence[Line]) -> list[dict[str, Any]] | None:
@@ -267,7 +183,7 @@ def _as_it_came(lines: Sequence[Line]) -> list[dict[str, Any]] | None:
     header: object = first.extra[FOREIGN]
     messages = [foreign_message(line) for line in lines[1:]]
     whole = [message for message in messages if message is not None]
-    if len(whole) < len(messages) or not (header is None or _is_header(header)):
+    if len(whole) < len(messages) or not (header is None or is_header(header)):
         return None
     chat = Chat(header, tuple(whole))
     again = lines_of(chat, first.instance_id, first.session_id, first.created_at)
@@ -283,22 +199,35 @@ def _bare(line: Line) -> Line:
     return line
 
 
-def _marked_chat(lines: Sequence[Line], character: str, player: str) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """Who the two are, in messages and in the library."""
+
+    character: str
+    player: str
+    named: str
+    character_id: str | None
+
+
+def _marked_chat(lines: Sequence[Line], told: _Told) -> list[dict[str, Any]]:
     metadata = next((line for line in lines if isinstance(line, Metadata)), None)
     when = metadata.created_at if metadata else ""
     messages: list[dict[str, Any]] = []
     before: list[dict[str, Any]] = []
+    place = 0
     for group in _groups([line for line in lines if line is not metadata]):
-        found = _message_and_mark(group, character, player, when)
+        place += len(group)
+        found = _message_and_mark(group, told.character, told.player, when)
         if found is None:
             before += [line_fields(line) for line in group]
             continue
         message, mark = found
+        mark["place"] = place
         messages.append(marked(message, {**mark, "before": before} if before else mark, "extra"))
         before = []
         last = group[-1]
         when = (last.timestamp if isinstance(last, UserLine | AssistantLine) else "") or when
-    return [_header_of(metadata, before, character, player), *messages]
+    return [_header_of(metadata, before, told), *messages]
 
 
 def _groups(lines: Sequence[Line]) -> Iterator[list[Line]]:
@@ -322,14 +251,17 @@ def _tried_again(line: Line, after: Line) -> bool:
 def _message_and_mark(
     group: Sequence[Line], character: str, player: str, when: str
 ) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    last, mark = group[-1], {"format": FORMAT}
+    last = group[-1]
+    mark: dict[str, Any] = {"format": FORMAT}
     message = foreign_message(last)
     if message is not None:
         if message.get("is_system"):
             return message, mark
         if not isinstance(last, UserLine | AssistantLine):
             return None
-        return message, {**mark, "theirs": True, "lines": rows_of([last], without=FOREIGN)}
+        mark |= {"theirs": True, "lines": rows_of([last], without=FOREIGN)}
+        speaker = prefixed_speaker(last)
+        return message, {**mark, "speaker": speaker} if speaker else mark
     made = made_of(group, character, player, when)
     if made is None:
         return None
@@ -339,22 +271,20 @@ def _message_and_mark(
     return message or made, {**mark, "lines": rows}
 
 
-def _header_of(
-    metadata: Metadata | None, after: Sequence[Raw], character: str, player: str
-) -> dict[str, Any]:
+def _header_of(metadata: Metadata | None, after: Sequence[Raw], told: _Told) -> dict[str, Any]:
     header: dict[str, Any] = {
-        "user_name": player,
-        "character_name": character,
+        "user_name": told.player,
+        "character_name": told.named or told.character,
         "create_date": begun_at(metadata.created_at if metadata else ""),
         "chat_metadata": {},
     }
     whose, fields = "ours", line_fields(metadata) if metadata else {}
     extra: Raw = metadata.extra if metadata else {}
-    if _is_header(theirs := extra.get(FOREIGN)):
+    if is_header(theirs := extra.get(FOREIGN)):
         whose, header = "theirs", dict(theirs)
     elif FOREIGN in extra and extra[FOREIGN] is None:
         whose = "none"
-    elif (more := with_added(header, extra.get(ADDED), "chat_metadata", _HEADER)) is not None:
+    elif (more := with_added(header, extra.get(ADDED), "chat_metadata", HEADER_FIELDS)) is not None:
         header = more
         del fields[ADDED]
     if whose != "ours":
@@ -362,7 +292,9 @@ def _header_of(
     mark: dict[str, Any] = {
         "format": FORMAT,
         "header": whose,
-        "names": [character, player],
+        "names": [told.character, told.player],
         "metadata": fields,
     }
+    if told.character_id is not None:
+        mark["character_id"] = told.character_id
     return marked(header, {**mark, "after": list(after)} if after else mark, "chat_metadata")

@@ -14,7 +14,7 @@ from personalab.errors import BadRecord
 
 Format = Literal["card_png", "charx", "card_json", "lorebook", "world_info", "veloca", "chat"]
 
-MAX_RECORD_BYTES = 512 * 1024 * 1024
+MAX_RECORD_BYTES = 256 * 1024 * 1024
 """A chat or a Veloca file is not larger."""
 
 _HEAD_BYTES = 4096
@@ -36,6 +36,12 @@ _LOOKS: tuple[tuple[bytes, str], ...] = (
 """How files begin that people mistake for what we read."""
 _CARD_FIELDS = frozenset(("description", "personality", "scenario", "first_mes", "mes_example"))
 _CHAT_FIELDS = frozenset(("mes", "chat_metadata", "character_name"))
+_AGNAI_FIELDS = frozenset(("persona", "greeting", "sampleChat"))
+_AGNAI_CHAT = "a chat of Agnai or the like, which is not read; a SillyTavern chat (JSONL) is"
+_AGNAI_CHARACTER = "an Agnai character, which is not read; export it there as a V2 card"
+_AGNAI_BOOK = "an Agnai memory book, which is not read; bring it as a SillyTavern World Info"
+_NOVELAI_BOOK = "a NovelAI lorebook, which is not read; bring it as a SillyTavern World Info"
+_RISU_BOOK = "a RisuAI lorebook, which is not read; bring it as a SillyTavern World Info"
 _VELOCA_FIELDS = ("sessions", "compacted_dialogues")
 _VELOCA_MARKS = (b'"sessions"', b'"session_id"', b'"entry_id"', b'"compacted_dialogues"')
 _LONG_HEAD_BYTES = 64 * 1024
@@ -138,7 +144,11 @@ def _of_value(name: str, value: object) -> Format:
         kind = "a list of JSON values" if isinstance(value, list) else "a single JSON value"
         raise BadRecord("format_unknown", name=name, reason=f"it holds {kind}")
     data = cast("dict[str, Any]", value)
-    if found := _by_spec(data) or _by_fields(data):
+    if found := _by_spec(data):
+        return found
+    if looks := _of_another_program(data):
+        raise BadRecord("format_unknown", name=name, reason=f"it looks like {looks}")
+    if found := _by_fields(data):
         return found
     names = ", ".join(field[:_SHOWN_NAME] for field in list(data)[:_SHOWN_FIELDS])
     raise BadRecord("format_unknown", name=name, reason=f"its fields are {names or '-'}")
@@ -151,6 +161,21 @@ def _by_spec(data: Mapping[str, Any]) -> Format | None:
     if spec.startswith("chara_card"):
         return "card_json"
     return "lorebook" if spec.startswith("lorebook") else None
+
+
+def _of_another_program(data: Mapping[str, Any]) -> str:
+    """Name a file that others write and that would lose what it says if it were read as one of ours."""
+    kind, persona = data.get("kind"), data.get("persona")
+    if isinstance(data.get("messages"), list) and not _CHAT_FIELDS & data.keys():
+        return _AGNAI_CHAT
+    is_agnai = kind == "character" and not _AGNAI_FIELDS.isdisjoint(data)
+    if (is_agnai or isinstance(persona, dict)) and "first_mes" not in data:
+        return _AGNAI_CHARACTER
+    if kind == "memory" and isinstance(data.get("entries"), list):
+        return _AGNAI_BOOK
+    if "lorebookVersion" in data:
+        return _NOVELAI_BOOK
+    return _RISU_BOOK if data.get("type") == "risu" and isinstance(data.get("data"), list) else ""
 
 
 def _by_fields(data: Mapping[str, Any]) -> Format | None:

@@ -15,8 +15,9 @@ from typing import Any, cast
 from personalab.archive.chat_times import time_of
 from personalab.archive.loading import object_at, text_at
 from personalab.archive.numbering import Numbering
-from personalab.archive.veloca import NORMAL, OWN, CompactedDialogue, arrays_of
-from personalab.archive.veloca_lines import FOREIGN, SessionLines, records_of
+from personalab.archive.veloca import ARRAYS, NORMAL, OWN, CompactedDialogue, arrays_of
+from personalab.archive.veloca_kept import FOREIGN
+from personalab.archive.veloca_lines import SessionLines, records_of
 from personalab.archive.veloca_reading import foreign_line, foreign_summary, read_records, sessions_in
 from personalab.errors import BadRecord, UserError
 from personalab.story.ids import is_id
@@ -25,6 +26,8 @@ from personalab.story.lines import Line, Metadata
 
 FORMAT = 1
 STATE_FILES = ("instance_state.json", "character_state.json")
+ROOT_FILE = "veloca.json"
+"""The document that keeps what another program wrote at the root of a Veloca file."""
 _FORBIDDEN = frozenset('/\\:*?"<>|')
 _LONGEST_NAME = 200
 _NOTHING: Mapping[str, Any] = {}
@@ -76,16 +79,25 @@ class InstanceFiles:
 def archive_of(files: InstanceFiles) -> dict[str, Any]:
     """Make a Veloca document of a story."""
     state = InstanceState.read(files.state)
+    root = _root_in(files)
+    documents = {name: value for name, value in files.documents.items() if not root or name != ROOT_FILE}
     carried: dict[str, Any] = {
         "format": FORMAT,
         "instance": dict(files.state),
         "character_state": dict(files.character_state),
-        "documents": dict(files.documents),
+        "documents": documents,
         "pieces": {name: _packed(content) for name, content in files.pieces.items()},
         "character": _entry_fields(files.character),
         "background": _entry_fields(files.background),
     }
-    return {**records_of(files.sessions, state, files.character_name), OWN: carried}
+    return {**records_of(files.sessions, state, files.character_name), OWN: carried, **root}
+
+
+def _root_in(files: InstanceFiles) -> Mapping[str, Any]:
+    """Find what stands at the root beside our fields, unless it would take their place."""
+    found: object = files.documents.get(ROOT_FILE)
+    root = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    return {} if {*ARRAYS, OWN} & set(root) else root
 
 
 def _entry_fields(entry: LibraryEntry | None) -> dict[str, Any] | None:
@@ -110,6 +122,8 @@ def instance_of(doc: object) -> InstanceFiles:
         raise BadRecord("character_needed")
     own = object_at(cast("dict[str, Any]", doc)[OWN], OWN)
     state = _checked(own, "instance", InstanceState.read)
+    if state.get("background_id") and not is_id(state["background_id"]):
+        raise BadRecord("field_wrong", field=f"{OWN}.instance.background_id", reason="it is not an id")
     character_state = _checked(own, "character_state", CharacterState.read)
     sessions = tuple(sessions_in(read_records(arrays), state["instance_id"]))
     if not sessions:
@@ -117,6 +131,9 @@ def instance_of(doc: object) -> InstanceFiles:
     if state["current_session_id"] not in {session.session_id for session in sessions}:
         state = {**state, "current_session_id": sessions[-1].session_id}
     documents = object_at(own.get("documents", {}), f"{OWN}.documents")
+    rest = {name: value for name, value in cast("dict[str, Any]", doc).items() if name not in (*ARRAYS, OWN)}
+    if rest:
+        documents = {**documents, ROOT_FILE: rest}
     pieces = object_at(own.get("pieces", {}), f"{OWN}.pieces")
     for name in (*documents, *pieces):
         if not is_other_file(name):

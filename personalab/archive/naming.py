@@ -6,6 +6,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from personalab.story.ids import is_id
 
@@ -15,18 +16,29 @@ _LONGEST = 48
 _LEAST = 2
 """One letter that is left of a name names nobody."""
 _APART = re.compile(r"[^a-z0-9]+")
+_NUMBER = re.compile(r"[2-9]|[1-9][0-9]+")
+_ENDINGS = re.compile(r"\.(?:world-info|lorebook)$", re.IGNORECASE)
+"""What our own files have before their last ending."""
 
 
-def id_for(prefix: str, *names: str) -> str:
-    """Make an id of the first name that Latin letters can tell, or else of the first name's digest."""
-    for name in names:
-        found = _slug(name)
-        if is_id(found):
-            return found
-        if found and is_id(f"{prefix}_{found}"):
-            return f"{prefix}_{found}"
-    told = names[0].encode("utf-8", "surrogatepass") if names else b""
-    return f"{prefix}_{hashlib.blake2b(told, digest_size=4).hexdigest()}"
+def id_for(prefix: str, name: str) -> str:
+    """Make an id of a name by its Latin letters, or else by its digest: the same whatever file it comes in."""
+    found = _slug(name)
+    if is_id(found):
+        return found
+    if found and is_id(f"{prefix}_{found}"):
+        return f"{prefix}_{found}"
+    return id_of_bytes(prefix, name.encode("utf-8", "surrogatepass"))
+
+
+def id_of_bytes(prefix: str, content: bytes) -> str:
+    """Make an id of what has no name at all."""
+    return f"{prefix}_{hashlib.blake2b(content, digest_size=4).hexdigest()}"
+
+
+def called_by_file(name: str) -> str:
+    """Tell what the name of a file calls it."""
+    return _ENDINGS.sub("", PurePath(name).stem)
 
 
 def _slug(name: str) -> str:
@@ -43,3 +55,12 @@ def numbered(entry_id: str) -> Iterator[str]:
         tail = f"_{number}"
         yield entry_id[: MAX_ID - len(tail)] + tail
         number += 1
+
+
+def is_numbered(entry_id: str, first: str) -> bool:
+    """Tell whether an id is another one, or that with a number."""
+    if entry_id == first:
+        return True
+    stem, _, number = entry_id.rpartition("_")
+    tail = f"_{number}"
+    return _NUMBER.fullmatch(number) is not None and stem == first[: MAX_ID - len(tail)]

@@ -1,10 +1,19 @@
-"""Which turn do messages belong to that come without a number?"""
+"""Which turn do messages belong to that come without a number, or stand elsewhere than they stood?
+
+A line that comes back keeps its number as long as the lines stand as they stood. From where one was added, doubled or
+moved on, a number that does not grow is made anew: of two turns with one number only one would be found again, and of
+two replies to one turn only one counts.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from personalab.story.lines import OPENING_TURN, AssistantLine, Line, UserLine
+from personalab.story.lines import MAX_TURN, OPENING_TURN, AssistantLine, Line, UserLine
+
+MAX_GIVEN_TURN = MAX_TURN // 2
+"""A greater number in a stranger's file is made anew: the story could not go on after it."""
 
 
 @dataclass(slots=True)
@@ -15,21 +24,52 @@ class Numbering:
     begun: bool = False
     waiting: bool = False
     """Whether the person spoke last."""
+    disturbed: bool = False
+    """Whether the lines stand no more as they stood."""
+    place: int = -1
+    """Where the last line that has its number stood."""
+    was: int | None = None
+    """Which number the turn at hand had there; none if it has a message that comes without."""
 
     def said(self) -> int:
         """Number what the person says."""
-        self.turn, self.begun, self.waiting = self.turn + 1, True, True
-        return self.turn
+        self.disturbed, self.was = True, None
+        return self._said()
 
     def replied(self) -> int:
         """Number a reply: one that answers nobody has a turn of its own, for of one turn only one reply counts."""
+        self.disturbed, self.was = True, None
+        return self._replied()
+
+    def take(self, lines: Sequence[Line], place: int | None) -> Iterator[Line]:
+        """Go on with lines that have their numbers and belong together; ``place`` is where they stood, if known."""
+        moved = place is None or place <= self.place
+        for line in lines:
+            if not isinstance(line, UserLine | AssistantLine):
+                yield line
+                continue
+            self.disturbed = self.disturbed or moved or line.turn > MAX_GIVEN_TURN
+            number = self._number(line, moved=moved) if self.disturbed else line.turn
+            self.turn, self.begun = max(self.turn, number), True
+            self.was, self.waiting = line.turn, isinstance(line, UserLine)
+            self.place, moved = self.place if place is None else place, False
+            yield line if number == line.turn else replace(line, turn=number)
+
+    def _number(self, line: UserLine | AssistantLine, *, moved: bool) -> int:
+        reply = isinstance(line, AssistantLine)
+        if reply and self.was == line.turn and not moved:
+            return self.turn
+        grown = line.turn > self.turn or not self.begun
+        if grown and line.turn <= MAX_GIVEN_TURN:
+            return line.turn
+        return self._replied() if reply else self._said()
+
+    def _said(self) -> int:
+        self.turn, self.begun, self.waiting = self.turn + 1, True, True
+        return self.turn
+
+    def _replied(self) -> int:
         if not self.waiting and self.begun:
             self.turn += 1
         self.begun, self.waiting = True, False
         return self.turn
-
-    def take(self, line: Line) -> None:
-        """Go on after a line that has its number."""
-        if isinstance(line, UserLine | AssistantLine):
-            self.turn, self.begun = max(self.turn, line.turn), True
-            self.waiting = isinstance(line, UserLine)

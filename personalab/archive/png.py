@@ -197,6 +197,11 @@ def write_card_png(png: bytes | None, chunks: Mapping[str, Mapping[str, Any]]) -
     return b"".join([*parts, tail])
 
 
+def without_cards(png: bytes) -> bytes:
+    """Give a picture as it is without the cards in it."""
+    return write_card_png(png, {})
+
+
 def _text_chunk(keyword: str, card: Mapping[str, Any]) -> bytes:
     raw = dump_object(card)
     if len(raw) > MAX_CARD_BYTES:

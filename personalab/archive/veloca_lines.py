@@ -1,20 +1,20 @@
 """How do the lines of sessions become records of a Veloca file, and records lines?
 
 A record of ours says in its field ``personalab`` which line of which session it is, and what else that line has. The
-text stands in the record alone: who edits it there, edits the line.
+text stands in the record alone: who edits it there, edits the line. What another program wrote into a record is
+written out again.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from personalab.archive.chat_times import moment_of, with_milliseconds
 from personalab.archive.veloca import (
     COMPACTED,
-    MAX_COUNT,
     NORMAL,
     NOT_COMPACTED,
     OWN,
@@ -23,9 +23,16 @@ from personalab.archive.veloca import (
     CompactedDialogue,
     Entry,
     Session,
-    check_tools,
 )
-from personalab.errors import BadRecord
+from personalab.archive.veloca_kept import (
+    is_foreign,
+    kept_in,
+    kept_time,
+    name_of,
+    said_at,
+    told_of,
+    unknown_of,
+)
 from personalab.story.instance import InstanceState
 from personalab.story.lines import (
     AssistantLine,
@@ -38,7 +45,6 @@ from personalab.story.lines import (
 )
 from personalab.story.transcript import Transcript, Turn, taken_over, told_turns, usable_reply
 
-FOREIGN = "veloca"
 _NAMESPACE = uuid.UUID("6f0c9a53-5a4e-5d0a-9c1e-3f1f0c7b2a11")
 _NO_TIME = "1970-01-01T00:00:00.000Z"
 
@@ -95,6 +101,9 @@ class _Told:
             if isinstance(line, UserLine | AssistantLine):
                 self.turn_at[place] = self.transcript.turns[-1]
         self.times = _times(session.lines, begun)
+        self.summed_up_to = max(
+            (place for place, line in enumerate(session.lines) if _sums_up(line)), default=-1
+        )
         self.covered: frozenset[int] = frozenset()
         self.fresh_from = 0
 
@@ -121,7 +130,7 @@ class _Told:
         line = cast("UserLine | AssistantLine", self.session.lines[place])
         status = NORMAL
         fields = line_fields(line)
-        del fields["role"], fields["content"]
+        del fields["content"]
         own: dict[str, Any] = {"line": place, "fields": fields}
         if isinstance(line, AssistantLine):
             answers = [one for one in turn.replies if usable_reply(one) is not None]
@@ -129,7 +138,10 @@ class _Told:
             if line.empty or line.error:
                 own["content"] = line.content
         own["status"] = status
-        tokens, tools = _told_of(line.extra)
+        compacted = self._is_compacted(place, turn)
+        if compacted:
+            own["compacted"] = True
+        tokens, tools = told_of(line)
         entry = Entry(
             self.entry_id(place),
             str(self.uuid),
@@ -139,10 +151,17 @@ class _Told:
             status,
             tools,
             self.times[place],
-            COMPACTED if id(turn) in self.covered else NOT_COMPACTED,
-            {OWN: own},
+            COMPACTED if compacted else NOT_COMPACTED,
+            {**unknown_of(kept_in(line), "entries"), OWN: own},
         )
         return entry.fields()
+
+    def _is_compacted(self, place: int, turn: Turn) -> bool:
+        """Tell whether a line stands only in a summary: of the session that follows, or of another program."""
+        if id(turn) in self.covered:
+            return True
+        kept = kept_in(self.session.lines[place])
+        return place < self.summed_up_to and kept.get("is_compaction") == COMPACTED
 
     def dialogues(self, before: _Told | None) -> tuple[list[dict[str, Any]], set[int]]:
         """Make a compacted dialogue of each summary; tell which have no entry that could be their trigger."""
@@ -157,11 +176,17 @@ class _Told:
                 continue
             fields = line_fields(line)
             del fields["content"]
-            own = {"session_id": self.session.session_id, "line": place, "fields": fields, "status": NORMAL}
+            when = kept_time(line) or self.times[place]
+            own = {
+                "session_id": self.session.session_id,
+                "line": place,
+                "fields": fields,
+                "status": NORMAL,
+                "create_at": when,
+            }
             record_id = str(uuid.uuid5(self.uuid, f"summary {place}"))
-            dialogue = CompactedDialogue(
-                record_id, trigger, line.content, self.times[place], NORMAL, {OWN: own}
-            )
+            extra = {**unknown_of(kept_in(line), "compacted_dialogues"), OWN: own}
+            dialogue = CompactedDialogue(record_id, trigger, line.content, when, NORMAL, extra)
             made.append(dialogue.fields())
         return made, carried
 
@@ -169,7 +194,8 @@ class _Told:
         """Find the entry a model goes on from: what was taken over is still seen, whichever order they stand in."""
         fresh = {id(turn) for turn in self.transcript.turns[self.fresh_from :]}
         entries = list(self.turn_at)
-        if entries and not any(at < place and id(self.turn_at[at]) in fresh for at in entries):
+        ours = not _sums_up(self.session.lines[place])
+        if entries and ours and not any(at < place and id(self.turn_at[at]) in fresh for at in entries):
             return self.entry_id(entries[0])
         following = [at for at in entries if at > place]
         if following or entries:
@@ -183,9 +209,12 @@ class _Told:
             for place, line in enumerate(self.session.lines)
             if isinstance(line, Metadata | OtherLine) or place in carried
         ]
-        own = {"session_id": self.session.session_id, "lines": rest}
-        begun = self.times[0] if self.times else _NO_TIME
-        return Session(str(self.uuid), name, NORMAL, begun, {OWN: own}).fields()
+        first = self.session.metadata
+        begun = kept_time(first) or (self.times[0] if self.times else _NO_TIME)
+        name = name_of(first, name)
+        own = {"session_id": self.session.session_id, "lines": rest, "name": name, "create_at": begun}
+        extra = {**unknown_of(kept_in(first), "sessions"), OWN: own}
+        return Session(str(self.uuid), name, NORMAL, begun, extra).fields()
 
 
 def _same_words(turns: Sequence[Turn], last: Turn) -> bool:
@@ -196,7 +225,7 @@ def _same_words(turns: Sequence[Turn], last: Turn) -> bool:
 
 def _times(lines: Sequence[Line], begun: str) -> list[str]:
     """Give every line a time: one without has its neighbour's."""
-    known = [_written_at(line) for line in lines]
+    known = [said_at(line) if isinstance(line, UserLine | AssistantLine) else "" for line in lines]
     first = moment_of(begun)
     last = with_milliseconds(first) if first else next((time for time in known if time), _NO_TIME)
     times: list[str] = []
@@ -206,24 +235,6 @@ def _times(lines: Sequence[Line], begun: str) -> list[str]:
     return times
 
 
-def _written_at(line: Line) -> str:
-    moment = moment_of(line.timestamp) if isinstance(line, UserLine | AssistantLine) else None
-    return with_milliseconds(moment) if moment else ""
-
-
-def _told_of(extra: Mapping[str, Any]) -> tuple[int | float, Mapping[str, Any] | None]:
-    """Find the tokens and the tool calls that a line tells of, if they are such."""
-    kept, usage = _object(extra.get(FOREIGN)), _object(extra.get("usage"))
-    tokens = kept.get("token_consumption", usage.get("total_tokens", 0))
-    counts = isinstance(tokens, int | float) and not isinstance(tokens, bool) and 0 <= tokens <= MAX_COUNT
-    sample = Entry(str(_NAMESPACE), str(_NAMESPACE), "", "user", 0, 0, None, _NO_TIME, 1).fields()
-    try:
-        tools = Entry.read({**sample, "tools": kept.get("tools")}).tools
-        check_tools(tools)
-    except BadRecord:
-        tools = None
-    return (tokens if counts else 0), tools
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+def _sums_up(line: Line) -> bool:
+    """Tell whether a line is a summary that another program made of what stands before it."""
+    return isinstance(line, Summary) and is_foreign(line)

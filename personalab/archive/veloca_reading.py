@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -17,7 +17,14 @@ from personalab.archive.veloca import (
     Entry,
     Session,
 )
-from personalab.archive.veloca_lines import FOREIGN, SessionLines
+from personalab.archive.veloca_kept import (
+    FOREIGN,
+    keeping_dialogue,
+    keeping_entry,
+    keeping_session,
+    object_in,
+)
+from personalab.archive.veloca_lines import SessionLines
 from personalab.errors import BadRecord
 from personalab.story.ids import check_id
 from personalab.story.lines import (
@@ -33,10 +40,6 @@ from personalab.story.lines import (
 
 Key = tuple[int, int, int]
 """Where a line stands: at or behind which line of ours, and the how manieth there."""
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ def read_records(arrays: Mapping[Array, Sequence[Any]]) -> Records:
     own: dict[str, list[CompactedDialogue]] = {}
     for at, row in enumerate(arrays["compacted_dialogues"]):
         dialogue = CompactedDialogue.read(row, f"compacted_dialogues[{at}].")
-        name = _object(dialogue.extra.get(OWN)).get("session_id")
+        name = object_in(dialogue.extra.get(OWN)).get("session_id")
         if isinstance(name, str):
             own.setdefault(name, []).append(dialogue)
         elif (session_id := session_of.get(dialogue.trigger_entry_id)) and dialogue.status == NORMAL:
@@ -77,7 +80,7 @@ def sessions_in(records: Records, instance_id: str) -> list[SessionLines]:
     made: list[SessionLines] = []
     added: list[Session] = []
     for session in records.sessions:
-        name = _object(session.extra.get(OWN)).get("session_id")
+        name = object_in(session.extra.get(OWN)).get("session_id")
         if session.status != NORMAL:
             continue
         if name is None:
@@ -106,14 +109,19 @@ def _free_name(taken: set[str]) -> str:
 def _lines_in(session: Session, name: str, records: Records) -> tuple[Line, ...]:
     """Put the lines of a session in order: ours where they stood, others behind the record they follow."""
     rows: list[tuple[Key, Line | Entry]] = []
-    carried: object = _object(session.extra.get(OWN)).get("lines")
+    carried: object = object_in(session.extra.get(OWN)).get("lines")
     for row in cast("list[object]", carried) if isinstance(carried, list) else []:
         if (found := _carried_in(row)) is not None:
             rows.append(found)
     place_of: dict[str, Key] = {}
     last: Key = (-1, 1, 0)
+    taken: set[int] = set()
     for entry in records.entries.get(session.session_id, ()):
         placed = _entry_in(entry)
+        if placed is not None and placed[0] in taken:
+            placed = None  # a copy of the entry that stands there
+        if placed is not None:
+            taken.add(placed[0])
         last = (placed[0], 0, 0) if placed is not None else (last[0], 1, last[2] + 2)
         place_of[entry.entry_id] = last
         if placed is None:
@@ -127,24 +135,29 @@ def _lines_in(session: Session, name: str, records: Records) -> tuple[Line, ...]
         first, second, third = place_of[dialogue.trigger_entry_id]
         rows.append(((first, second, third - 1), foreign_summary(dialogue)))
     rows.sort(key=lambda row: row[0])
-    return tuple(_numbered(row for _, row in rows))
+    lines = list(_numbered(rows))
+    first = next((at for at, line in enumerate(lines) if isinstance(line, Metadata)), None)
+    if first is not None:
+        lines[first] = keeping_session(cast("Metadata", lines[first]), session)
+    return tuple(lines)
 
 
 def _carried_in(row: object) -> tuple[Key, Line] | None:
     match cast("Any", row):
         case [int(place), fields]:
-            line = _parsed(_object(fields))
+            line = _parsed(object_in(fields))
             return ((place, 0, 0), line) if line is not None else None
         case _:
             return None
 
 
-def _numbered(rows: Iterable[Line | Entry]) -> Iterable[Line]:
+def _numbered(rows: Iterable[tuple[Key, Line | Entry]]) -> Iterator[Line]:
     numbering = Numbering()
-    for row in rows:
-        line = foreign_line(row, numbering) if isinstance(row, Entry) else row
-        numbering.take(line)
-        yield line
+    for key, row in rows:
+        if isinstance(row, Entry):
+            yield foreign_line(row, numbering)
+        else:
+            yield from numbering.take([row], key[0])
 
 
 def _parsed(fields: Mapping[str, Any]) -> Line | None:
@@ -156,26 +169,29 @@ def _parsed(fields: Mapping[str, Any]) -> Line | None:
 
 def _entry_in(entry: Entry) -> tuple[int, Line | None] | None:
     """Make an entry's line again, none if it was deleted since; ``None`` for an entry that is not ours."""
-    own = _object(entry.extra.get(OWN))
+    own = object_in(entry.extra.get(OWN))
     place, fields = own.get("line"), own.get("fields")
     if not isinstance(place, int) or not isinstance(fields, dict) or entry.role == "system":
         return None
     if entry.status == UNUSED and own.get("status") == NORMAL:
         return place, None
-    line = _parsed({**cast("dict[str, Any]", fields), "role": entry.role, "content": entry.message})
+    whole = {"role": entry.role, **cast("dict[str, Any]", fields), "content": entry.message}
+    line = _parsed(whole) if whole["role"] == entry.role else None
     if not isinstance(line, UserLine | AssistantLine):
         return None
     if isinstance(line, AssistantLine) and "content" in own and own["content"] != line.content:
         line = replace(line, empty=False, error=False)
-    return place, line
+    return place, keeping_entry(line, entry, own)
 
 
 def _dialogue_in(dialogue: CompactedDialogue) -> tuple[Key, Line] | None:
-    own = _object(dialogue.extra.get(OWN))
+    own = object_in(dialogue.extra.get(OWN))
     place, fields = own.get("line"), own.get("fields")
     if dialogue.status == UNUSED or not isinstance(place, int) or not isinstance(fields, dict):
         return None
     line = _parsed({**cast("dict[str, Any]", fields), "content": dialogue.summary})
+    if isinstance(line, Summary):
+        line = keeping_dialogue(line, dialogue, own)
     return ((place, 0, 0), line) if line is not None else None
 
 

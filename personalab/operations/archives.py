@@ -7,6 +7,7 @@ shortened to a beginning that only one record has.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +30,8 @@ from personalab.services import Services
 from personalab.storage.files import writing
 from personalab.storage.leases import unbroken
 from personalab.storage.veloca import VelocaStore
-from personalab.storage.veloca_backups import Report, restore_archive, verify_archive
+from personalab.storage.veloca_backups import Report, verify_archive
+from personalab.storage.veloca_restoring import restore_archive
 from personalab.story.ids import is_id
 from personalab.texts import Language
 
@@ -41,6 +43,8 @@ _ENDING = ".json"
 _SHOWN_SESSIONS = 10
 
 T = TypeVar("T")
+OnUnread = Callable[[int], None]
+"""Is told how many records of the file cannot be read, and so are in no list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +59,20 @@ class ArchivePlace:
 
     @property
     def is_there(self) -> bool:
-        """Whether there is anything of it."""
-        return self.path.exists() or self.path.with_name(f"{self.path.name}.journal").exists()
+        """Whether there is anything of it; what may not be looked at is told when it is opened."""
+        for path in (self.path, self.path.with_name(f"{self.path.name}.journal")):
+            try:
+                os.lstat(path)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError:
+                pass
+            return True
+        return False
+
+    def missing(self) -> NotFound:
+        """Say that there is nothing of it, and how to begin one."""
+        return NotFound("no_archive" if self.in_root else "no_archive_file", file=self.shown)
 
 
 def archive_of(services: Services, *, name: object = None, file: Path | None = None) -> ArchivePlace:
@@ -76,8 +92,8 @@ def archive_of(services: Services, *, name: object = None, file: Path | None = N
 
 def _opened(place: ArchivePlace) -> VelocaStore:
     """Open an archive that is there."""
-    if not place.is_there and not place.path.is_dir():
-        raise NotFound("no_archive", file=place.shown)
+    if not place.is_there:
+        raise place.missing()
     return VelocaStore(place.path, wait=place.wait)
 
 
@@ -169,21 +185,27 @@ async def sessions(place: ArchivePlace, *, everything: bool = False) -> list[dic
         raise
 
 
-async def entries(place: ArchivePlace, session: str, *, everything: bool = False) -> list[dict[str, Any]]:
+async def entries(
+    place: ArchivePlace, session: str, *, everything: bool = False, on_unread: OnUnread = lambda _: None
+) -> list[dict[str, Any]]:
     """List the entries of a session, also those that a summary stands for."""
     wanted = EntryFilter(status=None if everything else NORMAL)
 
     def read(store: VelocaStore) -> list[dict[str, Any]]:
         session_id = _find_session(store, place, session).session_id
+        on_unread(store.unread())
         return [entry.fields() for entry in store.entries(session_id, wanted)]
 
     return await _reading(place, read)
 
 
-async def context(place: ArchivePlace, session: str) -> list[dict[str, Any]]:
+async def context(
+    place: ArchivePlace, session: str, *, on_unread: OnUnread = lambda _: None
+) -> list[dict[str, Any]]:
     """Give what a model should see of a session, as messages."""
 
     def read(store: VelocaStore) -> list[dict[str, Any]]:
+        on_unread(store.unread())
         return store.context(_find_session(store, place, session).session_id).messages()
 
     return await _reading(place, read)
@@ -360,7 +382,7 @@ async def backups(place: ArchivePlace) -> list[dict[str, Any]]:
 
 
 async def restore(place: ArchivePlace, backup: int | None = None) -> dict[str, Any]:
-    """Bring an archive back from a backup; what is broken is kept beside it."""
+    """Make a broken archive whole, or go back to the backup that is named; what stood there is kept beside it."""
 
     def write() -> dict[str, Any]:
         _check_has_been(place)
@@ -372,5 +394,6 @@ async def restore(place: ArchivePlace, backup: int | None = None) -> dict[str, A
 def _check_has_been(place: ArchivePlace) -> None:
     """Refuse an archive of which nothing is there, not even a backup."""
     folder, name = place.path.parent, place.path.name
-    if not folder.is_dir() or not any(file.name.startswith(name) for file in folder.iterdir()):
-        raise NotFound("no_archive", file=place.shown)
+    with writing(place.shown):
+        if not os.path.isdir(folder) or not any(found.startswith(name) for found in os.listdir(folder)):
+            raise place.missing()

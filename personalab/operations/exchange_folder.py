@@ -36,6 +36,7 @@ class Put:
     beginning: str | None
     """How a text begins; other files have none."""
     other_sessions: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 def exchange_folder(services: Services) -> Path:
@@ -88,6 +89,7 @@ async def export_to_exchange(
         exported.media_type,
         bytes(begun).decode("utf-8", "ignore") if is_text else None,
         exported.other_sessions,
+        exported.left_out,
     )
 
 

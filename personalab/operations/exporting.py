@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from personalab.archive.books import book_as
-from personalab.archive.cards import CardVersion, card_of, read_card
+from personalab.archive.book_shapes import book_as, with_name
+from personalab.archive.cards import CardVersion, card_of, read_card, with_id
 from personalab.archive.charx import write_charx
-from personalab.archive.chats import chat_of
+from personalab.archive.chats import chat_of, user_named_in
 from personalab.archive.instances import archive_of
 from personalab.archive.loading import MAX_CARD_BYTES, MAX_CARRIER_BYTES, load_json, object_at
-from personalab.archive.png import write_card_png
+from personalab.archive.pictures import picture_in_charx, with_main_icon
+from personalab.archive.png import without_cards, write_card_png
 from personalab.archive.transcripts import transcript_of
 from personalab.errors import NotFound, StorageError, UserError
 from personalab.operations.entries import KINDS, find_entry
@@ -26,6 +27,7 @@ from personalab.storage.leases import unbroken
 from personalab.storage.stories import Kind, StoryFiles
 from personalab.story.ids import check_id
 from personalab.story.instance import InstanceState
+from personalab.story.library import Character
 from personalab.story.lines import dump_object
 from personalab.story.macros import Names, player_name
 from personalab.texts import Language
@@ -76,6 +78,8 @@ class Exported:
     chunks: Iterable[bytes]
     other_sessions: tuple[str, ...] = ()
     """Sessions of the story that are not in it, where the form holds only one."""
+    left_out: tuple[str, ...] = ()
+    """Files that belong to it and that the form has no place for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +175,8 @@ def _story(services: Services, request: _Request, language: Language) -> Exporte
         if request.session_id not in stories.session_ids(instance_id):
             raise NotFound("no_session", instance_id=instance_id, session_id=request.session_id)
     if request.format == "veloca":
-        return request.exported(dump_json(archive_of(read_instance(stories, instance_id))))
+        exported = request.exported(dump_json(archive_of(read_instance(stories, instance_id))))
+        return replace(exported, left_out=_pictures(stories, state))
     config = services.preferences.read().config
     people = stories.people(state, stories.character_state(instance_id), player_name(config, language))
     if request.format == "sillytavern":
@@ -183,6 +188,12 @@ def _story(services: Services, request: _Request, language: Language) -> Exporte
         told, style=style, character=people.character, player=people.player, language=language
     )
     return request.streamed(piece.encode("utf-8", "replace") for piece in pieces)
+
+
+def _pictures(stories: StoryFiles, state: InstanceState) -> tuple[str, ...]:
+    """List what stands beside the character of a story and is no text."""
+    paths = (stories.beside("characters", state.character_id, name) for name in ("card.png", "card.charx"))
+    return tuple(stories.shown(path) for path in paths if path.exists())
 
 
 def _told_sessions(stories: StoryFiles, state: InstanceState) -> list[str]:
@@ -202,7 +213,10 @@ def _chat(stories: StoryFiles, request: _Request, state: InstanceState, people: 
     lines = next((session.lines for session in files.sessions if session.session_id == chosen), None)
     if lines is None:
         raise NotFound("no_session", instance_id=request.entry_id, session_id=chosen)
-    rows = (dump_object(row) + b"\n" for row in chat_of(lines, people.character, people.player))
+    here = stories.listed("characters", state.character_id).record
+    named = here.name if isinstance(here, Character) else ""
+    chat = chat_of(lines, people.character, user_named_in(lines) or people.player, named, state.character_id)
+    rows = (dump_object(row) + b"\n" for row in chat)
     others = () if request.session_id else tuple(_told_sessions(stories, state))
     return request.streamed(rows, tuple(one for one in others if one != chosen))
 
@@ -216,22 +230,40 @@ def _card(stories: StoryFiles, request: _Request) -> Exported:
     book = _kept_json(stories, "characters", request.entry_id, "lorebook.json")
 
     def card(version: CardVersion | None) -> dict[str, Any]:
-        return card_of(character, kept, book, version)
+        return with_id(card_of(character, kept, book, version), request.entry_id)
 
     match request.format:
         case "card-json":
             return request.exported(dump_json(card(request.version)))
         case "charx":
-            original = _kept_bytes(stories, request.entry_id, "card.charx")
-            return request.exported(write_charx(original, card("v3")))
+            return request.exported(_charx(stories, request.entry_id, card("v3")))
         case _:
-            original = _kept_bytes(stories, request.entry_id, "card.png")
             whole = card(request.version)
+            original = _picture(stories, request.entry_id, whole)
             chunks = {"chara": whole}
             if read_card(whole).version == "v3":
                 # Programs that know V3 take it from its own chunk; the others find a V2 card where they look.
                 chunks = {"chara": card("v2"), "ccv3": whole}
             return request.exported(write_card_png(original, chunks))
+
+
+def _charx(stories: StoryFiles, entry_id: str, card: dict[str, Any]) -> bytes:
+    """Pack a card as it came in a CHARX, or else with the picture it came in."""
+    original = _kept_bytes(stories, entry_id, "card.charx")
+    picture = _kept_bytes(stories, entry_id, "card.png") if original is None else None
+    pictured = with_main_icon(card) if picture is not None else None
+    if picture is None or pictured is None:
+        return write_charx(original, card)
+    card, place = pictured
+    return write_charx(None, card, {place: without_cards(picture)})
+
+
+def _picture(stories: StoryFiles, entry_id: str, card: dict[str, Any]) -> bytes | None:
+    """Find the picture a card came in, or that of its CHARX."""
+    if (picture := _kept_bytes(stories, entry_id, "card.png")) is not None:
+        return picture
+    packed = _kept_bytes(stories, entry_id, "card.charx")
+    return picture_in_charx(packed, card) if packed is not None else None
 
 
 def _book(stories: StoryFiles, request: _Request) -> Exported:
@@ -243,7 +275,7 @@ def _book(stories: StoryFiles, request: _Request) -> Exported:
     else:
         name = stories.background(request.entry_id).name
     shape = "world_info" if request.format == "world-info" else "lorebook_v3"
-    return request.exported(dump_json(book_as(book, shape, name)))
+    return request.exported(dump_json(with_name(book_as(book, shape, name), name)))
 
 
 def _kept_json(stories: StoryFiles, kind: Kind, entry_id: str, name: str) -> dict[str, Any] | None:

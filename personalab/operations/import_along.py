@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from personalab.archive.books import read_book
+from personalab.archive.card_reading import clean_name
 from personalab.archive.cards import read_card
 from personalab.archive.instances import InstanceFiles, LibraryEntry
 from personalab.archive.loading import MAX_CARD_BYTES, load_json
@@ -14,7 +16,7 @@ from personalab.errors import BadRecord, PersonaLabError, StorageError
 from personalab.operations.imports import Told
 from personalab.storage.files import dump_json, read_bytes
 from personalab.storage.stories import Kind, StoryFiles
-from personalab.story.library import Background, Character
+from personalab.story.library import MAX_NAME, Background, Character
 
 _READERS: Mapping[str, Callable[[object], object]] = {
     "card.json": read_card,
@@ -29,6 +31,7 @@ def bring_along(stories: StoryFiles, files: InstanceFiles, made: list[Path]) -> 
     told: list[Told] = []
     if (entry := files.character) is not None:
         character = _read(entry, "character", Character.read)
+        character = replace(character, name=clean_name(character.name)[:MAX_NAME] or entry.entry_id)
         named = {"character_id": entry.entry_id}
         if _is_free(stories, "characters", entry.entry_id, made):
             stories.save_character(character, _beside(entry))

@@ -1,29 +1,38 @@
 """How do a card and a lorebook come into the library?
 
-What came is kept beside the definition as it came; nothing is converted. The same thing brought again changes nothing,
-another one of the same name gets an id of its own.
+What came is kept beside the definition as it came; nothing is converted. The same thing brought again changes nothing
+but for the picture it may lack here; another one of the same name gets an id of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from personalab.archive.books import read_book
-from personalab.archive.cards import Card, book_of, character_of, read_card
+from personalab.archive.book_shapes import book_as, shape_of, with_name
+from personalab.archive.books import check_book_says_something, read_book
+from personalab.archive.card_reading import check_card_says_something
+from personalab.archive.cards import (
+    Card,
+    book_of,
+    card_of,
+    character_of,
+    marked_id,
+    read_card,
+    without_id,
+)
 from personalab.archive.charx import read_charx
 from personalab.archive.detecting import Format
-from personalab.archive.loading import MAX_CARD_BYTES, MAX_CARRIER_BYTES, load_json
-from personalab.archive.naming import id_for, numbered
-from personalab.archive.png import read_card_png
-from personalab.errors import BadRecord, StorageError, UserError
+from personalab.archive.loading import MAX_CARD_BYTES, MAX_CARRIER_BYTES, load_json, object_at
+from personalab.archive.naming import id_for, id_of_bytes
+from personalab.archive.pictures import with_main_icon
+from personalab.archive.png import read_card_png, without_cards
+from personalab.errors import BadRecord, UserError
 from personalab.operations.entries import find_entry
-from personalab.operations.imports import Imported, ImportWishes, Outcome, Told
-from personalab.storage.files import dump_json, read_bytes
-from personalab.storage.stories import Kind, StoryFiles
-from personalab.story.ids import check_id
+from personalab.operations.import_places import Arrival, Library
+from personalab.operations.imports import Arriving, Imported, Outcome, Told
+from personalab.storage.files import dump_json, replace_file
 from personalab.story.library import Background, Character
 
 _CARRIERS: dict[Format, str] = {"card_png": "card.png", "charx": "card.charx"}
@@ -43,65 +52,100 @@ class _Brought:
     carrier: tuple[str, bytes] | None
 
 
-def bring_card(
-    stories: StoryFiles, wishes: ImportWishes, shown: str, found: Format, file: BinaryIO
-) -> Imported:
+def bring_card(library: Library, file: Arriving) -> Imported:
     """Make a character of a card, whole or not at all."""
-    brought = _read_card(found, file)
+    brought, stories = _read_card(file), library.files
     name = brought.character.name
-    wanted = wishes.new_id or id_for("char", name, Path(shown).stem)
+    ids = [*filter(None, [marked_id(brought.card)]), id_for("char", name)]
+    told: tuple[Told, ...] = ()
     with stories.library_lock():
-
-        def is_same(entry_id: str) -> bool:
-            return _is_same_card(stories, brought, entry_id, closely=wishes.overwrite)
-
-        entry_id, outcome = _place(stories, "characters", wanted, wishes, is_same)
-        if outcome != "same":
+        entry_id, outcome = library.place(_arrival(library, brought), ids)
+        if outcome == "same":
+            outcome, told = _complete(library, brought, entry_id)
+        else:
             character = replace(brought.character, character_id=entry_id)
-            old = _left_behind(stories, brought, entry_id) if outcome == "replaced" else {}
+            old = _left_behind(library, brought, entry_id) if outcome == "replaced" else {}
             stories.save_character(character, {**old, **_beside(brought)})
-    return Imported(shown, found, "character", entry_id, name, outcome)
+            library.saved("characters", entry_id, brought.raw)
+    return replace(file.became("character", entry_id, name, outcome), told=told)
 
 
-def _read_card(found: Format, file: BinaryIO) -> _Brought:
-    file.seek(0)
-    match found:
+def _read_card(file: Arriving) -> _Brought:
+    stream = file.stream
+    stream.seek(0)
+    match file.format:
         case "card_png":
-            raw = read_card_png(file)
+            raw = read_card_png(stream)
         case "charx":
-            raw = read_charx(file)
+            raw = read_charx(stream)
         case _:
-            raw = file.read(MAX_CARD_BYTES + 1)
+            raw = stream.read(MAX_CARD_BYTES + 1)
     card = read_card(load_json(raw))
+    check_card_says_something(card)
     character = character_of(card, "new")
     book = book_of(card)
     if book is not None:
         read_book(book, character.name)
     carrier = None
-    if found in _CARRIERS:
-        file.seek(0)
-        carrier = (_CARRIERS[found], file.read(MAX_CARRIER_BYTES + 1))
+    if file.format in _CARRIERS:
+        stream.seek(0)
+        carrier = (_CARRIERS[file.format], stream.read(MAX_CARRIER_BYTES + 1))
     return _Brought(raw, card, character, book, carrier)
 
 
-def _is_same_card(stories: StoryFiles, brought: _Brought, entry_id: str, *, closely: bool) -> bool:
-    """Tell whether a character came from this very card; ``closely``, whether nothing was changed since, too."""
-    kept = _kept(stories, "characters", entry_id, "card.json")
-    if kept is None or not (kept == brought.raw or _meaning(kept) == brought.card.data):
-        return False
-    if not closely:
-        return True
-    book = _kept(stories, "characters", entry_id, "lorebook.json")
-    fresh = replace(brought.character, character_id=entry_id)
-    has_book = brought.book is None or (book is not None and _meaning(book) == brought.book)
-    return has_book and _character(stories, entry_id) == fresh.fields()
+def _arrival(library: Library, brought: _Brought) -> Arrival:
+    """Tell a card by its own words and by those it would leave with, whichever id it has."""
+    version, closely = brought.card.version, library.wishes.overwrite
+
+    def looks(entry_id: str) -> Iterator[object]:
+        kept = library.kept_json("characters", entry_id)
+        if kept is not None and not closely:
+            yield without_id(kept)
+        character = library.files.character(entry_id)
+        book = library.kept_json("characters", entry_id, "lorebook.json")
+        # A V1 card that something was added to is V1 no more.
+        leaving = card_of(character, kept, book, None if version == "v1" else version)
+        yield without_id(leaving)
+        if (pictured := with_main_icon(leaving)) is not None and version == "v3":
+            yield without_id(pictured[0])
+
+    def is_namesake(entry_id: str) -> bool:
+        found = library.files.listed("characters", entry_id).record
+        return isinstance(found, Character) and found.name == brought.character.name
+
+    def meaning() -> object:
+        return without_id(brought.card.data)
+
+    return Arrival("characters", brought.raw, meaning, looks, is_namesake, version)
 
 
-def _character(stories: StoryFiles, entry_id: str) -> dict[str, Any] | None:
+def _complete(library: Library, brought: _Brought, entry_id: str) -> tuple[Outcome, tuple[Told, ...]]:
+    """Bring the file that a card came in, where there is none; another one goes only when asked."""
+    if brought.carrier is None or not _is_same_card(library, brought, entry_id):
+        return "same", ()
+    name, content = brought.carrier
+    here = library.kept("characters", entry_id, name, MAX_CARRIER_BYTES)
+    if here is not None and _is_same_picture(name, here, content):
+        return "same", ()
+    if here is not None and not library.wishes.overwrite:
+        return "same", (Told("picture_kept", {}),)
+    path = library.files.beside("characters", entry_id, name)
+    replace_file(path, content, library.files.shown(path))
+    return ("completed" if here is None else "replaced"), ()
+
+
+def _is_same_card(library: Library, brought: _Brought, entry_id: str) -> bool:
+    is_held = library.kept("characters", entry_id) == brought.raw
+    return is_held or library.kept_json("characters", entry_id) == brought.card.data
+
+
+def _is_same_picture(name: str, here: bytes, content: bytes) -> bool:
+    if here == content or name != "card.png":
+        return here == content
     try:
-        return stories.character(entry_id).fields()
-    except (StorageError, UserError):
-        return None
+        return without_cards(here) == without_cards(content)
+    except BadRecord:
+        return False
 
 
 def _beside(brought: _Brought) -> dict[str, bytes | None]:
@@ -115,21 +159,21 @@ def _beside(brought: _Brought) -> dict[str, bytes | None]:
     return beside
 
 
-def _left_behind(stories: StoryFiles, brought: _Brought, entry_id: str) -> dict[str, bytes | None]:
+def _left_behind(library: Library, brought: _Brought, entry_id: str) -> dict[str, bytes | None]:
     """List what goes with an old card; a lorebook of someone's own stays where the new one brings none."""
     gone: dict[str, bytes | None] = dict.fromkeys(_CARRIERS.values())
-    if brought.book is None and _came_with_its_card(stories, entry_id):
+    if brought.book is None and _came_with_its_card(library, entry_id):
         gone["lorebook.json"] = None
     return gone
 
 
-def _came_with_its_card(stories: StoryFiles, entry_id: str) -> bool:
-    book = _kept(stories, "characters", entry_id, "lorebook.json")
-    card = _kept(stories, "characters", entry_id, "card.json")
+def _came_with_its_card(library: Library, entry_id: str) -> bool:
+    book = library.kept_json("characters", entry_id, "lorebook.json")
+    card = library.kept_json("characters", entry_id)
     if book is None or card is None:
         return False
     try:
-        return book_of(read_card(load_json(card))) == _meaning(book)
+        return book_of(read_card(card)) == book
     except BadRecord:
         return False
 
@@ -137,86 +181,82 @@ def _came_with_its_card(stories: StoryFiles, entry_id: str) -> bool:
 # --- lorebooks
 
 
-def bring_book(
-    stories: StoryFiles, wishes: ImportWishes, shown: str, found: Format, file: BinaryIO
-) -> Imported:
+@dataclass(frozen=True, slots=True)
+class _Book:
+    """A lorebook that was read; its name is blank where neither it nor its file tells one."""
+
+    raw: bytes
+    data: dict[str, Any]
+    name: str
+
+
+def bring_book(library: Library, file: Arriving) -> Imported:
     """Give a lorebook to a character or a background, or make a background of it."""
-    file.seek(0)
-    raw = file.read(MAX_CARD_BYTES + 1)
-    data = load_json(raw)
-    name = read_book(data, Path(shown).stem).name
+    file.stream.seek(0)
+    raw = file.stream.read(MAX_CARD_BYTES + 1)
+    data = object_at(load_json(raw), "lorebook")
+    read = read_book(data, file.called)
+    check_book_says_something(read)
+    book, stories = _Book(raw, data, read.name), library.files
     with stories.library_lock():
-        if wishes.into is not None:
-            return _give_book(
-                stories, wishes, raw, data, Imported(shown, found, "background", "", name, "new")
-            )
-
-        def is_same(entry_id: str) -> bool:
-            kept = _kept(stories, "backgrounds", entry_id, "lorebook.json")
-            return kept is not None and _meaning(kept) == data
-
-        wanted = wishes.new_id or id_for("bg", name, Path(shown).stem)
-        entry_id, outcome = _place(stories, "backgrounds", wanted, wishes, is_same)
+        if library.wishes.into is not None:
+            return _give_book(library, file, book)
+        wanted = id_for("bg", book.name) if book.name else id_of_bytes("bg", raw)
+        entry_id, outcome = library.place(_arrival_of_book(library, book), [wanted])
         if outcome != "same":
-            world = stories.background(entry_id) if outcome == "replaced" else Background(entry_id, name)
+            fresh = Background(entry_id, book.name or entry_id)
+            world = stories.background(entry_id) if outcome == "replaced" else fresh
             stories.save_background(world, {"lorebook.json": raw})
-    return Imported(shown, found, "background", entry_id, name, outcome)
+            library.saved("backgrounds", entry_id, raw)
+    return file.became("background", entry_id, book.name or entry_id, outcome)
 
 
-def _give_book(
-    stories: StoryFiles, wishes: ImportWishes, raw: bytes, data: object, book: Imported
-) -> Imported:
-    kind, entry_id = find_entry(stories, wishes.into or "", ("characters", "backgrounds"))
-    kept = _kept(stories, kind, entry_id, "lorebook.json")
-    outcome: Outcome = "new" if kept is None else "replaced"
-    if kept is not None and _meaning(kept) == data:
+def _arrival_of_book(library: Library, book: _Book) -> Arrival:
+    """Tell a book by its own words and by those it would leave with."""
+    shape = shape_of(book.data)
+
+    def looks(entry_id: str) -> Iterator[object]:
+        kept = library.kept_json("backgrounds", entry_id)
+        if kept is not None:
+            yield kept
+            name = library.files.background(entry_id).name
+            yield with_name(book_as(kept, shape, name), name)
+
+    def world(entry_id: str) -> Background | None:
+        found = library.files.listed("backgrounds", entry_id).record
+        return found if isinstance(found, Background) else None
+
+    def is_namesake(entry_id: str) -> bool:
+        found = world(entry_id)
+        return found is not None and found.name == book.name
+
+    def is_its_own(entry_id: str) -> bool:
+        # One that tells of a world was written by someone, who gave it the book.
+        found = world(entry_id)
+        return found is not None and not found.world_setting and not found.story_outline
+
+    return Arrival("backgrounds", book.raw, lambda: book.data, looks, is_namesake, shape, is_its_own)
+
+
+def _give_book(library: Library, file: Arriving, book: _Book) -> Imported:
+    stories = library.files
+    kind, entry_id = find_entry(stories, library.wishes.into or "", ("characters", "backgrounds"))
+    kept = library.kept(kind, entry_id, "lorebook.json")
+    outcome: Outcome = "given"
+    if kept is not None and library.kept_json(kind, entry_id, "lorebook.json") == book.data:
         outcome = "same"
-    elif kept is not None and not wishes.overwrite:
+    elif kept is not None and not library.wishes.overwrite:
         raise UserError("book_taken", entry_id=f"{kind}/{entry_id}")
-    told = (Told("book_given", {"book": book.name}),)
+    exchanged = kept is not None and outcome == "given"
+    told = Told("book_exchanged" if exchanged else "book_given", {"book": book.name or file.shown})
+    beside = {"lorebook.json": book.raw} if outcome == "given" else None
     if kind == "characters":
         character = stories.character(entry_id)
-        if outcome != "same":
-            stories.save_character(character, {"lorebook.json": raw})
-        return replace(
-            book, kind="character", entry_id=entry_id, name=character.name, outcome=outcome, told=told
-        )
+        if beside is not None:
+            stories.save_character(character, beside)
+        return replace(file.became("character", entry_id, character.name, outcome), told=(told,))
     world = stories.background(entry_id)
-    if outcome != "same":
-        stories.save_background(world, {"lorebook.json": raw})
-    return replace(book, entry_id=entry_id, name=world.name, outcome=outcome, told=told)
-
-
-# --- both
-
-
-def _place(
-    stories: StoryFiles, kind: Kind, wanted: str, wishes: ImportWishes, is_same: Callable[[str], bool]
-) -> tuple[str, Outcome]:
-    """Choose the id something comes in under, and tell what becomes of the entry that has it."""
-    for entry_id in numbered(check_id(wanted, "id")):
-        if not (stories.root / kind / entry_id).exists():
-            return entry_id, "new"
-        if is_same(entry_id):
-            return entry_id, "same"
-        if wishes.overwrite:
-            return entry_id, "replaced"
-        if wishes.new_id is not None:
-            raise UserError("id_taken", entry_id=entry_id)
-    raise AssertionError("ids have no end")
-
-
-def _kept(stories: StoryFiles, kind: Kind, entry_id: str, name: str) -> bytes | None:
-    """Read what stands beside an entry; ``None`` where nothing does, or nothing that can be read."""
-    path = stories.beside(kind, entry_id, name)
-    try:
-        return read_bytes(path, stories.shown(path), MAX_CARD_BYTES)
-    except StorageError:
-        return None
-
-
-def _meaning(raw: bytes) -> object:
-    try:
-        return load_json(raw)
-    except BadRecord:
-        return None
+    if beside is not None:
+        stories.save_background(world, beside)
+        library.saved("backgrounds", entry_id, book.raw)
+    return replace(file.became("background", entry_id, world.name, outcome), told=(told,))

@@ -7,15 +7,16 @@ played since; a story of ours, by being the same still.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
-from typing import BinaryIO
 
+from personalab.archive.card_reading import clean_name
 from personalab.archive.chats import lines_of, read_chat
-from personalab.archive.detecting import MAX_RECORD_BYTES, Format
+from personalab.archive.detecting import MAX_RECORD_BYTES
 from personalab.archive.instances import (
     Conversation,
     InstanceFiles,
@@ -28,73 +29,89 @@ from personalab.archive.naming import id_for, numbered
 from personalab.archive.veloca_lines import SessionLines
 from personalab.errors import BadRecord, PersonaLabError, UserError
 from personalab.operations.import_along import bring_along
-from personalab.operations.imports import Imported, ImportWishes, Told
+from personalab.operations.imports import Arriving, Imported, ImportWishes, Told
 from personalab.ports import Clock
 from personalab.storage.exchange import all_or_nothing
 from personalab.storage.instance_files import read_instance, write_instance
-from personalab.storage.stories import StoryFiles
+from personalab.storage.stories import Kind, StoryFiles
 from personalab.storage.veloca import VelocaStore
 from personalab.storage.veloca_files import place_of
+from personalab.story.ids import is_id
 from personalab.story.instance import InstanceState, PlotState
-from personalab.story.library import Character, began_as
+from personalab.story.library import MAX_NAME, Character, began_as, called
 from personalab.story.lines import Line, Metadata, dump_line
 
 FIRST_SESSION = "sess_001"
 _NOT_YET = "new"
 """Stands for the id until one is chosen."""
 _PIECE_BYTES = 1024 * 1024
+_SHOWN_NAMES = 10
 ORIGIN = "imported_from"
 """Where an instance's state names the conversation it came from."""
 
 
 @dataclass
 class Stories:
-    """The stories a batch brings, and whom it knows by name; made anew for each batch."""
+    """The stories that are here, and whom they are told with, as far as a batch has looked."""
 
     files: StoryFiles
     wishes: ImportWishes
     now: Clock
+    brought: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    """The instances that came from conversations, by their digests and characters."""
+    _known: tuple[dict[str, str], ...] = field(default_factory=lambda: ({}, {}, {}, {}))
+    """Characters by name, by what they are called, and by both whatever the case; of several the first."""
+    _seen: set[tuple[Kind, str]] = field(default_factory=set[tuple[Kind, str]])
 
-    @cached_property
-    def brought(self) -> dict[tuple[str, str], str]:
-        """The instances that came from conversations, by their digests and characters."""
-        found: dict[tuple[str, str], str] = {}
-        for listed in self.files.all_instances():
-            if isinstance(listed.record, InstanceState):
-                match listed.record.source.get(ORIGIN):
+    def look(self) -> None:
+        """Take in what is new, whoever brought it; the caller holds the library's lock."""
+        for entry_id in self._fresh("instances"):
+            record = self.files.listed("instances", entry_id).record
+            if isinstance(record, InstanceState):
+                match record.source.get(ORIGIN):
                     case {"digest": str(digest)}:
-                        found.setdefault((digest, listed.record.character_id), listed.entry_id)
+                        self.brought.setdefault((digest, record.character_id), entry_id)
                     case _:
                         pass
-        return found
+        for entry_id in self._fresh("characters"):
+            record = self.files.listed("characters", entry_id).record
+            if isinstance(record, Character):
+                names = (record.name, called(record), record.name.casefold(), called(record).casefold())
+                for known, name in zip(self._known, names, strict=True):
+                    known.setdefault(name, entry_id)
+
+    def _fresh(self, kind: Kind) -> list[str]:
+        folder = self.files.root / kind
+        found = os.listdir(folder) if folder.is_dir() else []
+        fresh = sorted(name for name in found if (kind, name) not in self._seen and is_id(name))
+        self._seen.update((kind, name) for name in fresh)
+        return fresh
 
     @cached_property
     def free_ids(self) -> Iterator[str]:
         """The ids conversations get, in order: what was taken once in this batch is not asked for again."""
         return (f"inst_{number:03}" for number in count(1))
 
-    @cached_property
-    def _by_name(self) -> dict[str, str]:
-        """The characters by their names, told apart by case only where need be; of several the first by id."""
-        listed = [entry.record for entry in self.files.characters()]
-        known = [record for record in listed if isinstance(record, Character)]
-        folded = {record.name.casefold(): record.character_id for record in reversed(known)}
-        return {**folded, **{record.name: record.character_id for record in reversed(known)}}
+    def _named(self, name: str) -> str | None:
+        wanted = (name, name, name.casefold(), name.casefold())
+        found = (known.get(each) for known, each in zip(self._known, wanted, strict=True))
+        return next((entry_id for entry_id in found if entry_id is not None), None)
 
-    def character(self, name: str) -> tuple[Character, bool]:
-        """Find whose conversation it is, or make a character of that name, who is not saved yet."""
+    def character(self, name: str, was: str | None = None) -> tuple[Character, bool]:
+        """Find whose conversation it is, or make a character of that name, who is not saved yet.
+
+        ``was`` is the id it had where the conversation left: here it may be someone else's.
+        """
         if self.wishes.character is not None:
             return self.files.character(self.wishes.character), False
-        found = self._by_name.get(name) or self._by_name.get(name.casefold())
-        if found is not None:
+        here = self.files.listed("characters", was).record if was is not None else None
+        if isinstance(here, Character) and name.casefold() in (here.name.casefold(), called(here).casefold()):
+            return here, False
+        if (found := self._named(name)) is not None:
             return self.files.character(found), False
         taken = set(self.files.names("characters"))
         free = next(entry_id for entry_id in numbered(id_for("char", name)) if entry_id not in taken)
         return Character(free, name, name), True
-
-    def know(self, character: Character) -> None:
-        """Remember a character that was made."""
-        self._by_name.setdefault(character.name.casefold(), character.character_id)
 
 
 # --- conversations of elsewhere
@@ -109,45 +126,51 @@ class _Arrival:
     digest: str
 
 
-def bring_chat(stories: Stories, shown: str, file: BinaryIO) -> Imported:
+def bring_chat(stories: Stories, file: Arriving) -> Imported:
     """Make a story of a chat, and a character if nobody has the name of the one who speaks."""
-    file.seek(0)
+    stream = file.stream
+    stream.seek(0)
     told_by = hashlib.blake2b(digest_size=16)
-    while piece := file.read(_PIECE_BYTES):
+    while piece := stream.read(_PIECE_BYTES):
         told_by.update(piece)
-    file.seek(0)
-    chat = read_chat(file)
-    name = chat.character_name.strip() or Path(shown).stem
+    stream.seek(0)
+    chat = read_chat(stream)
+    name = (clean_name(chat.character_name) or file.called)[:MAX_NAME]
+    if not name and stories.wishes.character is None:
+        raise UserError("chat_nameless")
     lines = lines_of(chat, _NOT_YET, FIRST_SESSION, stories.now())
     sessions = (SessionLines(FIRST_SESSION, tuple(lines)),)
     arrival = _Arrival(chat.created_at or stories.now(), sessions, told_by.hexdigest())
+    told: list[Told] = []
     with stories.files.library_lock(), all_or_nothing() as made:
-        character, is_new = stories.character(name)
-        told: tuple[Told, ...] = ()
+        stories.look()
+        character, is_new = stories.character(name, chat.character_id)
         if is_new:
             stories.files.save_character(character)
             made.append(stories.files.root / "characters" / character.character_id)
-            told = (Told("character_made", {"character_id": character.character_id, "name": name}),)
-        imported = _settle(stories, shown, "chat", character, arrival, made)
-    if is_new:
-        stories.know(character)
-    return replace(imported, told=told)
+            told.append(Told("character_made", {"character_id": character.character_id, "name": name}))
+        imported = _settle(stories, file, character, arrival, made)
+    if chat.others:
+        names = ", ".join(sorted(chat.others)[:_SHOWN_NAMES]) + (
+            "…" if len(chat.others) > _SHOWN_NAMES else ""
+        )
+        told.append(Told("several_speak", {"names": names, "name": character.name}))
+    return replace(imported, told=tuple(told))
 
 
 def _settle(
-    stories: Stories, shown: str, found: Format, character: Character, arrival: _Arrival, made: list[Path]
+    stories: Stories, file: Arriving, character: Character, arrival: _Arrival, made: list[Path]
 ) -> Imported:
     """Make a story of a conversation, unless it was brought before."""
     known = stories.brought.get((arrival.digest, character.character_id))
     if known is not None and stories.wishes.new_id in (None, known):
-        return Imported(shown, found, "instance", known, character.name, "same")
+        return file.became("instance", known, character.name, "same")
     current = arrival.sessions[-1].session_id
     state = InstanceState(_NOT_YET, character.character_id, None, current, arrival.created_at, PlotState())
-    origin = {"file": Path(shown).name, "digest": arrival.digest}
+    origin = {"file": Path(file.shown).name, "digest": arrival.digest}
     files = InstanceFiles({**state.fields(), ORIGIN: origin}, began_as(character).fields(), arrival.sessions)
     instance_id = _write(stories, files, stories.free_ids, made)
-    stories.brought[arrival.digest, character.character_id] = instance_id
-    return Imported(shown, found, "instance", instance_id, character.name, "new")
+    return file.became("instance", instance_id, character.name, "new")
 
 
 def _write(stories: Stories, files: InstanceFiles, free: Iterator[str], made: list[Path]) -> str:
@@ -170,11 +193,11 @@ def _write(stories: Stories, files: InstanceFiles, free: Iterator[str], made: li
 # --- archives
 
 
-def bring_archive(stories: Stories, shown: str, file: BinaryIO, path: Path | None = None) -> list[Imported]:
+def bring_archive(stories: Stories, file: Arriving) -> list[Imported]:
     """Make a story again of an archive of ours, or a story of each session of another one."""
-    doc = _document(file, path)
+    doc = _document(file)
     if carries_instance(doc):
-        return [_bring_story(stories, shown, instance_of(doc))]
+        return [_bring_story(stories, file, instance_of(doc))]
     if stories.wishes.character is None:
         raise UserError("character_needed")
     conversations = sessions_of(doc)
@@ -183,20 +206,19 @@ def bring_archive(stories: Stories, shown: str, file: BinaryIO, path: Path | Non
     if stories.wishes.new_id is not None and len(conversations) > 1:
         raise UserError("id_for_many", count=len(conversations))
     character = stories.files.character(stories.wishes.character)
-    with all_or_nothing() as made:
-        return [
-            _settle(stories, shown, "veloca", character, _arrival(conversation), made)
-            for conversation in conversations
-        ]
+    arrivals = {arrival.digest: arrival for arrival in map(_arrival, conversations)}
+    with stories.files.library_lock(), all_or_nothing() as made:
+        stories.look()
+        return [_settle(stories, file, character, arrival, made) for arrival in arrivals.values()]
 
 
-def _document(file: BinaryIO, path: Path | None) -> object:
+def _document(file: Arriving) -> object:
     """Read an archive, with what stands in its journal where it is in use."""
-    if path is not None and place_of(path).journal.exists():
-        with VelocaStore(path) as store:
+    if file.path is not None and place_of(file.path).journal.exists():
+        with VelocaStore(file.path) as store:
             return store.document()
-    file.seek(0)
-    return load_json(file.read(MAX_RECORD_BYTES + 1), limit=MAX_RECORD_BYTES)
+    file.stream.seek(0)
+    return load_json(file.stream.read(MAX_RECORD_BYTES + 1), limit=MAX_RECORD_BYTES)
 
 
 def _arrival(conversation: Conversation) -> _Arrival:
@@ -207,10 +229,10 @@ def _arrival(conversation: Conversation) -> _Arrival:
     return _Arrival(conversation.created_at, sessions, told.hexdigest())
 
 
-def _bring_story(stories: Stories, shown: str, files: InstanceFiles) -> Imported:
+def _bring_story(stories: Stories, file: Arriving, files: InstanceFiles) -> Imported:
     """Bring a story of ours, and those it is played with, where there is nobody of that id yet."""
     origin, name = files.instance_id, files.character_name
-    imported = Imported(shown, "veloca", "instance", origin, name, "new")
+    imported = file.became("instance", origin, name, "new")
     with stories.files.library_lock(), all_or_nothing() as made:
         if (known := _known(stories, files)) is not None:
             return replace(imported, entry_id=known, outcome="same")

@@ -13,13 +13,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
 
 from personalab.archive.detecting import Format, detect
+from personalab.archive.naming import called_by_file
 from personalab.errors import PersonaLabError, UserError
 from personalab.operations.import_library import bring_book, bring_card
+from personalab.operations.import_places import Library
 from personalab.operations.import_stories import Stories, bring_archive, bring_chat
-from personalab.operations.imports import NO_WISHES, Imported, ImportReport, ImportWishes, Skipped
+from personalab.operations.imports import (
+    NO_WISHES,
+    UNNAMED,
+    Arriving,
+    Imported,
+    ImportReport,
+    ImportWishes,
+    Skipped,
+)
 from personalab.operations.reindex import BATCH, session_events
 from personalab.services import Services
 from personalab.storage.exchange import FoundFile, find_files, opened
@@ -39,7 +48,7 @@ class _Batch:
     """What is under way: the files' places in the order they were named, and what became of them."""
 
     services: Services
-    wishes: ImportWishes
+    library: Library
     stories: Stories
     imported: list[tuple[int, Imported]] = field(default_factory=list[tuple[int, Imported]])
     skipped: list[tuple[int, Skipped]] = field(default_factory=list[tuple[int, Skipped]])
@@ -63,7 +72,7 @@ async def import_files(
     files = await asyncio.to_thread(find_files, paths)
     if wishes.new_id is not None and len(files) > 1:
         raise UserError("id_for_many", count=len(files))
-    batch = _Batch(services, wishes, Stories(services.stories, wishes, services.now))
+    batch = _batch(services, wishes)
     waiting, later = deque(enumerate(files)), deque[_Placed]()
     while waiting or later:
         on_progress(batch.done, len(files), (waiting or later)[0][1].shown)
@@ -74,21 +83,28 @@ async def import_files(
 
 
 async def import_content(
-    services: Services, name: str, content: bytes, wishes: ImportWishes = NO_WISHES
+    services: Services, name: str | None, content: bytes, wishes: ImportWishes = NO_WISHES
 ) -> ImportReport:
-    """Bring in one file whose content is at hand; ``name`` is what it is called."""
+    """Bring in one file whose content is at hand; ``name`` is what it is called, if anyone said it."""
     await asyncio.to_thread(_check, services, wishes)
-    batch = _Batch(services, wishes, Stories(services.stories, wishes, services.now))
+    batch = _batch(services, wishes)
+    shown, called = name or UNNAMED, called_by_file(name or "")
 
     def bring() -> None:
         try:
-            found = detect(name, BytesIO(content), len(content))
-            batch.imported += [(0, entry) for entry in _bring_as(batch, name, found, BytesIO(content))]
+            found = detect(shown, BytesIO(content), len(content))
+            file = Arriving(shown, found, BytesIO(content), called)
+            batch.imported += [(0, entry) for entry in _bring_as(batch, file)]
         except PersonaLabError as error:
-            batch.skipped.append((0, Skipped(name, error)))
+            batch.skipped.append((0, Skipped(shown, error)))
 
     await unbroken(bring)
     return await _reported(batch)
+
+
+def _batch(services: Services, wishes: ImportWishes) -> _Batch:
+    stories = services.stories
+    return _Batch(services, Library(stories, wishes), Stories(stories, wishes, services.now))
 
 
 def _check(services: Services, wishes: ImportWishes) -> None:
@@ -119,28 +135,24 @@ def _bring(batch: _Batch, place: int, file: FoundFile, *, even_stories: bool) ->
             found = detect(file.path.name, stream, size)
             if found in _LATER and not even_stories:
                 return False
-            batch.imported += [
-                (place, entry) for entry in _bring_as(batch, file.shown, found, stream, file.path)
-            ]
+            arriving = Arriving(file.shown, found, stream, called_by_file(file.path.name), file.path)
+            batch.imported += [(place, entry) for entry in _bring_as(batch, arriving)]
     except PersonaLabError as error:
         batch.skipped.append((place, Skipped(file.shown, error)))
     batch.done += 1
     return True
 
 
-def _bring_as(
-    batch: _Batch, shown: str, found: Format, stream: BinaryIO, path: Path | None = None
-) -> list[Imported]:
-    stories, wishes = batch.services.stories, batch.wishes
-    match found:
+def _bring_as(batch: _Batch, file: Arriving) -> list[Imported]:
+    match file.format:
         case "card_png" | "charx" | "card_json":
-            return [bring_card(stories, wishes, shown, found, stream)]
+            return [bring_card(batch.library, file)]
         case "lorebook" | "world_info":
-            return [bring_book(stories, wishes, shown, found, stream)]
+            return [bring_book(batch.library, file)]
         case "veloca":
-            return bring_archive(batch.stories, shown, stream, path)
+            return bring_archive(batch.stories, file)
         case "chat":
-            return [bring_chat(batch.stories, shown, stream)]
+            return [bring_chat(batch.stories, file)]
 
 
 async def _reported(batch: _Batch, show: Callable[[str], None] = lambda name: None) -> ImportReport:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
 
 from personalab.archive.detecting import Format
 from personalab.errors import PersonaLabError
 from personalab.texts import Language, say
 
 EntryKind = Literal["character", "background", "instance"]
-Outcome = Literal["new", "same", "replaced"]
+Outcome = Literal["new", "same", "replaced", "completed", "given"]
+"""Whether it is new, was there, or took another's place; got the file it came in; or got a lorebook."""
+UNNAMED = "content"
+"""What a content at hand is called where nobody named it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,23 @@ class ImportWishes:
     new_id: str | None = None
     """The id of what comes in, where that is one thing."""
     overwrite: bool = False
-    """Replace a character, a background or a lorebook; a story is never replaced."""
+    """Replace a character or a background of the same name or the given id, or a lorebook; never a story."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arriving:
+    """A file that is to come in."""
+
+    shown: str
+    format: Format
+    stream: BinaryIO
+    called: str = ""
+    """What its name calls it; blank where nobody named it."""
+    path: Path | None = None
+
+    def became(self, kind: EntryKind, entry_id: str, name: str, outcome: Outcome) -> Imported:
+        """Tell what it became."""
+        return Imported(self.shown, self.format, kind, entry_id, name, outcome)
 
 
 NO_WISHES = ImportWishes()

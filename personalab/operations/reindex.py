@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from personalab.errors import PersonaLabError
+from personalab.errors import PersonaLabError, StorageError
 from personalab.services import Services
 from personalab.story.instance import InstanceState
+from personalab.story.lines import MAX_TURN
 from personalab.story.recall import StoryEvent, point_events, turn_event
 
 BATCH = 1_000
@@ -35,7 +36,8 @@ async def reindex(services: Services, progress: Progress = lambda done, total, n
             def show(events: int, done: int = done, name: str = entry.entry_id) -> None:
                 progress(done, len(listed), f"{name} ({events})" if events else name)
 
-            await _write_instance(services, entry.record, rebuilt, show)
+            if (error := await _tried(services, entry.record, rebuilt, show)) is not None:
+                rebuilt.skipped.append(error)
         elif entry.error is not None:
             rebuilt.skipped.append(entry.error)
     await _write_memories(services, rebuilt, progress)
@@ -51,6 +53,23 @@ async def _write_memories(services: Services, rebuilt: Rebuilt, progress: Progre
         )
     except PersonaLabError as error:
         rebuilt.skipped.append(error)
+
+
+async def _tried(
+    services: Services, instance: InstanceState, rebuilt: Rebuilt, show: Callable[[int], None]
+) -> PersonaLabError | None:
+    """Write an instance's events; what no index can hold costs its own story, and no other."""
+    try:
+        await _write_instance(services, instance, rebuilt, show)
+    except StorageError as error:
+        if error.code != "library_unreadable":
+            raise  # a full disk is not the story's fault
+        reason = str(error.params.get("reason", error.code))
+    except (ArithmeticError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+    else:
+        return None
+    return StorageError("story_not_indexed", instance_id=instance.instance_id, reason=reason[:200])
 
 
 async def _write_instance(
@@ -93,7 +112,7 @@ def session_events(services: Services, instance: InstanceState, session_id: str)
         return []  # a draft, or a session that was undone: until the story goes on in it, nobody reads it
     events = [event for turn in transcript.turns if (event := turn_event(turn, *place)).text]
     points: list[tuple[str, str | None, tuple[int, int] | None]] = [
-        (point.summary, point.plot, (point.first_turn, point.last_turn))
+        (point.summary, point.plot, _turns([point.first_turn, point.last_turn], first=0))
         for point in services.summaries.plots(instance.instance_id, session_id)
     ] or [
         (note.content, _text(note.extra.get("plot")), _turns(note.extra.get("turns")))
@@ -108,9 +127,10 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value.strip() else None
 
 
-def _turns(value: object) -> tuple[int, int] | None:
+def _turns(value: object, first: int = 1) -> tuple[int, int] | None:
+    """Take the turns a point covers, if they are such; a stranger's file may say anything."""
     match value:
-        case [int(first), int(last)] if 0 < first <= last:
-            return first, last
+        case [int(begin), int(end)] if first <= begin <= end <= MAX_TURN:
+            return begin, end
         case _:
             return None

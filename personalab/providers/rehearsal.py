@@ -52,6 +52,8 @@ _NAME_EN = re.compile(
     r"(?:You are|I am|My name is|Name:|Character:)?\W*(?!(?:A|An|The|You|I|My)\b)"
     r"((?:[A-Z][\w'’-]*)(?: [A-Z][\w'’-]*){0,2})"
 )
+_NO_NAME = re.compile(r"['’]s\b|(?<=[\u3400-\u9fff])(?:是|的)")
+"""What follows a name and is none of it."""
 _MARKER = re.compile(r"\[\s*PROGRESS[^\]]*\]?", re.IGNORECASE)
 _SOURCE = re.compile(r"^(?:第\d+轮|Turn \d+)\s*(?:（.*?）|\(.*?\))?[:：]\s*")
 _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
@@ -222,7 +224,7 @@ def _language(text: str) -> Language:
 def _name(persona: str, language: Language) -> str:
     pattern = _NAME_ZH if language == "zh" else _NAME_EN
     found = pattern.search(persona) if persona else None
-    return found[1] if found else LINES[language].nobody
+    return _NO_NAME.split(found[1])[0] or found[1] if found else LINES[language].nobody
 
 
 def _short(text: str, length: int) -> str:

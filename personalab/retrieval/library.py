@@ -204,7 +204,11 @@ def _check(catalogue: Catalogue, embedder: Embedder) -> None:
 
 
 def _clean(event: StoryEvent) -> StoryEvent:
-    """Make a text storable: half a surrogate pair cannot be written as UTF-8."""
-    if event.text.isascii():
+    """Make texts storable: half a surrogate pair cannot be written as UTF-8."""
+    if event.text.isascii() and event.timestamp.isascii():
         return event
-    return replace(event, text=event.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    return replace(event, text=_whole(event.text), timestamp=_whole(event.timestamp))
+
+
+def _whole(text: str) -> str:
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

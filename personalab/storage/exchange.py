@@ -98,14 +98,20 @@ def _unreadable(error: OSError | ValueError) -> StorageError:
 
 
 def write_outside(path: Path, chunks: Iterable[bytes], *, overwrite: bool) -> int:
-    """Write a file whole or not at all, over another one only if asked to; tell its size."""
+    """Write a file whole or not at all, over another plain one only if asked to; tell its size.
+
+    A link is written through; what stood there before leaves its mode to what comes.
+    """
     shown, size = str(path), 0
     if not overwrite and os.path.lexists(path):
         raise UserError("export_exists", file=shown)
+    path, mode = _target(path) if overwrite else (path, None)
     fresh = path.with_name(f".personalab-{secrets.token_hex(6)}.tmp")
     try:
         with _writing_out(shown):
             with fresh.open("xb") as file:
+                if mode is not None:
+                    os.fchmod(file.fileno(), mode)
                 for chunk in chunks:
                     size += file.write(chunk)
                 file.flush()
@@ -116,6 +122,21 @@ def write_outside(path: Path, chunks: Iterable[bytes], *, overwrite: bool) -> in
         with contextlib.suppress(OSError):
             fresh.unlink()
     return size
+
+
+def _target(path: Path) -> tuple[Path, int | None]:
+    """Find the file that is to be written over, and its mode; a pipe, a device or a folder is none."""
+    found = Path(os.path.realpath(path)) if path.is_symlink() else path
+    try:
+        there = os.lstat(found)
+    except FileNotFoundError:
+        return found, None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise StorageError("export_unwritable", file=str(path), reason=reason) from error
+    if not stat.S_ISREG(there.st_mode):
+        raise UserError("export_not_plain", file=str(path))
+    return found, stat.S_IMODE(there.st_mode)
 
 
 @contextmanager

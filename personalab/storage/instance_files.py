@@ -30,7 +30,7 @@ from personalab.story.ids import check_id
 from personalab.story.instance import CharacterState, InstanceState, object_of
 from personalab.story.lines import AssistantLine, Line, Metadata, UserLine, dump_line, parse_line
 
-MAX_INSTANCE_BYTES = 128 * 1024 * 1024
+MAX_INSTANCE_BYTES = 64 * 1024 * 1024
 """A story that leaves is held in memory whole."""
 _TRIES = 3
 _BOM = b"\xef\xbb\xbf"

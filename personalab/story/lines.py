@@ -17,6 +17,9 @@ NO_REPLY = "(无回复)"
 OPENING_TURN = 0
 """The number of a character's opening line, before anyone has said anything."""
 
+MAX_TURN = 10**9
+"""A greater number is no turn that anyone played, and no index could hold it."""
+
 MAX_REQUEST_ID_CHARACTERS = 128
 _NO_EXTRA: Mapping[str, Any] = {}
 
@@ -193,6 +196,8 @@ def _turn(data: dict[str, Any]) -> int:
     value = data.get("turn")
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError("turn is missing or not a whole number")
+    if value > MAX_TURN:
+        raise ValueError(f"turn is greater than {MAX_TURN}")
     return value
 
 

@@ -22,7 +22,7 @@ STATE: dict[str, Any] = {
     "plot_state": {"current_plot_index": 1, "current_status": "pending", "no_update_count": 0},
 }
 _documents = st.dictionaries(
-    st.sampled_from(["persona_history.json", "sessions/sess_002.plots.json", "更多.json"]),
+    st.sampled_from(["persona_history.json", "sessions/sess_002.plots.json", "更多.json", "veloca.json"]),
     unknown,
     max_size=3,
 )

@@ -29,7 +29,9 @@ contents = st.one_of(
 def extras(*known: str) -> st.SearchStrategy[dict[str, Any]]:
     """Make unknown fields that are none of a line's own."""
     more = st.dictionaries(
-        st.one_of(st.sampled_from(["sillytavern", "sillytavern_added", "personalab", "swipe"]), texts),
+        st.one_of(
+            st.sampled_from(["sillytavern", "sillytavern_added", "personalab", "swipe", "veloca"]), texts
+        ),
         values,
         max_size=2,
     )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from personalab.archive import chats
+from personalab.archive import chat_reading as chats
 from personalab.archive.chat_times import time_of
 from personalab.archive.chats import Chat, chat_of, lines_of, read_chat
 from personalab.errors import BadRecord
@@ -311,7 +311,7 @@ def test_what_is_edited_elsewhere_comes_back_edited() -> None:
     rows[3]["mes"] = rows[3]["swipes"][1] = "A better answer"
     rows[3]["extra"]["bookmark_link"] = "b1"
     rows.append(message("New", user=True))
-    rows.append(message("Newer", swipes=["Newer", "Other"], swipe_id=0))
+    rows.append(message("Newer", name="Sera", swipes=["Newer", "Other"], swipe_id=0))
     lines = session_of(rows)
     assert spoken_lines(lines) == [
         ("user", 1, "Hello there"),

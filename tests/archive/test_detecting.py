@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from personalab.archive.detecting import MAX_CARRIER_BYTES, MAX_RECORD_BYTES, Format, detect
 from personalab.archive.loading import MAX_CARD_BYTES
 from personalab.errors import BadRecord
+from personalab.texts import LANGUAGES
 from tests.archive import making
 
 FORMATS = get_args(Format)
@@ -110,6 +111,48 @@ def test_what_is_nothing_of_ours_is_refused_with_what_it_looks_like(content: byt
     assert error.code == "format_unknown"
     assert words in str(error)
     assert "SillyTavern" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"name": "talk", "scenario": "An inn.", "messages": [{"msg": "Hi."}]}, ("Agnai", "JSONL")),
+        (
+            {
+                "kind": "character",
+                "name": "Bo",
+                "persona": {"kind": "text"},
+                "greeting": "Hi.",
+                "scenario": "An inn.",
+            },
+            ("Agnai", "V2"),
+        ),
+        ({"name": "Bo", "persona": {"attributes": {}}, "description": "x"}, ("Agnai", "V2")),
+        ({"lorebookVersion": 5, "entries": [{"text": "Salt.", "keys": ["sea"]}]}, ("NovelAI", "World Info")),
+        (
+            {"kind": "memory", "name": "b", "entries": [{"entry": "Salt.", "keywords": ["sea"]}]},
+            ("Agnai", "World Info"),
+        ),
+        ({"type": "risu", "ver": 1, "data": [{"key": "sea", "content": "Salt."}]}, ("RisuAI", "World Info")),
+    ],
+    ids=["chat", "character", "older character", "novelai", "memory", "risu"],
+)
+def test_a_file_of_another_program_is_named_with_what_to_bring_instead(
+    value: object, words: tuple[str, ...]
+) -> None:
+    error = refused(making.json_bytes(value))
+    assert error.code == "format_unknown"
+    for language in LANGUAGES:
+        assert all(word in error.message(language) for word in words)
+    assert "看起来是" in error.message("zh")
+
+
+def test_a_card_that_happens_to_say_so_too_stays_a_card() -> None:
+    for card in (
+        making.v1_card(kind="character", greeting="x"),
+        making.v2_card(kind="character", messages=[]),
+    ):
+        assert told(making.json_bytes(card)) == "card_json"
 
 
 def test_an_empty_file_says_so() -> None:

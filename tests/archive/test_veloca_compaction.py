@@ -19,14 +19,13 @@ from personalab.archive.veloca import (
 )
 from personalab.archive.veloca_compaction import (
     KEPT_ENTRIES,
+    Material,
     compacted,
     context_of,
     material_of,
     undone,
 )
-from personalab.archive.veloca_rules import (
-    Archive,
-)
+from personalab.archive.veloca_rules import MAX_RECORD_BYTES, Archive, changed
 from personalab.errors import BadRecord, NotFound
 from tests.archive.test_veloca_rules import SESSION, TIME, an_entry
 
@@ -114,6 +113,37 @@ def test_an_undo_brings_back_only_what_the_compaction_took() -> None:
     assert talk.seen == ["0", "3", "4", "5"]
 
 
+def test_an_undo_brings_back_what_no_other_summary_tells() -> None:
+    talk = Talk(12)
+    talk.flag(1, status=1)
+    first = talk.compact(6, "一")
+    talk.flag(1, status=0)
+    before = material_of(talk.archive, SESSION, talk.ids[8])
+    assert [entry.message for entry in before.entries] == ["1", "6", "7"]
+    talk.undo(talk.compact(8, "一二"))
+    assert material_of(talk.archive, SESSION, talk.ids[8]) == before
+    second = talk.compact(8, "一二")
+    third = talk.compact(10, "一二三")
+    talk.undo(second)
+    assert talk.hidden == [str(number) for number in range(10)], "the third tells what the second told"
+    talk.undo(third)
+    assert material_of(talk.archive, SESSION, talk.ids[8]) == before
+    talk.undo(first)
+    assert talk.hidden == []
+
+
+def test_a_summary_of_the_same_trigger_does_not_tell_what_the_other_told() -> None:
+    talk = Talk(8)
+    talk.flag(1, status=1)
+    first = talk.compact(4, "甲")
+    talk.flag(1, status=0)
+    second = talk.compact(4, "乙")
+    talk.undo(first)
+    assert talk.hidden == ["1"]
+    talk.undo(second)
+    assert talk.hidden == []
+
+
 def test_an_undo_of_another_programs_compaction_brings_back_all_before_its_trigger() -> None:
     talk = Talk(4)
     for number in range(2):
@@ -123,6 +153,18 @@ def test_an_undo_of_another_programs_compaction_brings_back_all_before_its_trigg
     assert talk.seen == ["别处", "2", "3"]
     talk.undo(dialogue.entry_id)
     assert talk.seen == ["0", "1", "2", "3"]
+
+
+def test_what_a_summary_stands_for_may_be_more_than_a_record_may_hold() -> None:
+    entries = tuple(Entry.read(an_entry()) for _ in range(10))
+    many = entries * (MAX_RECORD_BYTES // 350)
+    found = compacted(Material(SESSION, entries[0].entry_id, many, ()), "长", new_id(), TIME)[-1]
+    assert len(str(found.extra["personalab"])) > MAX_RECORD_BYTES
+    assert changed(found, {"summary": "很长"}).extra == found.extra
+    with pytest.raises(BadRecord):
+        changed(found, {"note": "x" * MAX_RECORD_BYTES})
+    with pytest.raises(BadRecord):
+        changed(found, {"personalab": {"compacted": ["x" * MAX_RECORD_BYTES]}})
 
 
 def test_several_summaries_of_the_same_trigger_are_all_shown_in_their_order() -> None:

@@ -152,3 +152,18 @@ def test_a_file_cannot_steer_the_terminal(
     assert "\x1b]0" not in shown
     assert "\x1b[2J" not in shown
     assert "Bad" in shown
+
+
+def test_what_a_file_has_no_room_for_is_told(personalab: Run, story: str, root: Path, tmp_path: Path) -> None:
+    state = json.loads((root / "instances" / story / "instance_state.json").read_bytes())
+    (root / "characters" / state["character_id"] / "card.png").write_bytes(making.picture())
+    named = f"characters/{state['character_id']}/card.png"
+    told = personalab("export", story, "-o", str(tmp_path / "a.json"))
+    assert (told.returncode, named in told.stderr) == (0, True)
+    asked = personalab("export", story, "-o", str(tmp_path / "b.json"), "--json")
+    assert json.loads(asked.stdout)["left_out"] == [named]
+
+
+def test_a_book_that_is_given_is_no_new_character(personalab: Run, box: Path) -> None:
+    done = personalab("import", str(box / "c.json"), "--into", "char_maren")
+    assert done.stdout.startswith("得到世界书  角色  char_maren")

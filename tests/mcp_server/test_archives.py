@@ -171,6 +171,7 @@ async def test_a_lorebook_goes_to_whom_it_is_for(
     async with Client(server, mode=mode) as client:
         found = await call(client, "archive_import", name="world.json", into="bg_lighthouse")
     assert (found["imported"][0]["kind"], found["imported"][0]["id"]) == ("background", "bg_lighthouse")
+    assert found["imported"][0]["outcome"] == "given"
     kept = services.stories.beside("backgrounds", "bg_lighthouse", "lorebook.json")
     assert json.loads(kept.read_text(encoding="utf-8")) == book
 

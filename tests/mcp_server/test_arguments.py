@@ -185,7 +185,7 @@ def houses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Language, 
             root = tmp_path_factory.mktemp(language) / "data"
             services = furnished(root, language)
             stack.callback(portal.call, services.memories.close)
-            server = build_server(services)
+            server = build_server(services, ("chat", "memory", "archive"))
             clients: dict[Mode, Client] = {
                 mode: stack.enter_context(portal.wrap_async_context_manager(Client(server, mode=mode)))
                 for mode in MODES

@@ -396,6 +396,7 @@ async def test_a_repeated_sampling_call_gets_the_answer_that_came_first(
     assert len(lines(services)) == 3
 
 
+@pytest.mark.usefixtures("hurried")
 async def test_a_story_kept_for_a_client_that_never_answers_can_be_freed(
     server: PersonaServer, services: Services, instance: str
 ) -> None:
@@ -483,6 +484,7 @@ async def _question(client: Client, **asked: Any) -> Any:
     return await client.session.call_tool("persona_chat", asked, allow_input_required=True)
 
 
+@pytest.mark.usefixtures("hurried")
 async def test_what_others_do_with_settled_turns_does_not_free_a_kept_story(
     server: PersonaServer, services: Services, instance: str
 ) -> None:
@@ -499,6 +501,7 @@ async def test_what_others_do_with_settled_turns_does_not_free_a_kept_story(
     assert [turn for _, _, turn in _said(services)] == [1, 1, 2, 2]
 
 
+@pytest.mark.usefixtures("hurried")
 async def test_a_story_is_kept_for_a_retry_too_and_free_once_anyone_has_answered(
     server: PersonaServer, services: Services, instance: str, provider: Provider
 ) -> None:

@@ -69,6 +69,17 @@ async def test_a_broken_line_is_named_and_set_aside(services: Services, session:
     assert b'{"role":"user", oh no\n' in aside
 
 
+async def test_a_turn_that_nobody_played_is_named_and_set_aside(
+    services: Services, session: Path, instance: str
+) -> None:
+    session.write_bytes(session.read_bytes() + b'{"role":"user","content":"x","turn":1%030d}\n' % 0)
+    (found,) = (await examine_root(services)).findings
+    assert (found.code, found.line, found.fixable) == ("line_broken", 6, True)
+    assert "turn is greater than" in str(found.params["reason"])
+    assert [finding.fixed for finding in await fixed(services)] == [True]
+    assert await contents(services, instance) == ["问1", "答1", "问2", "答2"]
+
+
 async def test_looking_changes_nothing(services: Services, session: Path) -> None:
     session.write_bytes(session.read_bytes() + b"junk\n" + b'{"role":"assistant","content":"to')
     before = session.read_bytes()

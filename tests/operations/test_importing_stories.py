@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import pytest
 
 from personalab.operations.exporting import export_entry
+from personalab.operations.import_stories import Stories
 from personalab.operations.importing import import_content, import_files
 from personalab.operations.imports import ImportReport, ImportWishes
 from personalab.operations.recall import look_up
-from personalab.services import Services
+from personalab.services import Services, open_services
 from personalab.storage.veloca import VelocaStore
+from personalab.story.library import Character
 from personalab.story.recall import Search
 from tests.archive import making
 from tests.graph.turns import lines, say, snapshot
@@ -346,3 +349,66 @@ async def test_a_story_that_was_tampered_with_is_refused_and_leaves_nothing(
     assert report.skipped[0].error.message("zh")
     assert snapshot(root) == before
     assert not (root / "characters" / "evil").exists()
+
+
+# --- others who bring the same, and what breaks off
+
+
+async def test_those_who_bring_the_same_chats_at_once_bring_each_once(
+    services: Services, root: Path, tmp_path: Path
+) -> None:
+    for number in range(6):
+        path = tmp_path / "chats" / f"{number}.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(chat(f"Hello {number}", character=f"Someone {number % 3}"))
+    others = [open_services(services.settings) for _ in range(3)]
+    await asyncio.gather(*(import_files(each, [tmp_path / "chats"]) for each in others))
+    assert len(list((root / "instances").iterdir())) == 6
+    assert len([name for name in services.stories.names("characters") if name.startswith("someone")]) == 3
+
+
+async def test_what_another_one_brought_meanwhile_is_known_at_the_next_file(services: Services) -> None:
+    stories = Stories(services.stories, ImportWishes(), services.now)
+    stories.look()
+    await import_content(services, "a.jsonl", CHAT)
+    stories.look()
+    assert len(stories.brought) == 1
+
+
+async def test_an_archive_that_broke_off_is_not_taken_for_brought(services: Services, root: Path) -> None:
+    stories = services.stories.instances
+    stories.mkdir()
+    (stories / "inst_002").write_text("in the way", encoding="utf-8")
+    wishes = ImportWishes(character="char_maren")
+    first = await import_content(services, "a.json", TALKS, wishes)
+    again = await import_content(services, "a.json", TALKS, wishes)
+    assert [entry.outcome for entry in first.imported] == ["new", "new"]
+    assert [entry.outcome for entry in again.imported] == ["same", "same"]
+    assert {entry.entry_id for entry in again.imported} == {entry.entry_id for entry in first.imported}
+
+
+async def test_a_conversation_that_is_twice_in_an_archive_comes_in_once(services: Services) -> None:
+    said = [("user", "Hello"), ("assistant", "Good evening.")]
+    report = await import_content(
+        services,
+        "a.json",
+        veloca(said, said).replace(b"2024-01-02", b"2024-01-01"),
+        ImportWishes("char_maren"),
+    )
+    assert len({entry.entry_id for entry in report.imported}) == len(report.imported)
+
+
+async def test_a_chats_name_is_made_fit_for_a_terminal(services: Services) -> None:
+    await import_content(services, "a.jsonl", chat("Hi", character="\x1b[31mEvil\nName " + "x" * 10_000))
+    names = [
+        entry.record.name for entry in services.stories.characters() if isinstance(entry.record, Character)
+    ]
+    assert any(name.startswith("[31mEvil Name xxx") and len(name) == 400 for name in names)
+
+
+async def test_a_chat_that_went_on_here_calls_the_player_as_before(services: Services) -> None:
+    report = await import_content(services, "a.jsonl", chat("Hi", "Hello", "Go on", user_name="Kay"))
+    await say(services, "And now?", report.imported[0].entry_id)
+    exported = await export_entry(services, report.imported[0].entry_id, "sillytavern")
+    rows = [json.loads(row) for row in b"".join(exported.chunks).splitlines()]
+    assert [row["name"] for row in rows[1:] if row["is_user"]] == ["You", "Kay"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def lines(*, first_day: int = 16) -> list[dict[str, object]]:
 
 
 def write_session(path: Path, rows: list[dict[str, object]]) -> None:
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 @pytest.fixture
@@ -114,6 +115,47 @@ async def test_a_file_that_cannot_be_read_is_listed_and_the_rest_is_indexed(
     rebuilt = await reindex(services)
     assert [error.code for error in rebuilt.skipped]
     assert rebuilt.counts["turn"] == 4
+
+
+async def test_turns_that_no_index_can_hold_cost_no_more_than_their_line(
+    services: Services, story: str
+) -> None:
+    folder = services.settings.data_root / "instances" / story / "sessions"
+    points = [{"summary": "雨夜", "plot": "地图", "turns": [1, 10**30]}]
+    (folder / "sess_002.plots.json").write_text(json.dumps({"points": points}), encoding="utf-8")
+    rebuilt = await reindex(services)
+    assert rebuilt.skipped == []
+    hits = await services.library.search(Search("雨夜", ("summary",), 5, story))
+    assert (hits[0].event.first_turn, hits[0].event.last_turn) == (0, 0)
+    write_session(folder / "sess_001.jsonl", [{**row, "turn": 10**30} for row in lines()])
+    rebuilt = await reindex(services)
+    assert [error.code for error in rebuilt.skipped] == ["line_broken"]
+    assert "turn is greater than" in str(rebuilt.skipped[0])
+    assert rebuilt.counts["turn"] == 4
+
+
+async def test_a_time_that_is_no_text_is_indexed_as_far_as_it_is(services: Services, story: str) -> None:
+    folder = services.settings.data_root / "instances" / story / "sessions"
+    write_session(folder / "sess_001.jsonl", [{**row, "timestamp": "\ud800"} for row in lines()])
+    rebuilt = await reindex(services)
+    assert (rebuilt.skipped, rebuilt.counts["turn"]) == ([], 8)
+
+
+async def test_a_story_that_no_index_can_hold_is_listed_and_the_others_are_indexed(
+    services: Services, story: str
+) -> None:
+    folder = services.settings.data_root / "instances" / story
+    other = folder.with_name("inst_000")
+    shutil.copytree(folder, other)
+    state = json.loads((other / "instance_state.json").read_text(encoding="utf-8"))
+    (other / "instance_state.json").write_text(
+        json.dumps({**state, "instance_id": "inst_000", "background_id": "\ud800"}), encoding="utf-8"
+    )
+    rebuilt = await reindex(services)
+    assert [(error.code, error.params["instance_id"]) for error in rebuilt.skipped] == [
+        ("story_not_indexed", "inst_000")
+    ]
+    assert all(await answers(services, story))
 
 
 async def test_a_broken_or_foreign_index_is_replaced(services: Services, story: str) -> None:

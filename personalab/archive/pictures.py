@@ -1,0 +1,67 @@
+"""Which of a card's assets is its picture, and where in a CHARX file does it stand?
+
+A card in a PNG has the PNG itself for a picture (``ccdefault:``), one in a CHARX a file of the zip (``embeded://``, as
+the format spells it).
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from personalab.archive.card_reading import as_object
+from personalab.archive.charx import CARD_NAME, is_member_name, read_member
+from personalab.archive.png import SIGNATURE, without_cards
+from personalab.errors import BadRecord
+
+MAX_PICTURE_BYTES = 32 * 1024 * 1024
+"""What is larger in a CHARX is not unpacked to become a PNG card."""
+MAIN_ICON = "assets/icon/main.png"
+_EMBEDDED = re.compile(r"(?:embeded|embedded)://(.+)", re.IGNORECASE)
+_SCHEME = "embeded://"
+
+
+def with_main_icon(card: Mapping[str, Any]) -> tuple[dict[str, Any], str] | None:
+    """Give a V3 card a main icon in the zip, and its place there; ``None`` if it has one that lies elsewhere."""
+    fields = dict(as_object(card.get("data")))
+    icon = _main_icon(fields)
+    uri = str((icon or {}).get("uri") or "")
+    if (place := _place(uri)) is not None:
+        return dict(card), place
+    if uri and not uri.lower().startswith("ccdefault:"):
+        return None
+    made = {**(icon or {}), "type": "icon", "uri": _SCHEME + MAIN_ICON, "name": "main", "ext": "png"}
+    others = [asset for asset in _assets(fields) if asset is not icon]
+    return {**card, "data": {**fields, "assets": [made, *others]}}, MAIN_ICON
+
+
+def picture_in_charx(charx: bytes, card: Mapping[str, Any]) -> bytes | None:
+    """Take the main icon out of a CHARX file, if it is a PNG of a bearable size."""
+    icon = _main_icon(as_object(card.get("data")))
+    place = _place(str(icon.get("uri") or "")) if icon is not None else None
+    if place is None:
+        return None
+    try:
+        found = read_member(io.BytesIO(charx), place, MAX_PICTURE_BYTES)
+        return without_cards(found) if found is not None and found.startswith(SIGNATURE) else None
+    except BadRecord:
+        return None
+
+
+def _main_icon(fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Find the icon that is called main, or else the first."""
+    icons = [asset for asset in _assets(fields) if as_object(asset).get("type") == "icon"]
+    named = (icon for icon in icons if icon.get("name") == "main")
+    return next(named, icons[0] if icons else None)
+
+
+def _assets(fields: Mapping[str, Any]) -> list[Any]:
+    found: object = fields.get("assets")
+    return cast("list[Any]", found) if isinstance(found, list) else []
+
+
+def _place(uri: str) -> str | None:
+    found = _EMBEDDED.fullmatch(uri)
+    return found[1] if found and is_member_name(found[1]) and found[1] != CARD_NAME else None

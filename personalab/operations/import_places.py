@@ -1,0 +1,168 @@
+"""Under which id does something come into the library, and is it there already?
+
+What was brought before is known by its bytes, whatever id it has now, and otherwise by what it says, among the ids it
+would have. The library is listed once for a batch; of its files those of the same size are read, each once, and
+remembered by a digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, takewhile
+from typing import Any, cast
+
+from personalab.archive.loading import MAX_CARD_BYTES, load_json
+from personalab.archive.naming import numbered
+from personalab.errors import BadRecord, PersonaLabError, StorageError, UserError
+from personalab.operations.imports import ImportWishes, Outcome
+from personalab.storage.files import read_bytes
+from personalab.storage.stories import Kind, StoryFiles
+from personalab.story.ids import check_id, is_id
+
+_KEPT: dict[Kind, str] = {"characters": "card.json", "backgrounds": "lorebook.json"}
+"""What stands beside an entry as it came."""
+_Sizes = dict[int, list[str]]
+Looks = Callable[[str], Iterable[object]]
+"""Gives what an entry says, in each of the forms in which it may come again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Something that seeks its place: its bytes, what it says, and how one is known that is there already."""
+
+    kind: Kind
+    raw: bytes
+    meaning: Callable[[], object]
+    looks: Looks
+    is_namesake: Callable[[str], bool]
+    """Whether the entry of an id has the same name, and so may be meant."""
+    variant: str
+    """Looks of different variants are remembered apart."""
+    is_its_own: Callable[[str], bool] = lambda entry_id: True
+    """Whether an entry beside which these bytes stand was made of them."""
+
+
+@dataclass
+class Library:
+    """The characters and backgrounds a batch adds to; made anew for each batch."""
+
+    files: StoryFiles
+    wishes: ImportWishes
+    _sizes: dict[Kind, _Sizes] = field(default_factory=dict[Kind, _Sizes])
+    _held: dict[tuple[Kind, bytes], list[str]] = field(default_factory=dict[tuple[Kind, bytes], list[str]])
+    _looks: dict[tuple[Kind, str], dict[str, frozenset[bytes]]] = field(
+        default_factory=dict[tuple[Kind, str], dict[str, frozenset[bytes]]]
+    )
+
+    def place(self, arrival: Arrival, ids: Sequence[str]) -> tuple[str, Outcome]:
+        """Choose an id, the first of these that can be had, and tell what becomes of the entry that has it."""
+        if self.wishes.new_id is not None:
+            return self._wished(arrival, self.wishes.new_id)
+        held = self._holding(arrival)
+        taken = list(
+            dict.fromkeys([*held, *(one for entry_id in ids for one in self._taken(arrival, entry_id))])
+        )
+        if held and not self.wishes.overwrite:
+            return held[0], "same"
+        said = _digest(arrival.meaning()) if taken else b""
+        for entry_id in taken:
+            if self._says(arrival, entry_id, said):
+                return entry_id, "same"
+        if self.wishes.overwrite:
+            for entry_id in taken:
+                if entry_id in held or arrival.is_namesake(entry_id):
+                    return entry_id, "replaced"
+        return self._free(arrival, ids), "new"
+
+    def _wished(self, arrival: Arrival, entry_id: str) -> tuple[str, Outcome]:
+        if not self._exists(arrival.kind, check_id(entry_id, "id")):
+            return entry_id, "new"
+        is_held = self.kept(arrival.kind, entry_id) == arrival.raw and not self.wishes.overwrite
+        if is_held or self._says(arrival, entry_id, _digest(arrival.meaning())):
+            return entry_id, "same"
+        if self.wishes.overwrite:
+            return entry_id, "replaced"
+        raise UserError("id_taken", entry_id=entry_id)
+
+    def _free(self, arrival: Arrival, ids: Sequence[str]) -> str:
+        """Take the first id that is free, or else the last with a number."""
+        candidates = chain(ids, numbered(ids[-1]))
+        return next(one for one in candidates if not self._exists(arrival.kind, one))
+
+    def saved(self, kind: Kind, entry_id: str, raw: bytes) -> None:
+        """Remember what was saved in this batch."""
+        self._looks.pop((kind, entry_id), None)
+        self._held.setdefault((kind, _fingerprint(raw)), []).append(entry_id)
+
+    # --- what is there
+
+    def _exists(self, kind: Kind, entry_id: str) -> bool:
+        return (self.files.root / kind / entry_id).exists()
+
+    def _taken(self, arrival: Arrival, entry_id: str) -> Iterable[str]:
+        return takewhile(lambda one: self._exists(arrival.kind, one), numbered(check_id(entry_id, "id")))
+
+    def _holding(self, arrival: Arrival) -> list[str]:
+        """List the entries beside which these very bytes stand."""
+        kind, raw = arrival.kind, arrival.raw
+        for entry_id in self._unread(kind).pop(len(raw), []):
+            if (kept := self.kept(kind, entry_id)) is not None:
+                self._held.setdefault((kind, _fingerprint(kept)), []).append(entry_id)
+        found = self._held.get((kind, _fingerprint(raw)), [])
+        held = (one for one in dict.fromkeys(found) if self.kept(kind, one) == raw)
+        return [entry_id for entry_id in held if arrival.is_its_own(entry_id)]
+
+    def _unread(self, kind: Kind) -> _Sizes:
+        """List what stands beside entries and was not read yet, by its size."""
+        if kind not in self._sizes:
+            sizes = self._sizes[kind] = {}
+            folder = self.files.root / kind
+            for entry_id in sorted(filter(is_id, os.listdir(folder))) if folder.is_dir() else []:
+                try:
+                    size = os.stat(folder / entry_id / _KEPT[kind]).st_size
+                except OSError:
+                    continue
+                sizes.setdefault(size, []).append(entry_id)
+        return self._sizes[kind]
+
+    def _says(self, arrival: Arrival, entry_id: str, said: bytes) -> bool:
+        """Tell whether an entry says the same; what is remembered is looked at again before it counts."""
+        known = self._looks.setdefault((arrival.kind, entry_id), {})
+        if arrival.variant in known and said not in known[arrival.variant]:
+            return False
+        try:
+            known[arrival.variant] = frozenset(map(_digest, arrival.looks(entry_id)))
+        except PersonaLabError:
+            known[arrival.variant] = frozenset()
+        return said in known[arrival.variant]
+
+    def kept(self, kind: Kind, entry_id: str, name: str = "", limit: int = MAX_CARD_BYTES) -> bytes | None:
+        """Read what stands beside an entry, as it came unless named; ``None`` where nothing does that can be read."""
+        path = self.files.beside(kind, entry_id, name or _KEPT[kind])
+        try:
+            return read_bytes(path, self.files.shown(path), limit)
+        except StorageError:
+            return None
+
+    def kept_json(self, kind: Kind, entry_id: str, name: str = "") -> dict[str, Any] | None:
+        """Read a JSON object that stands beside an entry."""
+        raw = self.kept(kind, entry_id, name)
+        try:
+            found = load_json(raw) if raw is not None else None
+        except BadRecord:
+            return None
+        return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+
+
+def _digest(value: object) -> bytes:
+    """Tell JSON values apart by what they say, not by how they are written."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return _fingerprint(text.encode("ascii"))
+
+
+def _fingerprint(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()
