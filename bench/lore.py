@@ -22,6 +22,7 @@ from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.story.lines import AssistantLine, UserLine, dump_line
 from personalab.story.lore import Lorebook, activate
+from personalab.story.macros import Names
 
 NOW = "2025-10-16T10:30:00Z"
 _TURNS = 60
@@ -63,7 +64,7 @@ class _World:
 def figures() -> list[Figure]:
     """Measure it all."""
     rows = [row for entries in (1_000, 10_000) for row in _activated(entries)]
-    return [*rows, *asyncio.run(_previews())]
+    return [*rows, _named(1_000), *asyncio.run(_previews())]
 
 
 def _activated(entries: int) -> list[Figure]:
@@ -101,6 +102,35 @@ def _activated(entries: int) -> list[Figure]:
         Figure(f"the same / looking for each key by itself, {size}", median(ours) / median(naive), "×", 1.0),
         Figure(f"reading a lorebook of {size}, once", 1e3 * read, "ms"),
     ]
+
+
+def _named(entries: int) -> Figure:
+    """Measure a book whose every entry has a key with a placeholder, where what enters calls up others."""
+    world = _World(entries)
+    for row in world.data["entries"]:
+        row["keys"].append(f"{{{{user}}}}的{row['keys'][0]}")
+    book = read_book({**world.data, "recursive_scanning": True}, "world")
+    count = OfflineCounter().count
+    said = [world.message() for _ in range(40)]
+    times: list[float] = []
+    for turn in range(_TURNS):
+        said += [world.message(), world.message()]
+        start = time.perf_counter()
+        activate(
+            [book],
+            said,
+            module=LoreModule(enabled=True),
+            count=count,
+            turn=turn,
+            fill=Names("艾莉", "小明").fill,
+        )
+        times.append(time.perf_counter() - start)
+    return Figure(
+        f"the same with a placeholder in a key of each of {entries:,} entries, p50",
+        1e3 * median(times),
+        "ms",
+        5.0,
+    )
 
 
 def _searched(book: Lorebook, said: Sequence[str]) -> int:

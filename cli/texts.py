@@ -285,6 +285,10 @@ TEXTS: dict[str, Text] = {
         "{entries} 条消息 · {tokens} token · {create_at}", "{entries} entries · {tokens} tokens · {create_at}"
     ),
     "archive_no_entries": Text("（没有消息）", "(no entries)"),
+    "archive_unread": Text(
+        "存档中有 {count} 条记录无法读取，未列出；用 personalab archive verify{file} 查看",
+        "{count} records of the archive cannot be read and are not shown: personalab archive verify{file} lists them",
+    ),
     "archive_deleted": Text("{text}（已删除）", "{text} (deleted)"),
     "archive_compacted": Text("已压缩", "compacted"),
     "archive_tokens": Text("共 {total} token", "{total} tokens in all"),
@@ -330,6 +334,7 @@ TEXTS: dict[str, Text] = {
         "已恢复 {path}（备份 {backup}，从日志补回 {replayed} 条记录）",
         "Restored {path} (from {backup}, and {replayed} records from journals)",
     ),
+    "archive_went_back": Text("{path} 已回到备份 {backup}", "{path} is what the backup {backup} was"),
     "archive_whole": Text(
         "{path} 是完好的，什么都没有改变；要回到某个备份请用 --backup 指定",
         "{path} is whole, nothing was changed; name a backup with --backup to go back to it",
@@ -344,8 +349,12 @@ TEXTS: dict[str, Text] = {
         "Add --yes to go back to a backup (the present file is kept under another name)",
     ),
     "archive_ask": Text(
-        "{file} 将从备份恢复（现有文件会改名保留）。确定吗？(y/N)",
-        "{file} will go back to a backup (the present file is kept under another name). Sure? (y/N)",
+        "{file} 将回到第 {backup} 号备份，此后的改动都不再算数（现有文件会改名保留）。确定吗？(y/N)",
+        "{file} will go back to backup {backup}, without what came after it (the present file is kept under another name). Sure? (y/N)",
+    ),
+    "archive_ask_whole": Text(
+        "{file} 若已损坏，将用备份和日志重建（损坏的文件会改名保留）。确定吗？(y/N)",
+        "{file}, if it is broken, will be made again from its backups and journals (the broken file is kept under another name). Sure? (y/N)",
     ),
     # --- MCP clients
     "no_page_yet": Text(
@@ -415,6 +424,8 @@ TEXTS: dict[str, Text] = {
     "lore_empty": Text("没有内容", "it has no text"),
     "lore_pattern_wrong": Text("正则表达式有误", "its pattern is wrong"),
     "lore_pattern_slow": Text("正则表达式太慢", "its pattern is too slow"),
+    "lore_search": Text("查找关键词", "the search for its keys"),
+    "lore_search_slow": Text("太慢，这本书没有查完", "too slow, not all of the book was searched"),
     "lorebooks": Text("世界书：", "Lorebooks:"),
     "pick_greeting": Text("用哪个开场白？", "Which greeting opens it?"),
     "without_greeting": Text("不用开场白", "no greeting"),

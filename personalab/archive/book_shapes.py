@@ -153,6 +153,13 @@ def book_as(data: Mapping[str, Any], shape: BookShape, name: str) -> dict[str, A
     return _world_info(book) if shape == "world_info" else book
 
 
+def with_name(book: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Let a book that stands alone say what it is called, where only its surroundings did."""
+    if shape_of(book) == "lorebook_v3":
+        return {**book, "data": with_name(object_at(book["data"], "data"), name)}
+    return dict(book) if book.get("name") else {**book, "name": name}
+
+
 # --- the wrapping of V3
 
 

@@ -19,7 +19,7 @@ from personalab.archive.book_shapes import BookShape, book_as, has_patterns, is_
 from personalab.archive.loading import object_at
 from personalab.errors import BadRecord
 from personalab.story.lore import Lorebook, LoreEntry
-from personalab.story.lore_decorators import Position
+from personalab.story.lore_decorators import Position, split_decorators
 from personalab.story.lore_entries import Logic
 
 __all__ = ["BookShape", "book_as", "read_book"]
@@ -51,7 +51,7 @@ def read_book(data: object, name: str) -> Lorebook:
             entry = _read_entry(object_at(found, ""), uid)
         except BadRecord as error:
             raise _in_entry(error, where, uid, whole["entries"]) from error
-        keys += len(entry.keys) + len(entry.secondary_keys)
+        keys += len(entry.keys) + len(entry.secondary_keys) + split_decorators(entry.content)[0].keys
         if keys > MAX_KEYS:
             _refuse(f"{where}entries", f"it has {keys} keys, more than {MAX_KEYS}")
         entries.append(entry)
@@ -62,6 +62,17 @@ def read_book(data: object, name: str) -> Lorebook:
         _limit(whole.get("token_budget"), f"{where}token_budget"),
         switch_of(whole.get("recursive_scanning"), f"{where}recursive_scanning"),
     )
+
+
+def check_book_says_something(book: Lorebook) -> None:
+    """Refuse a book of which no entry could ever come up: its texts or keys stand in fields of another program."""
+    if not book.entries:
+        return
+    told = [entry for entry in book.entries if entry.content.strip()]
+    if not told:
+        raise BadRecord("book_blank", count=len(book.entries), field="content")
+    if not any(entry.keys or entry.constant or entry.content.startswith("@@") for entry in told):
+        raise BadRecord("book_blank", count=len(book.entries), field="keys (key), constant")
 
 
 def _entries(found: object, where: str) -> list[tuple[str, object]]:

@@ -10,13 +10,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from personalab.config import LoreModule
-from personalab.story.lore_entries import NO_LORE, LeftOut, Lore, Lorebook, LoreEntry, LoreHit, Prepared
-from personalab.story.lore_scan import MAX_ROUNDS, BadKey, Call, Called, Scan, Situation
+from personalab.story.lore_entries import (
+    NO_LORE,
+    LeftOut,
+    Lore,
+    Lorebook,
+    LoreEntry,
+    LoreHit,
+    Prepared,
+    shown_text,
+)
+from personalab.story.lore_scan import MAX_ROUNDS, Call, Called, Scan, Situation
 
 __all__ = ["NO_LORE", "Lore", "LoreEntry", "LoreHit", "Lorebook", "activate"]
 _REMEMBERED_COSTS = 4_096
 _MOST_MISSES = 16
-"""After so many in a row that had no room, the less important ones are not even counted."""
+"""After so many that had no room, with none between that had, the less important ones are not even counted."""
+_MOST_FILLED = 2_000_000
+"""So many characters of entries are made ready for the prompt."""
+_LONGEST_TOKEN = 64
+"""A text of more characters than this for each token there is room for is not even counted."""
 
 
 def activate(
@@ -37,7 +50,7 @@ def activate(
     if not module.enabled or not books:
         return NO_LORE
     scan = Scan(books, Situation(said, module, turn, fill, greeting))
-    shelf = _Shelf(books, module.max_tokens, count, len(said))
+    shelf = _Shelf(books, module.max_tokens, count, fill, len(said))
     called: list[Called] | None = scan.first()
     for _ in range(MAX_ROUNDS):
         entered = shelf.admit(called)
@@ -46,63 +59,76 @@ def activate(
             break
     else:
         shelf.admit(called or [])
-    return shelf.lore(scan.bad_keys)
+    return shelf.lore(scan)
 
 
 class _Shelf:
     """The room there is for entries, and what was put there or left out."""
 
     def __init__(
-        self, books: Sequence[Lorebook], room: int, count: Callable[[str], int], messages: int
+        self,
+        books: Sequence[Lorebook],
+        room: int,
+        count: Callable[[str], int],
+        fill: Callable[[str], str],
+        messages: int,
     ) -> None:
         self._books = books
         self._count = count
+        self._fill = fill
         self._messages = messages
         self._room = room
         self._rooms = [book.token_budget for book in books]
+        self._fillable = _MOST_FILLED
         self._texts: set[str] = set()
         self._hits: list[tuple[tuple[float, int, int], LoreHit]] = []
 
-    def admit(self, called: Sequence[Called]) -> list[Called]:
-        """Let in what there is room for, the most important first."""
-        entered: list[Called] = []
+    def admit(self, called: Sequence[Called]) -> list[tuple[Called, str]]:
+        """Let in what there is room for, the most important first; give it with its texts."""
+        entered: list[tuple[Called, str]] = []
         misses = 0
         for one in sorted(called, key=_rank):
-            tokens, left_out = self._judge(one) if misses < _MOST_MISSES else (0, "budget")
-            misses = misses + 1 if left_out == "budget" else 0
+            text, tokens, left_out = self._judge(one) if misses < _MOST_MISSES else ("", 0, "budget")
+            misses = 0 if not left_out else misses + (left_out == "budget")
             if not left_out:
-                self._texts.add(one.text)
+                self._texts.add(text)
                 self._room -= tokens
                 own = self._rooms[one.book]
                 self._rooms[one.book] = None if own is None else own - tokens
             if left_out in ("", "empty"):
-                entered.append(one)
-            hit = self._hit(one.book, one.one, one.call, left_out, tokens, one.text)
+                entered.append((one, text))
+            hit = self._hit(one.book, one.one, one.call, left_out, tokens, text)
             self._hits.append(((one.one.entry.order, one.book, one.place), hit))
         return entered
 
-    def _judge(self, called: Called) -> tuple[int, LeftOut]:
+    def _judge(self, called: Called) -> tuple[str, int, LeftOut]:
         if called.lost:
-            return 0, "group"
-        if not called.text:
-            return 0, "empty"
-        if called.text in self._texts:
-            return 0, "duplicate"
-        tokens = self._cost(called)
+            return "", 0, "group"
+        self._fillable -= len(called.one.text)
+        if self._fillable < 0:
+            return "", 0, "budget"
+        text = shown_text(called.one, self._fill)
+        if not text:
+            return "", 0, "empty"
+        if text in self._texts:
+            return text, 0, "duplicate"
+        if len(text) > _LONGEST_TOKEN * self._room:
+            return "", 0, "budget"
+        tokens = self._cost(called.book, text)
         own = self._rooms[called.book]
         if own is not None and tokens > own:
-            return tokens, "book_budget"
-        return tokens, "budget" if tokens > self._room else ""
+            return text, tokens, "book_budget"
+        return text, tokens, "budget" if tokens > self._room else ""
 
-    def _cost(self, called: Called) -> int:
+    def _cost(self, book: int, text: str) -> int:
         """Count an entry with the end of its line, once for each way of counting."""
-        known = self._books[called.book].costs
-        asked = (self._count, called.text)
+        known = self._books[book].costs
+        asked = (self._count, text)
         found = known.get(asked)
         if found is None:
             if len(known) >= _REMEMBERED_COSTS:
                 known.clear()
-            found = known[asked] = self._count(called.text + "\n")
+            found = known[asked] = self._count(text + "\n")
         return found
 
     def _hit(
@@ -128,18 +154,24 @@ class _Shelf:
             content=text,
         )
 
-    def lore(self, bad_keys: Sequence[BadKey]) -> Lore:
+    def lore(self, scan: Scan) -> Lore:
         """Arrange what is shown; the hits tell it first, then what was left out."""
         hits = [hit for _, hit in sorted(self._hits, key=lambda pair: pair[0])]
         before = [hit for hit in hits if hit.shown and hit.position == "before_char"]
         after = [hit for hit in hits if hit.shown and hit.position == "after_char"]
         hidden = [hit for hit in hits if not hit.shown]
-        bad = [self._hit(key.book, key.one, Call("pattern", key.key), key.reason) for key in bad_keys]
+        bad = [self._hit(key.book, key.one, Call("pattern", key.key), key.reason) for key in scan.bad_keys]
+        unfinished = [_unfinished(self._books[number]) for number in scan.unfinished]
         return Lore(
             "\n".join(hit.content for hit in before),
             "\n".join(hit.content for hit in after),
-            (*before, *after, *hidden, *bad),
+            (*before, *after, *hidden, *bad, *unfinished),
         )
+
+
+def _unfinished(book: Lorebook) -> LoreHit:
+    """Tell of a book that not all of it was searched."""
+    return LoreHit(book.name, "", book.name, "before_char", 0, "search", shown=False, left_out="search_slow")
 
 
 def _rank(called: Called) -> tuple[bool, bool, float, float, int, int]:

@@ -38,8 +38,17 @@ class Decorators:
     exclude_keys: tuple[str, ...] = ()
     ignore_on_max_context: bool = False
 
+    @property
+    def keys(self) -> int:
+        """How many keys it names."""
+        return sum(map(len, self.additional_keys)) + len(self.exclude_keys)
+
 
 NO_DECORATORS = Decorators()
+_MAX_LINES = 200
+"""So many decorators of an entry count; those after them are taken off as well."""
+_MAX_KEYS = 1_000
+"""A line names no more keys."""
 _POSITIONS: dict[str, Position] = {"before_desc": "before_char", "after_desc": "after_char"}
 
 
@@ -50,6 +59,7 @@ def split_decorators(content: str) -> tuple[Decorators, str]:
     found = NO_DECORATORS
     named: set[str] = set()
     known = True
+    counted = 0
     lines = content.split("\n")
     for place, line in enumerate(lines):
         written = line.strip()
@@ -57,7 +67,8 @@ def split_decorators(content: str) -> tuple[Decorators, str]:
             continue
         if not written.startswith("@@"):
             return found, "\n".join(lines[place:])
-        if written.startswith("@@@") and known:
+        counted += 1
+        if counted > _MAX_LINES or (written.startswith("@@@") and known):
             continue
         name, _, value = written.lstrip("@").partition(" ")
         wish = _read(name, value.strip(), found)
@@ -91,7 +102,7 @@ def _period(value: str) -> int | None:
 
 
 def _keys(value: str) -> tuple[str, ...] | None:
-    return tuple(key for part in value.split(",") if (key := part.strip())) or None
+    return tuple(key for part in value.split(",", _MAX_KEYS)[:_MAX_KEYS] if (key := part.strip())) or None
 
 
 _READERS: dict[str, Callable[[str], object]] = {

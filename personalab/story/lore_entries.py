@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from personalab.story.lore_decorators import Decorators, Position, split_decorators
-from personalab.story.lore_matching import KeyIndex, OwnedKey, read_key
+from personalab.story.lore_index import KeyIndex, Rules
 
 Logic = Literal["and_any", "not_all", "not_any", "and_all"]
-Why = Literal["constant", "decorator", "key", "kept", "recursion", "pattern"]
-"""``pattern``: it has one that cannot be used, and is told of for that alone."""
-LeftOut = Literal["", "budget", "book_budget", "duplicate", "empty", "group", "pattern_wrong", "pattern_slow"]
+Why = Literal["constant", "decorator", "key", "kept", "recursion", "pattern", "search"]
+"""``pattern``: it has one that cannot be used, and is told of for that alone; ``search``: it is no entry, but tells
+that not all of its book was searched."""
+LeftOut = Literal[
+    "", "budget", "book_budget", "duplicate", "empty", "group", "pattern_wrong", "pattern_slow", "search_slow"
+]
 MAX_DEPTH = 1_000
 """No key is looked for further back."""
+_MAX_FILLED_KEY = 10_000
+"""A key that grows longer by the names in it is none."""
+_REMEMBERED_NAMES = 4
 _PLACEHOLDER = re.compile(r"\{\{|<(?:bot|user|char)>", re.IGNORECASE)
 _HIDDEN = re.compile(r"\{\{\s*hidden_key\s*:([^{}]*)\}\}", re.IGNORECASE)
 
@@ -80,6 +87,17 @@ class Prepared:
         return self.wishes.activate or (self.entry.constant and not self.wishes.dont_activate)
 
     @property
+    def rules(self) -> Rules:
+        """How its keys are matched."""
+        return self.entry.case_sensitive, self.entry.whole_words, self.entry.use_regex
+
+    @property
+    def is_selective(self) -> bool:
+        """Whether its secondary keys are asked for."""
+        entry = self.entry
+        return bool(entry.selective and entry.secondary_keys) and not (entry.constant or entry.use_regex)
+
+    @property
     def stays(self) -> bool:
         """Whether it is there for good once its key occurred."""
         return self.wishes.keep_activate_after_match and not self.always
@@ -102,9 +120,10 @@ class Lorebook:
     prepared: tuple[Prepared, ...] = field(init=False, repr=False, compare=False)
     """The entries that can be called up at all, in the book's order."""
     index: KeyIndex = field(init=False, repr=False, compare=False)
+    """The keys that have no placeholder in them."""
+    named: NamedKeys = field(init=False, repr=False, compare=False)
+    """Those that have."""
     always: tuple[int, ...] = field(init=False, repr=False, compare=False)
-    filled: tuple[tuple[int, str], ...] = field(init=False, repr=False, compare=False)
-    """Keys with placeholders in them, by the place of their entry."""
     kept: tuple[int, ...] = field(init=False, repr=False, compare=False)
     """Those that stay once they were called."""
     deepest: int = field(init=False, repr=False, compare=False)
@@ -117,14 +136,21 @@ class Lorebook:
 
     def __post_init__(self) -> None:
         prepared = tuple(_prepared(entry) for entry in self.entries if entry.enabled)
-        owned, filled = _keys(prepared)
+        index = KeyIndex()
+        named: list[tuple[int, str, bool]] = []
+        for place, one in enumerate(prepared):
+            for key, calls in _asked(one):
+                if _PLACEHOLDER.search(key):
+                    named.append((place, key, calls))
+                elif (number := index.ask(key, one.rules)) is not None and calls:
+                    index.own(number, place, key)
         deepest = max((one.scan_depth or 0 for one in prepared), default=0)
         places = range(len(prepared))
         values: dict[str, object] = {
             "prepared": prepared,
-            "index": KeyIndex(owned),
+            "index": index.close(),
+            "named": NamedKeys([(place, key, calls, prepared[place].rules) for place, key, calls in named]),
             "always": tuple(place for place in places if prepared[place].always),
-            "filled": tuple(filled),
             "kept": tuple(place for place in places if prepared[place].stays),
             "deepest": deepest,
             "far": MAX_DEPTH if any(one.remembers for one in prepared) else deepest,
@@ -135,21 +161,57 @@ class Lorebook:
             object.__setattr__(self, name, value)
 
 
-def _keys(prepared: Sequence[Prepared]) -> tuple[list[OwnedKey], list[tuple[int, str]]]:
-    owned: list[OwnedKey] = []
-    filled: list[tuple[int, str]] = []
-    for place, one in enumerate(prepared):
-        for key in () if one.always else one.entry.keys:
-            if _PLACEHOLDER.search(key):
-                filled.append((place, key))
-            elif found := read_key(key, *key_rules(one.entry)):
-                owned.append(OwnedKey(place, key, found))
-    return owned, filled
+def _asked(one: Prepared) -> Iterable[tuple[str, bool]]:
+    """Give all keys of an entry, and whether they call it up by themselves."""
+    for key in one.entry.keys:
+        yield key, not one.always
+    entry, wishes = one.entry, one.wishes
+    if one.is_selective:
+        yield from ((key, False) for key in entry.secondary_keys)
+    yield from ((key, False) for group in wishes.additional_keys for key in group)
+    yield from ((key, False) for key in wishes.exclude_keys)
 
 
-def key_rules(entry: LoreEntry) -> tuple[bool, bool, bool]:
-    """Say how an entry's keys are matched: by case, as whole words, as patterns."""
-    return entry.case_sensitive, entry.whole_words, entry.use_regex
+class NamedKeys:
+    """Keys with placeholders in them; they are filled once for each pair of names."""
+
+    def __init__(self, keys: Sequence[tuple[int, str, bool, Rules]]) -> None:
+        self._keys = keys
+        self._known: dict[Hashable, KeyIndex] = {}
+        self._lock = threading.Lock()
+
+    def filled(self, fill: Callable[[str], str]) -> KeyIndex | None:
+        """Give the keys as they are for these names; there is nothing to give where no key has a placeholder."""
+        if not self._keys:
+            return None
+        names = _names(fill)
+        known = self._known.get(names)
+        if known is None:
+            known = self._made(fill)
+            with self._lock:
+                while len(self._known) >= _REMEMBERED_NAMES:
+                    self._known.pop(next(iter(self._known)))
+                self._known[names] = known
+        return known
+
+    def _made(self, fill: Callable[[str], str]) -> KeyIndex:
+        index = KeyIndex()
+        for place, key, calls, rules in self._keys:
+            filled = fill(key)
+            if len(filled) > _MAX_FILLED_KEY:
+                continue
+            number = index.ask(key, rules, filled)
+            if number is not None and calls:
+                index.own(number, place, key)
+        return index.close()
+
+
+def _names(fill: Callable[[str], str]) -> Hashable:
+    """Tell what a filling depends on: a method on whose it is, for that is made anew each turn."""
+    owner: object = getattr(fill, "__self__", None)
+    if owner is None or type(owner).__hash__ in (None, object.__hash__):
+        return fill
+    return (type(owner), owner, getattr(fill, "__name__", ""))
 
 
 def _prepared(entry: LoreEntry) -> Prepared:

@@ -7,15 +7,17 @@ from dataclasses import dataclass, field, replace
 
 from personalab.config import LoreModule
 from personalab.story.lore_chance import losers, thrown
-from personalab.story.lore_entries import MAX_DEPTH, LeftOut, Lorebook, Prepared, Why, key_rules, shown_text
-from personalab.story.lore_matching import Allowance, Heard, Key, PatternKey, read_key
+from personalab.story.lore_entries import MAX_DEPTH, LeftOut, Lorebook, Prepared, Why
+from personalab.story.lore_index import MAX_TOLD
+from personalab.story.lore_matching import Allowance, Heard, PatternKey, Trouble
+from personalab.story.lore_occurrences import Occurrences, Patterns
 
 MAX_ROUNDS = 8
 """So often entries may call up others."""
 MAX_CALLING = 200_000
 """So many characters of entries are searched for keys of others."""
-MAX_TROUBLES = 20
-"""So many patterns that cannot be used are told of."""
+MAX_SAID = 1_000_000
+"""So many characters of messages are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +48,12 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """An entry that was called up, with its text as it would stand in the prompt."""
+    """An entry that was called up."""
 
     book: int
     place: int
     one: Prepared
     call: Call
-    text: str
     lost: bool = False
     """Whether another of its group stands for it."""
 
@@ -75,127 +76,160 @@ class _Open:
     book: Lorebook
     depth: int
     recursive: bool
+    sides: list[Occurrences]
+    """Where its keys occur: those without placeholders, then those with."""
     calls: dict[int, Call] = field(default_factory=dict[int, Call])
     done: set[int] = field(default_factory=set[int])
+    is_whole: bool = True
+    """Whether there was time to search all that was said for all its keys."""
 
     def depth_of(self, one: Prepared) -> int:
         """Say how many messages are searched for an entry."""
         own = one.scan_depth
         return self.depth if own is None else own
 
+    @property
+    def near(self) -> int:
+        """How many messages are searched for keys that call."""
+        return max(self.depth, self.book.deepest)
+
 
 class Scan:
     """One search: a first round over the messages, then rounds over what entered."""
 
-    def __init__(self, books: Sequence[Lorebook], situation: Situation) -> None:
+    def __init__(
+        self, books: Sequence[Lorebook], situation: Situation, allowance: Allowance | None = None
+    ) -> None:
         self._at = situation
-        self._allowance = Allowance()
-        self._calling: list[Heard] = []
+        self._allowance = Allowance() if allowance is None else allowance
         self._left = MAX_CALLING
         self._groups: set[str] = set()
-        self._tested: dict[tuple[Key, Heard], bool] = {}
         self._bad: dict[tuple[int, int, str], BadKey] = {}
-        module = situation.module
-        self._open = [
-            _Open(
-                number,
-                book,
-                min(module.scan_depth if book.scan_depth is None else book.scan_depth, MAX_DEPTH),
-                module.recursive if book.recursive is None else book.recursive,
-            )
-            for number, book in enumerate(books)
-        ]
+        self._open = [self._opened(number, book) for number, book in enumerate(books)]
         far = max((max(opened.depth, opened.book.far) for opened in self._open), default=0)
-        newest = situation.said[-min(far, MAX_DEPTH) :] if far else ()
-        self._heard = [Heard(text) for text in reversed(newest)]
+        self._heard = self._newest(min(far, MAX_DEPTH))
+        self._patterns = Patterns(self._heard, self._allowance)
         self._levels = sorted({level for book in books for level in book.levels})
         self._level = self._levels.pop(0) if self._levels else 0
+
+    def _opened(self, number: int, book: Lorebook) -> _Open:
+        module = self._at.module
+        named = book.named.filled(self._at.fill)
+        return _Open(
+            number,
+            book,
+            min(module.scan_depth if book.scan_depth is None else book.scan_depth, MAX_DEPTH),
+            module.recursive if book.recursive is None else book.recursive,
+            [Occurrences(index) for index in (book.index, named) if index is not None],
+        )
+
+    def _newest(self, messages: int) -> list[Heard]:
+        """Give the newest messages, the newest first, as far as they are not too much to be searched."""
+        left = MAX_SAID
+        heard: list[Heard] = []
+        for text in reversed(self._at.said[-messages:] if messages else ()):
+            heard.append(Heard(text[:left]))
+            left -= len(text)
+            if left < 0:
+                for opened in self._open:
+                    opened.is_whole = False
+                break
+        return heard
 
     @property
     def bad_keys(self) -> list[BadKey]:
         """The patterns that could not be used, some of them where they are many."""
-        for opened in self._open:
-            for owned in opened.book.index.patterns:
-                if isinstance(owned.key, PatternKey) and owned.key.trouble:
-                    self._tell(opened, opened.book.prepared[owned.owner], owned.key, owned.written)
-        return list(self._bad.values())[:MAX_TROUBLES]
+        return list(self._bad.values())[:MAX_TOLD]
+
+    @property
+    def unfinished(self) -> list[int]:
+        """The books that there was no time to search wholly."""
+        return [opened.number for opened in self._open if not opened.is_whole]
 
     def first(self) -> list[Called]:
         """Give what the messages call up, and what is always there."""
-        for book in self._open:
-            self._hear(book)
-        return self._parted([called for book in self._open for called in self._judged(book, recursing=False)])
+        with self._allowance:
+            for book in self._open:
+                self._hear(book)
+            called = [called for book in self._open for called in self._judged(book, recursing=False)]
+        return self._parted(called)
 
-    def after(self, entered: Sequence[Called]) -> list[Called] | None:
-        """Give what those that entered call up; nothing more can come where there is no list."""
-        callers = [called for called in entered if not called.one.entry.prevent_recursion]
-        if not any(book.recursive for book in self._open):
+    def after(self, entered: Sequence[tuple[Called, str]]) -> list[Called] | None:
+        """Give what those that entered, with their texts, call up; nothing more can come where there is no list."""
+        callers = [(called, text) for called, text in entered if not called.one.entry.prevent_recursion]
+        recursive = [book for book in self._open if book.recursive]
+        if not recursive:
             return None
         if not callers or self._left <= 0:
             if not self._levels:
                 return None
             self._level = self._levels.pop(0)
-        said: list[str] = []
-        for called in callers:
-            text = f"{called.text}\n{called.one.hidden}" if called.one.hidden else called.text
-            text = text[: max(self._left, 0)]
-            self._left -= len(text)
-            said.append(text)
-            heard = Heard(text)
-            for book in self._open:
-                if book.recursive:
+        with self._allowance:
+            said: list[str] = []
+            for called, shown in callers:
+                text = f"{shown}\n{called.one.hidden}" if called.one.hidden else shown
+                text = text[: max(self._left, 0)]
+                self._left -= len(text)
+                said.append(text)
+                heard = Heard(text)
+                for book in recursive:
                     self._call(book, heard, called)
-        self._calling.append(Heard("\n".join(said)))
-        recursive = [book for book in self._open if book.recursive]
-        return self._parted([called for book in recursive for called in self._judged(book, recursing=True)])
+            self._patterns.calling.append(Heard("\n".join(said)))
+            called = [called for book in recursive for called in self._judged(book, recursing=True)]
+        return self._parted(called)
 
     # --- who is called
 
     def _hear(self, opened: _Open) -> None:
         book = opened.book
-        window = self._heard[: max(opened.depth, book.deepest)]
+        window = self._heard[: max(opened.near, book.far)]
         for ago, heard in enumerate(window):
-            for owner, written in self._found(opened, heard):
-                if ago < opened.depth_of(book.prepared[owner]):
-                    opened.calls.setdefault(owner, Call("key", written, ago))
-        for owner, written in book.filled:
-            if owner in opened.calls:
-                continue
-            one = book.prepared[owner]
-            ago = self._first(opened, one, [written], self._heard[: opened.depth_of(one)])
-            if ago is not None:
-                opened.calls[owner] = Call("key", written, ago)
+            for side in opened.sides:
+                for owner, written in self._heard_in(opened, side, heard, ago):
+                    if ago < opened.depth_of(book.prepared[owner]):
+                        opened.calls.setdefault(owner, Call("key", written, ago))
         for owner in book.kept:
             one = book.prepared[owner]
             if owner in opened.calls or not opened.depth_of(one):
                 continue
-            firsts = [(self._first(opened, one, [key], self._heard), key) for key in one.entry.keys]
+            firsts = [(self._first(opened, one, key), key) for key in one.entry.keys]
             heard = [(ago, key) for ago, key in firsts if ago is not None]
             if heard:
                 ago, key = min(heard)
                 opened.calls[owner] = Call("kept", key, ago)
 
+    def _heard_in(self, opened: _Open, side: Occurrences, heard: Heard, ago: int) -> list[tuple[int, str]]:
+        """Say whom a message calls by keys that no newer one has."""
+        fresh = side.hear(self._plain(opened, side, heard), ago)
+        if ago < opened.near:
+            fresh += side.hear(self._matched(opened, side, heard), ago)
+        return side.called_by(fresh)
+
     def _call(self, opened: _Open, heard: Heard, caller: Called) -> None:
-        found = list(self._found(opened, heard))
-        for owner, written in opened.book.filled:
-            one = opened.book.prepared[owner]
-            if owner not in opened.calls and self._first(opened, one, [written], [heard]) is not None:
-                found.append((owner, written))
-        for owner, written in found:
-            if owner not in opened.calls:
-                entry = caller.one.entry
-                opened.calls[owner] = Call("recursion", written, caller=entry.name or entry.entry_id)
+        entry = caller.one.entry
+        for side in opened.sides:
+            found = (*self._plain(opened, side, heard), *self._matched(opened, side, heard))
+            for owner, written in side.called_by(side.call(found)):
+                if owner not in opened.calls:
+                    opened.calls[owner] = Call("recursion", written, caller=entry.name or entry.entry_id)
 
-    def _found(self, opened: _Open, heard: Heard) -> Iterator[tuple[int, str]]:
-        found = opened.book.index.found_in(heard, self._allowance)
-        for owned in found.untried[:MAX_TROUBLES]:
-            if isinstance(owned.key, PatternKey):
-                self._tell(opened, opened.book.prepared[owned.owner], owned.key, owned.written)
-        return ((owned.owner, owned.written) for owned in found.keys)
+    def _plain(self, opened: _Open, side: Occurrences, heard: Heard) -> tuple[int, ...]:
+        found = side.index.plain_in(heard, self._allowance)
+        if not found.is_whole:
+            opened.is_whole = False
+        return found.numbers
 
-    def _tell(self, opened: _Open, one: Prepared, key: PatternKey, written: str) -> None:
-        told = BadKey(opened.number, one, written, key.trouble or "pattern_slow")
-        self._bad.setdefault((opened.number, id(one), written), told)
+    def _matched(self, opened: _Open, side: Occurrences, heard: Heard) -> tuple[int, ...]:
+        found = side.index.patterns_in(heard, self._allowance)
+        for number, trouble in found.troubles:
+            for owner, written in side.called_by([number]):
+                self._tell(opened, opened.book.prepared[owner], written, trouble)
+        return found.numbers
+
+    def _tell(self, opened: _Open, one: Prepared, written: str, trouble: Trouble) -> None:
+        if len(self._bad) < MAX_TOLD:
+            told = BadKey(opened.number, one, written, trouble)
+            self._bad.setdefault((opened.number, id(one), written), told)
 
     # --- who may come
 
@@ -209,7 +243,7 @@ class Scan:
             if not self._lucky(opened.book.name, one):
                 continue
             call = opened.calls.get(place) or Call("decorator" if one.wishes.activate else "constant")
-            yield Called(opened.number, place, one, call, shown_text(one, self._at.fill))
+            yield Called(opened.number, place, one, call)
 
     def _waits(self, one: Prepared, recursing: bool) -> bool:
         entry = one.entry
@@ -230,47 +264,68 @@ class Scan:
         if self._at.greeting is not None and wishes.is_greeting not in (None, self._at.greeting):
             return False
         # The last exchange is what the first turn after it hears for the first time.
-        if wishes.dont_activate_after_match and self._any(opened, one, entry.keys, self._heard[2:]):
+        if wishes.dont_activate_after_match and any(self._was(opened, one, key) for key in entry.keys):
             return False
         return self._fits(opened, one)
 
     def _fits(self, opened: _Open, one: Prepared) -> bool:
         """Tell whether the keys beside the first ones are there, or are missing, as they should be."""
         wishes, entry = one.wishes, one.entry
-        selective = entry.selective and entry.secondary_keys and not (entry.constant or entry.use_regex)
-        if not selective and not wishes.additional_keys and not wishes.exclude_keys:
+        if not one.is_selective and not wishes.additional_keys and not wishes.exclude_keys:
             return True
-        texts = [*self._heard[: opened.depth_of(one)], *(self._calling if opened.recursive else ())]
-        if any(not self._any(opened, one, group, texts) for group in wishes.additional_keys):
+        if any(not self._any(opened, one, group) for group in wishes.additional_keys):
             return False
-        if not entry.use_regex and self._any(opened, one, wishes.exclude_keys, texts):
+        if not entry.use_regex and self._any(opened, one, wishes.exclude_keys):
             return False
-        if not selective:
+        if not one.is_selective:
             return True
-        found = [self._any(opened, one, [key], texts) for key in entry.secondary_keys]
-        judged = {"and_any": any(found), "and_all": all(found), "not_any": not any(found)}
-        return judged.get(entry.logic, not all(found))
+        found = (self._occurs(opened, one, key) for key in entry.secondary_keys)
+        if entry.logic in ("and_any", "not_any"):
+            return any(found) is (entry.logic == "and_any")
+        return all(found) is (entry.logic == "and_all")
 
-    def _any(self, opened: _Open, one: Prepared, keys: Iterable[str], texts: Sequence[Heard]) -> bool:
-        return self._first(opened, one, keys, texts) is not None
+    def _any(self, opened: _Open, one: Prepared, keys: Iterable[str]) -> bool:
+        return any(self._occurs(opened, one, key) for key in keys)
 
-    def _first(self, opened: _Open, one: Prepared, keys: Iterable[str], texts: Sequence[Heard]) -> int | None:
-        """Say in which text one of the keys occurs first."""
-        read = [read_key(self._at.fill(key), *key_rules(one.entry)) for key in keys]
-        for place, heard in enumerate(texts):
-            if any(key is not None and self._occurs(key, heard) for key in read):
-                return place
-        for key in read:
-            if isinstance(key, PatternKey) and (key.trouble or self._allowance.seconds <= 0):
-                self._tell(opened, one, key, key.source)
+    def _occurs(self, opened: _Open, one: Prepared, written: str) -> bool:
+        """Tell whether a key stands in the messages that are searched for an entry, or in what entered."""
+        for side, number in _numbered(opened, one, written):
+            key = side.index.keys[number]
+            depth = opened.depth_of(one)
+            if isinstance(key, PatternKey):
+                found = self._asked(opened, one, written, self._patterns.first(key, 0, depth))
+                if found is None and opened.recursive:
+                    return self._patterns.called(key)
+                return found is not None
+            ago = side.newest.get(number)
+            return (ago is not None and ago < depth) or (opened.recursive and number in side.called)
+        return False
+
+    def _first(self, opened: _Open, one: Prepared, written: str) -> int | None:
+        """Say how long ago a key occurred, however long."""
+        for side, number in _numbered(opened, one, written):
+            key = side.index.keys[number]
+            if isinstance(key, PatternKey):
+                return self._asked(opened, one, written, self._patterns.first(key, 0, MAX_DEPTH))
+            return side.newest.get(number)
         return None
 
-    def _occurs(self, key: Key, heard: Heard) -> bool:
-        """Look for a key in a text once, however many rounds ask."""
-        pair = (key, heard)
-        if pair not in self._tested:
-            self._tested[pair] = key.found_in(heard, self._allowance)
-        return self._tested[pair]
+    def _was(self, opened: _Open, one: Prepared, written: str) -> bool:
+        """Tell whether a key occurred before the last exchange."""
+        for side, number in _numbered(opened, one, written):
+            key = side.index.keys[number]
+            if isinstance(key, PatternKey):
+                found = self._patterns.first(key, 2, MAX_DEPTH)
+                return self._asked(opened, one, written, found) is not None
+            return side.oldest.get(number, 0) >= 2
+        return False
+
+    def _asked(self, opened: _Open, one: Prepared, written: str, found: int | Trouble | None) -> int | None:
+        """Take the answer for a pattern; one that could not be found out is told."""
+        if isinstance(found, str):
+            self._tell(opened, one, written, found)
+            return None
+        return found
 
     def _lucky(self, book: str, one: Prepared) -> bool:
         chance = one.entry.probability
@@ -283,3 +338,11 @@ class Scan:
         named = [(self._open[one.book].book.name, one.one.entry) for one in called]
         lost = losers(named, self._groups, self._at.turn)
         return [replace(one, lost=place in lost) for place, one in enumerate(called)]
+
+
+def _numbered(opened: _Open, one: Prepared, written: str) -> Iterator[tuple[Occurrences, int]]:
+    """Find a key among those of its book."""
+    for side in opened.sides:
+        number = side.index.number_of(written, one.rules)
+        if number is not None:
+            yield side, number

@@ -1,0 +1,221 @@
+"""Which of a book's thousands of keys occur in a text?
+
+Each key is asked once for a text, however many entries have it, and a text is searched once, however many turns hear
+it. A search that takes too long ends where it is; what it did not look at is told, and not remembered.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import add
+
+from personalab.story.lore_matching import (
+    Allowance,
+    Heard,
+    Key,
+    PatternKey,
+    PlainKey,
+    Trouble,
+    read_key,
+    stands_alone,
+)
+
+Rules = tuple[bool, bool, bool]
+"""How keys are matched: by case, as whole words, as patterns."""
+MAX_TOLD = 20
+"""So many patterns that cannot be used are told of."""
+_REMEMBERED_TEXTS = 2_048
+_REMEMBERED_WEIGHT = 8_000_000
+"""All texts that are remembered have no more characters, and keys in them, together."""
+_EDGE = 16
+_STEPS = 256
+"""So many short looks are taken between two at the clock."""
+_LONG_LOOK = 2_048
+"""So many characters are gone through in the time of one short look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Which keys occur in a text, by their numbers."""
+
+    numbers: tuple[int, ...] = ()
+    troubles: tuple[tuple[int, Trouble], ...] = ()
+    """Patterns that could not be tried, some of them where they are many."""
+    is_whole: bool = True
+    """Whether there was time for all plain keys."""
+
+
+class _Clock:
+    """Looks at the time now and then, for that costs more than many a step."""
+
+    def __init__(self, allowance: Allowance, text: str) -> None:
+        self._allowance = allowance
+        self._step = 1 + len(text) // _LONG_LOOK
+        self._steps = 0
+        self.is_over = allowance.is_over
+
+    def ticks(self) -> bool:
+        """Take a step; tell whether there is time for it."""
+        self._steps += self._step
+        if self._steps >= _STEPS:
+            self._steps = 0
+            self.is_over = self._allowance.is_over
+        return not self.is_over
+
+
+class _Words:
+    """Finds which of many words occur in a text.
+
+    A word can only occur where the text has each two neighbouring characters of it. So each word is filed under the
+    pair that fewest others have, and is looked for only where the text has that pair.
+    """
+
+    def __init__(self, words: Mapping[str, Sequence[int]], whole: Mapping[str, Sequence[int]]) -> None:
+        common: Counter[str] = Counter()
+        both = {**words, **whole}
+        for word in both:
+            common.update(_pairs(word))
+        self._words, self._whole = words, whole
+        self._filed: dict[str, list[str]] = {}
+        for word in both:
+            rarest = min(_pairs(word), key=common.__getitem__)
+            self._filed.setdefault(rarest, []).append(word)
+        self._files = frozenset(self._filed)
+
+    def found_in(self, heard: Heard, clock: _Clock, *, exact: bool) -> Iterator[int]:
+        """Give the numbers of the words that occur."""
+        if not self._files or clock.is_over:
+            return
+        text = heard.raw if exact else heard.folded
+        for pair in self._files & heard.pairs(exact=exact):
+            for word in self._filed[pair]:
+                if not clock.ticks():
+                    return
+                if word not in text:
+                    continue
+                yield from self._words.get(word, ())
+                if word in self._whole and stands_alone(word, text):
+                    yield from self._whole[word]
+
+
+def _pairs(word: str) -> list[str]:
+    """Give the neighbours at both ends of a word; a single character stands for itself."""
+    if len(word) > 2 * _EDGE:
+        head, tail = word[:_EDGE], word[-_EDGE:]
+        return [*map(add, head, head[1:]), *map(add, tail, tail[1:])]
+    return list(map(add, word, word[1:])) or [word]
+
+
+class _Remembered:
+    """What was found in the last texts, as far as they are not too many or too long."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Found] = {}
+        self._weight = 0
+        self._lock = threading.Lock()
+
+    def get(self, text: str) -> Found | None:
+        return self._known.get(text)
+
+    def keep(self, text: str, found: Found) -> None:
+        with self._lock:
+            if text in self._known:
+                return
+            self._known[text] = found
+            self._weight += _weight(text, found)
+            while len(self._known) > _REMEMBERED_TEXTS or self._weight > _REMEMBERED_WEIGHT:
+                oldest = next(iter(self._known))
+                self._weight -= _weight(oldest, self._known.pop(oldest))
+
+
+def _weight(text: str, found: Found) -> int:
+    return 64 + len(text) + 8 * len(found.numbers)
+
+
+class KeyIndex:
+    """The distinct keys of a book, which entries each of them calls up, and where they occur."""
+
+    def __init__(self) -> None:
+        self.keys: list[Key] = []
+        self.calls: list[tuple[int, str]] = []
+        """Whom keys call up, by the place of the entry and as the key was written, in the book's order."""
+        self.called: dict[int, list[int]] = {}
+        """By the number of a key: which of ``calls`` are its own."""
+        self._numbers: dict[Rules, dict[str, int | None]] = {}
+        self._known: dict[Key, int] = {}
+        self._plain = _Remembered()
+        self._matched = _Remembered()
+
+    def ask(self, written: str, rules: Rules, filled: str | None = None) -> int | None:
+        """Take up a key; ``filled`` is what is looked for instead of what was written."""
+        numbers = self._numbers.setdefault(rules, {})
+        if written not in numbers:
+            key = read_key(written if filled is None else filled, *rules)
+            if key is not None and key not in self._known:
+                self._known[key] = len(self.keys)
+                self.keys.append(key)
+            numbers[written] = None if key is None else self._known[key]
+        return numbers[written]
+
+    def own(self, number: int, owner: int, written: str) -> None:
+        """Let a key call up an entry."""
+        self.called.setdefault(number, []).append(len(self.calls))
+        self.calls.append((owner, written))
+
+    def number_of(self, written: str, rules: Rules) -> int | None:
+        """Give the number of a key that was taken up."""
+        numbers = self._numbers.get(rules)
+        return numbers.get(written) if numbers else None
+
+    def close(self) -> KeyIndex:
+        """Make ready for the search, when all keys are taken up."""
+        sides: dict[tuple[bool, bool], dict[str, list[int]]] = {}
+        for number, key in enumerate(self.keys):
+            if isinstance(key, PlainKey):
+                side = sides.setdefault((key.case_sensitive, key.whole), {})
+                side.setdefault(key.text, []).append(number)
+        self._folded = _Words(sides.get((False, False), {}), sides.get((False, True), {}))
+        self._exact = _Words(sides.get((True, False), {}), sides.get((True, True), {}))
+        self.patterns = tuple(number for number in self.called if isinstance(self.keys[number], PatternKey))
+        self._known = {}
+        return self
+
+    def plain_in(self, heard: Heard, allowance: Allowance) -> Found:
+        """Find the plain keys that occur."""
+        known = self._plain.get(heard.raw)
+        if known is not None:
+            return known
+        clock = _Clock(allowance, heard.raw)
+        numbers = [
+            *self._folded.found_in(heard, clock, exact=False),
+            *self._exact.found_in(heard, clock, exact=True),
+        ]
+        found = Found(tuple(numbers), is_whole=not clock.is_over)
+        if found.is_whole:
+            self._plain.keep(heard.raw, found)
+        return found
+
+    def patterns_in(self, heard: Heard, allowance: Allowance) -> Found:
+        """Find the patterns that match; only those that call up an entry are tried."""
+        known = self._matched.get(heard.raw) if self.patterns else Found()
+        if known is not None:
+            return known
+        numbers: list[int] = []
+        troubles: list[tuple[int, Trouble]] = []
+        allowance.is_unsure = False
+        for number in self.patterns:
+            key = self.keys[number]
+            found = isinstance(key, PatternKey) and key.found_in(heard, allowance)
+            if found is True:
+                numbers.append(number)
+            elif found and len(troubles) < MAX_TOLD:
+                troubles.append((number, found))
+            if len(troubles) >= MAX_TOLD and not allowance.has_patterns:
+                break
+        told = Found(tuple(numbers), tuple(troubles))
+        if not allowance.is_unsure:
+            self._matched.keep(heard.raw, told)
+        return told
