@@ -6,6 +6,7 @@ import asyncio
 import json
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,7 @@ async def show_sessions(archive: ArchivePlace, *, everything: bool, as_json: boo
 
 async def show_entries(archive: ArchivePlace, session: str, *, everything: bool, as_json: bool) -> None:
     """Print the entries of a session, those marked that a summary stands for."""
-    found = await archives.entries(archive, session, everything=everything)
+    found = await archives.entries(archive, session, everything=everything, on_unread=_unread(archive))
     if as_json:
         write_json(found)
         return
@@ -70,6 +71,17 @@ async def show_entries(archive: ArchivePlace, session: str, *, everything: bool,
         compacted = "" if entry["is_compaction"] else f" {tell('archive_compacted', language())}"
         head = paint(f"{entry['entry_id'][:SHORT_ID]} {entry['role']}{compacted}", DIM)
         write(f"{head} {_struck(entry['message'], entry['status'])}{_tools(entry['tools'])}")
+
+
+def _unread(archive: ArchivePlace) -> Callable[[int], None]:
+    """Say on stderr how many records are in no list because they cannot be read."""
+
+    def say(count: int) -> None:
+        if count:
+            told = tell("archive_unread", language(), count=count, file=_option(archive))
+            note(paint(told, YELLOW, sys.stderr))
+
+    return say
 
 
 def _struck(text: str, status: int) -> str:
@@ -85,7 +97,7 @@ def _tools(tools: dict[str, Any] | None) -> str:
 
 async def show_context(archive: ArchivePlace, session: str, *, as_json: bool) -> None:
     """Print what a model should see."""
-    found = await archives.context(archive, session)
+    found = await archives.context(archive, session, on_unread=_unread(archive))
     if as_json:
         write_json(found)
         return
@@ -255,11 +267,12 @@ async def show_backups(archive: ArchivePlace, *, as_json: bool) -> None:
 
 
 def restore_archive(archive: ArchivePlace, backup: int | None, *, yes: bool, as_json: bool) -> int:
-    """Go back to a backup; where nobody can be asked, ``--yes`` must say so."""
+    """Make a broken file whole, or go back to a backup; where nobody can be asked, ``--yes`` must say so."""
     if not yes:
         if not is_terminal(sys.stdin):
             raise Refusal("archive_say_yes")
-        note(tell("archive_ask", language(), file=archive.path.name))
+        code = "archive_ask_whole" if backup is None else "archive_ask"
+        note(tell(code, language(), file=archive.path.name, backup=backup))
         if sys.stdin.readline().strip().lower() not in ("y", "yes", "是"):
             note(tell("not_forgotten", language()))
             return FAILED
@@ -267,16 +280,16 @@ def restore_archive(archive: ArchivePlace, backup: int | None, *, yes: bool, as_
     if as_json:
         write_json(restored)
     else:
-        _show_restored(restored)
+        _show_restored(restored, "archive_restored" if backup is None else "archive_went_back")
     return DONE
 
 
-def _show_restored(restored: dict[str, Any]) -> None:
+def _show_restored(restored: dict[str, Any], code: str) -> None:
     if not restored["changed"]:
         write(tell("archive_whole", language(), **restored))
         return
     used = Path(restored["backup"]).name if restored["backup"] else "–"
-    write(tell("archive_restored", language(), **{**restored, "backup": used}))
+    write(tell(code, language(), **{**restored, "backup": used}))
     for path in restored["set_aside"]:
         note(tell("archive_set_aside", language(), path=path))
     if restored["lost_lines"]:

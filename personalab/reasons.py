@@ -77,6 +77,15 @@ _WORDED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"Permission denied", "没有权限"),
         (r"Is a directory", "是一个目录"),
         (r"it is not a plain file", "它不是普通文件"),
+        (
+            r"it looks like a chat of Agnai or the like, .+",
+            "看起来是 Agnai 等程序的聊天记录，不能读取；可以读取 SillyTavern 聊天（JSONL）",
+        ),
+        (r"it looks like an Agnai character, .+", "看起来是 Agnai 角色，不能读取；请在那里导出为 V2 角色卡"),
+        (
+            r"it looks like an? (Agnai|NovelAI|RisuAI) (?:memory book|lorebook), .+",
+            r"看起来是 \1 的世界书，不能读取；请转成 SillyTavern World Info 再导入",
+        ),
         (r"it looks like a (\w+) picture", r"看起来是 \1 图片"),
         (r"it looks like a PDF document", "看起来是 PDF 文档"),
         (r"it looks like a (\w+) archive", r"看起来是 \1 压缩包"),

@@ -213,13 +213,21 @@ def backups(file: File = None, json: AsJson = False) -> None:
 def restore(
     backup: Annotated[
         int | None,
-        typer.Option("--backup", metavar="N", min=1, help="This one; else the newest good / 第几个"),
+        typer.Option("--backup", metavar="N", min=1, help="Go back to this one / 回到第几个备份"),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask / 不再确认")] = False,
     file: File = None,
     json: AsJson = False,
 ) -> int:
-    """Go back to a backup; the present file is set aside / 从备份恢复（现有文件会保留）"""
+    """Make a broken file whole, or go back to a backup / 修复损坏的存档，或回到某个备份
+
+    Without --backup, a file that is broken is made again with everything that was written, and one that is whole is
+    left alone. With --backup N, the archive becomes what that backup is: what was written or deleted since is gone
+    from it. What stood there is set aside in either case.
+
+    不加 --backup：重建损坏的文件，写入过的一切都在；完好的文件不动。
+    加 --backup N：存档变回那个备份的样子，此后写入或删除的都不再算数。原来的文件都会留在旁边。
+    """
     from cli.archive import opened, restore_archive
 
     return restore_archive(opened(file), backup, yes=yes, as_json=json)

@@ -8,6 +8,7 @@ from nodes.chat_turn.saying import Say
 from personalab.ports import TokenCounter
 from personalab.storage.lorebooks import LorebookFiles
 from personalab.storage.turns import Scene
+from personalab.story.events import Notice
 from personalab.story.ids import is_id
 from personalab.story.lore import NO_LORE, Lore, activate
 from personalab.story.transcript import Transcript, Turn
@@ -25,13 +26,12 @@ async def consult_lorebooks(
         return NO_LORE
     instance = scene.instance
     background_id = instance.background_id if is_id(instance.background_id) else None
-    books, notices = await asyncio.to_thread(lorebooks.of, instance.character_id, background_id)
-    say.warn(notices)
-    if not books:
-        return NO_LORE
 
-    def look() -> Lore:
-        return activate(
+    def look() -> tuple[Lore, list[Notice]]:
+        books, notices = lorebooks.of(instance.character_id, background_id)
+        if not books:
+            return NO_LORE, notices
+        lore = activate(
             books,
             _said(scene.transcript.turns[-_LOOKED_BACK:]),
             module=module,
@@ -40,8 +40,11 @@ async def consult_lorebooks(
             fill=scene.data.names.fill,
             greeting=_greeting(scene.transcript),
         )
+        return lore, notices
 
-    return await asyncio.to_thread(look)
+    lore, notices = await asyncio.to_thread(look)
+    say.warn(notices)
+    return lore
 
 
 def _greeting(transcript: Transcript) -> int | None:

@@ -1,7 +1,8 @@
 """What are the records of a Veloca archive, and what is wrong with one that breaks its rules?
 
 One JSON object with three arrays. Names and values are the source's: ``status`` is 0 for normal and 1 for deleted or
-unused, ``is_compaction`` is 0 for compacted and 1 for not. Fields that are not the source's are kept as they are.
+unused, ``is_compaction`` is 0 for compacted and 1 for not. Fields that are not the source's are kept as they are, and
+so is how another program wrote a value (``came``).
 """
 
 from __future__ import annotations
@@ -88,6 +89,7 @@ class Session:
     status: int
     create_at: str
     extra: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    came: Mapping[str, Any] = field(default_factory=lambda: _NOTHING, compare=False, repr=False)
     array: ClassVar[Array] = "sessions"
 
     @property
@@ -132,6 +134,7 @@ class Entry:
     create_at: str
     is_compaction: int
     extra: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    came: Mapping[str, Any] = field(default_factory=lambda: _NOTHING, compare=False, repr=False)
     array: ClassVar[Array] = "entries"
 
     @property
@@ -190,6 +193,7 @@ class CompactedDialogue:
     create_at: str
     status: int
     extra: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    came: Mapping[str, Any] = field(default_factory=lambda: _NOTHING, compare=False, repr=False)
     array: ClassVar[Array] = "compacted_dialogues"
 
     @property
@@ -344,11 +348,11 @@ class Problem:
 
 
 def arrays_of(doc: object) -> dict[Array, list[Any]]:
-    """Find the three arrays of a document; one that is missing is empty, but an archive has at least one."""
+    """Find the three arrays of a document; one that is missing or null is empty, but an archive has at least one."""
     root = object_at(doc, "the root")
-    if not any(name in root for name in ARRAYS):
+    if all(root.get(name) is None for name in ARRAYS):
         raise BadRecord("archive_other_json")
-    return {name: list_at(root.get(name, []), name) for name in ARRAYS}
+    return {name: [] if root.get(name) is None else list_at(root[name], name) for name in ARRAYS}
 
 
 def check_archive(doc: object) -> list[Problem]:

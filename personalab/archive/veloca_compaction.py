@@ -2,12 +2,12 @@
 
 A compacted dialogue stands for everything of its session before its trigger entry. Of those that are in use, the ones
 with the latest trigger are shown; a later one takes an earlier one's summary into its own. Each names the entries that
-it compacted in ``personalab.compacted``, so that an undo brings back those and no others.
+it compacted in ``personalab.compacted`` and the dialogues that it took in in ``personalab.superseded``, so that an undo
+brings back what it alone told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -101,13 +101,18 @@ def compacted(material: Material, summary: str, dialogue_id: str, now: str) -> l
             "create_at": now,
             "status": NORMAL,
         },
-        {OWN: {"compacted": [entry.entry_id for entry in material.entries]}},
+        {
+            OWN: {
+                "compacted": [entry.entry_id for entry in material.entries],
+                "superseded": [summary.entry_id for summary in material.summaries],
+            }
+        },
     )
     return [*(replace(entry, is_compaction=COMPACTED) for entry in material.entries), dialogue]
 
 
 def undone(archive: Archive, dialogue_id: str) -> list[Record]:
-    """Give the records that an undo writes: the dialogue as unused, and the entries that no other one stands for."""
+    """Give the records that an undo writes: the dialogue as unused, and the entries that no other one tells."""
     dialogue = archive.dialogue(dialogue_id)
     if dialogue.status != NORMAL:
         raise BadRecord("archive_already_undone", dialogue_id=dialogue_id)
@@ -117,34 +122,52 @@ def undone(archive: Archive, dialogue_id: str) -> list[Record]:
     except NotFound:
         return [unused]
     entries = list(archive.entries(session_id))
-    places = {entry.entry_id: place for place, entry in enumerate(entries)}
     of_session = archive.dialogues(session_id)
-    covered = max(
-        (places[other.trigger_entry_id] for other in of_session if _stands_beside(other, dialogue)), default=0
-    )
-    end = places[dialogue.trigger_entry_id]
-    taken = {entry_id for other in of_session for entry_id in _taken(other, entries, places)}
-    back = [entry for entry in entries[covered:end] if entry.is_compaction == COMPACTED]
+    others = [other for other in of_session if other.status == NORMAL and other.entry_id != dialogue_id]
+    back = _told([dialogue], of_session, entries) - _told(others, of_session, entries)
     return [
-        *(replace(entry, is_compaction=NOT_COMPACTED) for entry in back if entry.entry_id in taken),
+        *(
+            replace(entry, is_compaction=NOT_COMPACTED)
+            for entry in entries
+            if entry.is_compaction == COMPACTED and entry.entry_id in back
+        ),
         unused,
     ]
 
 
-def _stands_beside(other: CompactedDialogue, dialogue: CompactedDialogue) -> bool:
-    return other.status == NORMAL and other.entry_id != dialogue.entry_id
+def _told(
+    dialogues: list[CompactedDialogue], of_session: list[CompactedDialogue], entries: list[Entry]
+) -> set[str]:
+    """Name the entries that some dialogues tell: those they compacted, and those of the ones they superseded.
 
-
-def _taken(dialogue: CompactedDialogue, entries: list[Entry], places: Mapping[str, int]) -> list[str]:
-    """Name the entries that a dialogue compacted; another program's may be any before the trigger.
-
-    Those that were undone count, too: a later one may have stood for what they had compacted.
+    What was superseded counts though it was undone since: its summary has been taken in. Another program's dialogue
+    may tell any entry before its trigger.
     """
+    by_id = {found.entry_id: found for found in of_session}
+    places = {entry.entry_id: place for place, entry in enumerate(entries)}
+    told: set[str] = set()
+    seen: set[str] = set()
+    left = list(dialogues)
+    while left:
+        found = left.pop()
+        if found.entry_id in seen:
+            continue
+        seen.add(found.entry_id)
+        listed = _own_ids(found, "compacted")
+        if listed is None:
+            told.update(entry.entry_id for entry in entries[: places[found.trigger_entry_id]])
+        else:
+            told.update(listed)
+        left += [by_id[name] for name in _own_ids(found, "superseded") or () if name in by_id]
+    return told
+
+
+def _own_ids(dialogue: CompactedDialogue, name: str) -> list[str] | None:
     own = dialogue.extra.get(OWN)
-    listed = cast("dict[str, Any]", own).get("compacted") if isinstance(own, dict) else None
-    if isinstance(listed, list):
-        return [entry_id for entry_id in cast("list[object]", listed) if isinstance(entry_id, str)]
-    return [entry.entry_id for entry in entries[: places[dialogue.trigger_entry_id]]]
+    listed = cast("dict[str, Any]", own).get(name) if isinstance(own, dict) else None
+    if not isinstance(listed, list):
+        return None
+    return [found for found in cast("list[object]", listed) if isinstance(found, str)]
 
 
 def _in_force(archive: Archive, entries: list[Entry], session_id: str) -> tuple[int, list[CompactedDialogue]]:

@@ -21,6 +21,7 @@ from personalab.archive.veloca import (
     MAX_MESSAGE,
     MAX_NAME,
     NORMAL,
+    OWN,
     Array,
     CompactedDialogue,
     Entry,
@@ -30,9 +31,11 @@ from personalab.archive.veloca import (
     check_tools,
     moment_of,
 )
+from personalab.archive.veloca_lenient import read_leniently, stored
 from personalab.errors import BadRecord, NotFound
 
 MAX_RECORD_BYTES = 8 * 1024 * 1024
+_ID_LENGTH = 36
 _FIXED = frozenset(("session_id", "entry_id", "trigger_entry_id"))
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
@@ -42,10 +45,6 @@ class Kept:
     """What stands in an array and cannot be used: a value that is no record, or a second record of the same id."""
 
     value: object
-
-    def fields(self) -> object:
-        """Give it as it came."""
-        return self.value
 
 
 class Archive:
@@ -66,7 +65,7 @@ class Archive:
     def _take(self, name: Array, data: object, other_key: str) -> None:
         """Take in a value of the document; a second one of the same id stands under a key that is no id."""
         try:
-            record: Record | Kept = KINDS[name].read(data)
+            record: Record | Kept = read_leniently(name, data)
             key: str | None = record.record_id
         except BadRecord:
             record, key = Kept(data), _id_in(name, data)
@@ -78,7 +77,7 @@ class Archive:
         """Take in records as JSON values, each over the one of the same id."""
         for data in values:
             try:
-                self.put_records([KINDS[name].read(data)])
+                self.put_records([read_leniently(name, data)])
             except BadRecord:
                 key = _id_in(name, data)
                 if key is None:
@@ -154,21 +153,29 @@ class Archive:
         """Count the records of each array."""
         return {name: len(self._rows[name]) for name in ARRAYS}
 
+    def unread(self) -> int:
+        """Count what stands in the arrays and cannot be used."""
+        return sum(isinstance(row, Kept) for rows in self._rows.values() for row in rows.values())
+
     # --- as a document
 
     def document(self) -> dict[str, Any]:
         """Give the whole as the source's document."""
-        rows = {name: [row.fields() for row in self._rows[name].values()] for name in ARRAYS}
+        rows = {name: [_stored(row) for row in self._rows[name].values()] for name in ARRAYS}
         return {**rows, **self.root}
 
     def dump(self) -> bytes:
         """Write the whole as a file: the source's JSON, a record on each line."""
         parts: list[str] = []
         for name in ARRAYS:
-            rows = ",\n".join(_encode(row.fields()) for row in self._rows[name].values())
+            rows = ",\n".join(_encode(_stored(row)) for row in self._rows[name].values())
             parts.append(f'"{name}": [\n{rows}\n]' if rows else f'"{name}": []')
         parts += [f"{_encode(key)}: {_encode(value)}" for key, value in self.root.items()]
         return ("{\n" + ",\n".join(parts) + "\n}\n").encode("utf-8", "backslashreplace")
+
+
+def _stored(row: Record | Kept) -> object:
+    return row.value if isinstance(row, Kept) else stored(row)
 
 
 def _id_in(name: Array, data: object) -> str | None:
@@ -183,7 +190,7 @@ def encode_records(records: Sequence[Record]) -> bytes:
     """Write records as the JSON object that ``put`` takes in, array by array."""
     grouped: dict[str, list[dict[str, Any]]] = {}
     for record in records:
-        grouped.setdefault(record.array, []).append(record.fields())
+        grouped.setdefault(record.array, []).append(stored(record))
     return _encode(grouped).encode("utf-8", "backslashreplace")
 
 
@@ -218,7 +225,7 @@ def changed(record: Record, changes: Mapping[str, Any]) -> Record:
 
 
 def _checked(name: Array, fields: dict[str, Any]) -> Record:
-    fields = _as_json(fields)
+    fields = _as_json(fields, _size_of_ours(name, fields))
     record = KINDS[name].read(fields)
     match record:
         case Session():
@@ -233,14 +240,26 @@ def _checked(name: Array, fields: dict[str, Any]) -> Record:
     return record
 
 
-def _as_json(fields: dict[str, Any]) -> dict[str, Any]:
+def _size_of_ours(name: Array, fields: Mapping[str, Any]) -> int:
+    """Measure the list of what a dialogue compacted: it is ours, and as long as the session is."""
+    own = fields.get(OWN)
+    if name != "compacted_dialogues" or not isinstance(own, Mapping):
+        return 0
+    listed = cast("Mapping[str, Any]", own).get("compacted")
+    ids = cast("list[object]", listed) if isinstance(listed, list) else []
+    if not all(isinstance(found, str) and len(found) <= _ID_LENGTH for found in ids):
+        return 0
+    return (_ID_LENGTH + len('"",')) * len(ids)
+
+
+def _as_json(fields: dict[str, Any], not_counted: int) -> dict[str, Any]:
     """Take the fields as they will be read again: apart from the caller's objects, and surely JSON."""
     try:
         raw = _encode(fields).encode("utf-8", "backslashreplace")
     except (TypeError, ValueError, RecursionError) as error:
         wrong = next((name for name, value in fields.items() if not _is_json(value)), "extra")
         raise BadRecord("field_wrong", field=wrong, reason="it is not JSON") from error
-    if len(raw) > MAX_RECORD_BYTES:
+    if len(raw) > MAX_RECORD_BYTES + not_counted:
         raise BadRecord("too_large", actual=len(raw), limit=MAX_RECORD_BYTES)
     found = json.loads(raw)
     check_depth(found, MAX_DEPTH - 2)  # the document and the array are around it

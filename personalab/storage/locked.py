@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import time
@@ -23,8 +24,15 @@ class locked_file:  # noqa: N801 (used like a function, in a with statement)
         self._fd = -1
 
     def __enter__(self) -> None:
-        with writing(self._shown):
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            with writing(self._shown):
+                self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                self._wait_for_it()
+        except BaseException:
+            self._release()
+            raise
+
+    def _wait_for_it(self) -> None:
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
             try:
@@ -32,11 +40,18 @@ class locked_file:  # noqa: N801 (used like a function, in a with statement)
                 return
             except BlockingIOError:
                 if time.monotonic() >= deadline:
-                    os.close(self._fd)
                     raise Busy("file_busy", file=self._shown, seconds=f"{WAIT_SECONDS:g}") from None
                 time.sleep(0.01)
+
+    def _release(self) -> None:
+        """Let go; a process that was forked meanwhile has the same file open, and closing alone would not do."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            with contextlib.suppress(OSError):
+                fcntl.flock(fd, fcntl.LOCK_UN)
+            os.close(fd)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.close(self._fd)
+        self._release()

@@ -42,18 +42,15 @@ from personalab.archive.veloca_rules import (
     made,
 )
 from personalab.errors import BadRecord, UserError
-from personalab.storage.veloca_backups import (
-    Report,
-    Restored,
-    restore_archive,
-    verify_archive,
-)
+from personalab.storage.veloca_backups import Report, verify_archive
 from personalab.storage.veloca_files import (
     MAX_ARCHIVE_BYTES,
     WAIT_SECONDS,
     place_of,
 )
 from personalab.storage.veloca_open import OpenArchive
+from personalab.storage.veloca_restoring import Restored, restore_archive
+from personalab.storage.veloca_rotation import BACKUP_SECONDS
 
 FOLD_BYTES = 8 * 1024 * 1024
 """A journal is folded when it has grown to this, or to half of the file if that is more."""
@@ -74,13 +71,20 @@ class VelocaStore:
         now: Callable[[], str] = utc_now,
         wait: float = WAIT_SECONDS,
         keep_backups: int = 5,
+        backup_seconds: float = BACKUP_SECONDS,
         sync: bool = False,
         limit: int = MAX_ARCHIVE_BYTES,
         fold_bytes: int = FOLD_BYTES,
     ) -> None:
         self._place = place_of(path, limit, wait)
         self._now = now
-        self._open = OpenArchive(self._place, keep_backups=keep_backups, sync=sync, fold_bytes=fold_bytes)
+        self._open = OpenArchive(
+            self._place,
+            keep_backups=keep_backups,
+            backup_seconds=backup_seconds,
+            sync=sync,
+            fold_bytes=fold_bytes,
+        )
         with self._open.reading():
             pass
 
@@ -311,6 +315,11 @@ class VelocaStore:
             check_fresh(archive, records)
             return self._open.write(records)
 
+    def unread(self) -> int:
+        """Count what stands in the file and cannot be read as a record; ``verify`` lists it."""
+        with self._open.reading() as archive:
+            return archive.unread()
+
     def document(self) -> dict[str, Any]:
         """Give the whole archive as the source's document."""
         with self._open.reading() as archive:
@@ -339,7 +348,7 @@ class VelocaStore:
         return verify_archive(self._place.path, limit=self._place.limit, wait=self._place.wait)
 
     def restore(self, backup: int | None = None) -> Restored:
-        """Make a broken file again from a backup and the journals since."""
+        """Make a broken file again with all that was acknowledged, or go back to the backup that is named."""
         return restore_archive(self._place.path, backup, limit=self._place.limit, wait=self._place.wait)
 
     def close(self) -> None:

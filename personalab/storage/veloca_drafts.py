@@ -16,22 +16,37 @@ _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
 def draft(path: Path, content: bytes, like: Path) -> Path:
-    """Write a file's new content beside it, safe on the disk, with another file's permissions; or leave nothing."""
+    """Write a file's new content beside it, safe on the disk, with the permissions of another; or leave nothing."""
     fresh = _beside(path)
     with writing(str(path)):
         try:
             with fresh.open("xb", buffering=0) as file:
-                with contextlib.suppress(FileNotFoundError):
-                    os.fchmod(file.fileno(), stat.S_IMODE(like.stat().st_mode))
+                _own_like(file.fileno(), like)
                 view = memoryview(content)
                 while view:
                     view = view[file.write(view) :]
                 os.fsync(file.fileno())
         except BaseException:
-            with contextlib.suppress(OSError):
-                fresh.unlink()
+            discard(fresh)
             raise
     return fresh
+
+
+def _own_like(fd: int, like: Path) -> None:
+    """Give a file to whom another one belongs, as far as that is permitted."""
+    try:
+        found = like.stat()
+    except FileNotFoundError:
+        return
+    with contextlib.suppress(OSError):
+        os.fchown(fd, found.st_uid, found.st_gid)
+    os.fchmod(fd, stat.S_IMODE(found.st_mode))
+
+
+def discard(fresh: Path) -> None:
+    """Remove a draft that is not needed; if that fails, the next fold clears it away."""
+    with contextlib.suppress(OSError):
+        fresh.unlink()
 
 
 def settle(fresh: Path, path: Path) -> None:
@@ -41,7 +56,7 @@ def settle(fresh: Path, path: Path) -> None:
             os.replace(fresh, path)
             sync_folder(path.parent)
         finally:
-            fresh.unlink(missing_ok=True)
+            discard(fresh)
 
 
 def keep_as(path: Path, kept: Path) -> bool:

@@ -1,32 +1,28 @@
 """Which files does an archive consist of, and how are they locked, read and replaced?
 
 ``NAME`` is the archive. Beside it stand ``NAME.lock``, ``NAME.journal``, the backups ``NAME.bak1`` (the newest) and so
-on, each with the journal that was folded into it, ``NAME.bak1.journal``, and what was found broken: ``NAME.broken1``.
+on, each with the journal that was folded into it, ``NAME.bak1.journal``, what was found broken, ``NAME.broken1``,
+and what stood there before someone went back to a backup, ``NAME.before1``.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import os
 import re
 import stat
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 from personalab.archive.loading import load_json
 from personalab.archive.veloca_rules import Archive
-from personalab.errors import BadRecord, Busy, StorageError
-from personalab.storage.files import writing
+from personalab.errors import BadRecord, StorageError
 from personalab.storage.veloca_journal import Scan, Stamp, read_from, scan, stamp_of
+from personalab.storage.veloca_lock import archive_lock
 
 MAX_ARCHIVE_BYTES = 512 * 1024 * 1024
 WAIT_SECONDS = 10.0
-_FIRST_NAP, _LONGEST_NAP = 0.0005, 0.01
-_UNWRITABLE = (errno.EACCES, errno.EROFS, errno.EPERM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +56,15 @@ class Place:
         return self.beside(f"bak{number}.journal")
 
     def locked(self, *, shared: bool = False) -> archive_lock:
-        """Hold the archive's lock while the block runs."""
-        return archive_lock(f"{self.path}.lock", self.shown, self.wait, shared=shared)
+        """Hold the archive's lock while the block runs; to look at a file that nobody writes leaves none beside it."""
+        make = not shared or os.path.exists(self.journal)
+        return archive_lock(self.shown, self.wait, shared=shared, make=make)
 
 
 def place_of(path: str | Path, limit: int = MAX_ARCHIVE_BYTES, wait: float = WAIT_SECONDS) -> Place:
     """Find where an archive stands, through links; refuse what cannot be one."""
     found = Path(os.path.realpath(path))
-    if not found.parent.is_dir():
+    if not os.path.isdir(found.parent):
         raise StorageError("archive_no_folder", file=str(found), folder=str(found.parent))
     try:
         kind = found.stat().st_mode
@@ -82,99 +79,95 @@ def place_of(path: str | Path, limit: int = MAX_ARCHIVE_BYTES, wait: float = WAI
     return Place(found, limit, wait)
 
 
-class archive_lock:  # noqa: N801 (used like a function, in a with statement)
-    """Hold an archive's lock: alone, or with other readers. Waits for it, but not for ever.
+# --- reading
 
-    A reader who may not write to the folder takes the lock that is there; where there is none, nobody writes.
+
+class HeldFile:
+    """A file that was opened while nobody wrote to it, to be read when others may write again.
+
+    Ours are replaced and never rewritten, and a journal only grows: what was open stays as it was, up to its size.
     """
 
-    def __init__(self, path: str, shown: str, wait: float, *, shared: bool) -> None:
-        self._path = path
-        self._shown = shown
-        self._wait = wait
-        self._shared = shared
+    def __init__(self, path: Path, limit: int) -> None:
+        self._limit = limit
         self._fd = -1
-
-    def __enter__(self) -> None:
-        deadline = time.monotonic() + self._wait
-        nap = _FIRST_NAP
-        while True:
-            self._open()
-            if self._fd < 0 or self._take():
-                return
-            if time.monotonic() >= deadline:
-                raise Busy("file_busy", file=self._shown, seconds=f"{self._wait:g}")
-            time.sleep(nap)
-            nap = min(nap * 2, _LONGEST_NAP)
-
-    def _open(self) -> None:
-        with writing(self._shown):
-            try:
-                self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            except OSError as error:
-                if not self._shared or error.errno not in _UNWRITABLE:
-                    raise
-                with contextlib.suppress(FileNotFoundError):
-                    self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-
-    def _take(self) -> bool:
-        """Take the lock, unless another holds it or the file was put away meanwhile."""
+        self._problem: BadRecord | FileNotFoundError | None = None
+        self.stamp: Stamp = ()
+        """Which state of the file it is; nothing, if there is none."""
         try:
-            fcntl.flock(self._fd, (fcntl.LOCK_SH if self._shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-            if os.path.samestat(os.fstat(self._fd), os.stat(self._path)):
-                return True
-        except (BlockingIOError, FileNotFoundError):
-            pass
-        self._release()
-        return False
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            self.stamp = stamp_of(self._fd) or ()
+            self._problem = self._refused(os.fstat(self._fd))
+        except FileNotFoundError as error:
+            self._problem = error
+        except OSError as error:
+            self._problem = _input_error(error)
 
-    def _release(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+    def _refused(self, found: os.stat_result) -> BadRecord | None:
+        """See to its kind and size before anything of it is read."""
+        if not stat.S_ISREG(found.st_mode):
+            return BadRecord("archive_no_regular_file")
+        if found.st_size > self._limit:
+            return BadRecord("too_large", actual=found.st_size, limit=self._limit)
+        return None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there was such a file."""
+        return not isinstance(self._problem, FileNotFoundError)
+
+    def raw(self) -> bytes:
+        """Read it whole; ``FileNotFoundError`` or ``BadRecord`` says why that cannot be."""
+        if self._problem is not None:
+            raise self._problem
+        try:
+            return read_from(self._fd, 0, self.stamp[2])
+        except OSError as error:
+            raise _input_error(error) from error
+
+    def archive(self) -> Archive:
+        """Read it as an archive."""
+        return Archive(load_json(self.raw(), limit=self._limit))
+
+    def journal(self) -> Scan:
+        """Read it as a journal; one that is missing is empty."""
+        return scan(self.raw(), whole=True) if self.is_there else Scan((), 0)
+
+    def close(self) -> None:
+        """Let go of it."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __enter__(self) -> HeldFile:
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._release()
+        self.close()
 
 
-# --- reading
+def _input_error(error: OSError) -> BadRecord:
+    return BadRecord("archive_input_error", reason=error.strerror or str(error))
 
 
-def read_raw(path: Path, limit: int) -> tuple[bytes, Stamp]:
-    """Read a file whole whose kind and size are seen to first, and tell which state of it that is."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        found, stamp = os.fstat(fd), stamp_of(fd)
-        if not stat.S_ISREG(found.st_mode) or stamp is None:
-            raise BadRecord("archive_no_regular_file")
-        if found.st_size > limit:
-            raise BadRecord("too_large", actual=found.st_size, limit=limit)
-        return read_from(fd, 0, found.st_size), stamp
-    finally:
-        os.close(fd)
+def read_raw(path: Path, limit: int) -> bytes:
+    """Read a file whole; ``FileNotFoundError`` or ``BadRecord`` says why that cannot be."""
+    with HeldFile(path, limit) as held:
+        return held.raw()
 
 
-def read_archive(path: Path, limit: int) -> tuple[Archive, Stamp]:
+def read_archive(path: Path, limit: int) -> Archive:
     """Read an archive's file; ``BadRecord`` says what is wrong with it."""
-    try:
-        raw, stamp = read_raw(path, limit)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise BadRecord("archive_input_error", reason=error.strerror or str(error)) from error
-    return Archive(load_json(raw, limit=limit)), stamp
+    with HeldFile(path, limit) as held:
+        return held.archive()
 
 
 def read_journal(path: Path, limit: int) -> Scan:
     """Read a journal that nobody writes any more; one that is missing is empty."""
-    try:
-        return scan(read_raw(path, limit)[0], whole=True)
-    except FileNotFoundError:
-        return Scan((), 0)
-    except OSError as error:
-        raise BadRecord("archive_input_error", reason=error.strerror or str(error)) from error
+    with HeldFile(path, limit) as held:
+        return held.journal()
 
 
 def replay(archive: Archive, found: Scan) -> int:
@@ -189,7 +182,7 @@ def replay(archive: Archive, found: Scan) -> int:
 
 def clear_drafts(place: Place) -> None:
     """Remove what writers that died left unfinished; whoever calls holds the lock, so nobody else is writing."""
-    unfinished = re.compile(rf"\.{re.escape(place.path.name)}(?:\.journal|\.bak\d+)?\.[0-9a-f]{{8}}\.tmp")
+    unfinished = re.compile(rf"\.{re.escape(place.path.name)}(?:\.bak\d+)?(?:\.journal)?\.[0-9a-f]{{8}}\.tmp")
     with contextlib.suppress(OSError):
         for path in place.path.parent.iterdir():
             if unfinished.fullmatch(path.name):

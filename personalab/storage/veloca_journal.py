@@ -149,7 +149,8 @@ class Journal:
         """Device and inode of the file that is open."""
         self.end = 0
         """How far it was read, which is where the next line goes."""
-        self._head_end = 0
+        self.head: Head | None = None
+        self._head_end = self._first_size = 0
 
     @property
     def inode(self) -> int:
@@ -169,35 +170,44 @@ class Journal:
             return self._known is None
         return self._known == (found.st_dev, found.st_ino) and found.st_size >= self.end
 
-    def reopen(self) -> Scan:
-        """Open the file at the path anew and read it from its beginning."""
+    def open(self) -> None:
+        """Open the file at the path anew; of what stands in it nothing is read yet."""
         self.close()
         try:
             self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            found = os.fstat(self._fd)
         except FileNotFoundError:
-            return Scan((), 0)
+            return
         except OSError as error:
             raise self._unreadable(error) from error
-        found = os.fstat(self._fd)
         self._known = (found.st_dev, found.st_ino)
-        try:
-            scanned = self.news()
-        except StorageError:
-            self.close()
-            raise
+        self._first_size = found.st_size
+
+    def first(self) -> Scan:
+        """Read what stood in the file when it was opened."""
+        scanned = self._read(self._first_size)
+        self.head = scanned.head
         self._head_end = len(scanned.head.line()) if scanned.head else 0
         return scanned
 
+    def reopen(self) -> Scan:
+        """Open the file at the path anew and read it from its beginning."""
+        self.open()
+        return self.first()
+
     def news(self) -> Scan:
         """Read what was written since; refuse lines that are not as they were written."""
-        if self._fd < 0:
-            return Scan((), 0)
         try:
-            size = os.fstat(self._fd).st_size
-            if size == self.end and size:
-                return Scan((), 0)
-            if size > self._limit:
-                raise StorageError("archive_full", file=str(self._file), limit=self._limit)
+            return self._read(os.fstat(self._fd).st_size if self._fd >= 0 else 0)
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def _read(self, size: int) -> Scan:
+        if self._fd < 0 or (size == self.end and size):
+            return Scan((), 0)
+        if size > self._limit:
+            raise StorageError("archive_full", file=str(self._file), limit=self._limit)
+        try:
             found = scan(read_from(self._fd, self.end, size), whole=self.end == 0)
         except OSError as error:
             raise self._unreadable(error) from error
@@ -233,9 +243,11 @@ class Journal:
 
     def close(self) -> None:
         """Forget the file."""
-        if self._fd >= 0:
-            os.close(self._fd)
-        self._fd, self._known, self.end, self._head_end = -1, None, 0, 0
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+        self._known, self.head = None, None
+        self.end = self._head_end = self._first_size = 0
 
 
 def _write_at(fd: int, line: bytes, at: int, *, sync: bool) -> None:

@@ -219,6 +219,10 @@ TEXTS: dict[str, Text] = {
         "文件 {file} 无法读取：{reason}；请修正它，或运行 personalab doctor --fix",
         "The file {file} cannot be read: {reason}; mend it, or run personalab doctor --fix",
     ),
+    "story_not_indexed": Text(
+        "故事 {instance_id} 无法编入索引：{reason}；它的文件没有改动，其余故事不受影响；请用 personalab doctor 检查它的会话文件",
+        "The story {instance_id} cannot be indexed: {reason}; its files are as they were, and the other stories are indexed; look at its session files with personalab doctor",
+    ),
     "line_broken": Text(
         "文件 {file} 第 {line} 行无法读取：{reason}；请修正它，或运行 personalab doctor --fix",
         "Line {line} of {file} cannot be read: {reason}; mend it, or run personalab doctor --fix",

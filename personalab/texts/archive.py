@@ -92,11 +92,26 @@ ARCHIVE: dict[str, Text] = {
         "{file} 已经存在，没有覆盖；请换一个名字，或加上 --overwrite",
         "{file} exists already and was left alone; choose another name, or add --overwrite",
     ),
+    "export_not_plain": Text(
+        "{file} 不是普通文件，没有改动它；请换一个名字，要写到标准输出请用 --out -",
+        "{file} is no plain file and was left alone; choose another name, or --out - for standard output",
+    ),
     "export_unwritable": Text(
         "无法写入 {file}：{reason}；请换一个位置（--out）",
         "{file} cannot be written: {reason}; choose another place (--out)",
     ),
     "import.book_given": Text("得到了世界书 “{book}”", "has the lorebook '{book}' now"),
+    "import.book_exchanged": Text(
+        "世界书换成了 “{book}”", "has the lorebook '{book}' now, in place of another one"
+    ),
+    "import.picture_kept": Text(
+        "已有的图片或 CHARX 与文件里的不同，保留了已有的；要换掉它请加 --overwrite",
+        "the picture or CHARX here is another one and was kept; add --overwrite to replace it",
+    ),
+    "import.several_speak": Text(
+        "有好几个人说话：{names} 的话前面加上了名字，都算作 {name} 的回复",
+        "several speak in it: the words of {names} have their names before them and count as replies of {name}",
+    ),
     "import.character_made": Text(
         "新建了角色 {character_id}（{name}）：还没有人设，请补上",
         "made the character {character_id} ({name}), who has no persona yet: write one",
@@ -120,6 +135,18 @@ ARCHIVE: dict[str, Text] = {
     "not_a_card": Text(
         "不是角色卡：没有角色卡的字段（description、first_mes 等）",
         "it is not a character card: it has none of a card's fields (description, first_mes, …)",
+    ),
+    "card_blank": Text(
+        "不是角色卡：{fields} 都是空的，只有名字；如果是别的程序的角色，请在那里导出为 V2 角色卡",
+        "it is not a character card: {fields} are all blank, there is but a name; a character of another program is to be exported there as a V2 card",
+    ),
+    "book_blank": Text(
+        "世界书的 {count} 个条目都没有 {field}，永远不会出现；能读取的是角色卡的 character_book、V3 世界书和 SillyTavern World Info",
+        "none of the lorebook's {count} entries has {field}, so none would ever come up; what is read: the character_book of a card, V3 lorebooks and SillyTavern World Info",
+    ),
+    "chat_nameless": Text(
+        "这个聊天没有说明是和谁进行的；请用 --character（character_id）指定一个角色",
+        "the chat does not say with whom it was; name a character with --character (character_id)",
     ),
     "not_png": Text("不是 PNG 图片", "it is not a PNG picture"),
     "png_without_card": Text(
@@ -171,6 +198,10 @@ ARCHIVE: dict[str, Text] = {
     "chat_line_too_deep": Text(
         "第 {line} 行的 JSON 嵌套超过 {limit} 层",
         "the JSON of line {line} is nested more than {limit} levels deep",
+    ),
+    "chat_too_many_parts": Text(
+        "到第 {line} 行为止，聊天的 JSON 里有 {actual} 个零碎的部分，太多了",
+        "up to line {line} the JSON of the chat has {actual} tiny parts, far too many",
     ),
     "chat_line_not_utf8": Text(
         "第 {line} 行不是 UTF-8 文本（第 {place} 字节）", "line {line} is not UTF-8 text (byte {place})"
@@ -242,8 +273,8 @@ ARCHIVE: dict[str, Text] = {
         "The id {record_id} is another record's already; give another one, or none",
     ),
     "archive_session_deleted": Text(
-        "会话 {session_id} 已删除；要继续用它，请先把它的 status 改回 0",
-        "The session {session_id} is deleted; set its status to 0 to use it again",
+        "会话 {session_id} 已删除；要继续用它，请先恢复：personalab archive undelete {session_id}",
+        "The session {session_id} is deleted; bring it back to use it again: personalab archive undelete {session_id}",
     ),
     "archive_fixed_field": Text(
         "{field} 不能这样修改；请新建一条记录，压缩用 undo 撤销",
@@ -287,8 +318,12 @@ ARCHIVE: dict[str, Text] = {
     ),
     # --- what is done with an archive, and the folder that clients exchange files through
     "no_archive": Text(
-        "没有存档 {file}；用 personalab archive new 名称 新建（其他文件用 --file 指定）",
-        "There is no archive {file}; begin one with personalab archive new NAME (name another file with --file)",
+        "数据目录里没有存档 {file}；请给出已有存档的名称，或先在其中开始一个会话（personalab archive new）",
+        "The data root has no archive {file}; give the name of one that is there, or begin a session first (personalab archive new)",
+    ),
+    "no_archive_file": Text(
+        "没有存档 {file}；用 personalab archive new 名称 --file {file} 新建",
+        "There is no archive {file}; begin one with personalab archive new NAME --file {file}",
     ),
     "bad_archive_name": Text(
         "“{value}” 不能用作存档名：应为数据目录 archive 文件夹里的文件名，由字母、数字、_ 和 - 组成，以 .json 结尾",

@@ -196,6 +196,44 @@ def test_a_person_is_asked_before_a_backup_is_gone_back_to(
     assert _json(personalab, "entries", session)[-1] == added
 
 
+def test_who_names_a_backup_goes_back_and_who_does_not_gets_everything(root: Path, personalab: Run) -> None:
+    session = _laid_out(root, 3)
+    _json(personalab, "append", session, "user", "还有一句")
+    _json(personalab, "delete", "00000001")
+    went = personalab("archive", "restore", "--backup", "1", "--yes")
+    assert (went.returncode, "bak1" in went.stdout, "before1" in went.stderr) == (0, True, True)
+    assert [entry["status"] for entry in _json(personalab, "entries", session, "--all")] == [0, 0, 0]
+    kept = root / "archive" / "veloca-storage.json.before1"
+    assert len(_json(personalab, "entries", session, "--all", "--file", str(kept))) == 4
+    assert len(_json(personalab, "backups")) == 2, (
+        "both commands of the hour share one, and the state is another"
+    )
+
+
+def test_records_that_cannot_be_read_are_counted_on_stderr(root: Path, personalab: Run) -> None:
+    session = _laid_out(root, 2)
+    assert personalab("archive", "entries", session).stderr == ""
+    document = _document(root)
+    document["entries"] += [{**document["entries"][0], "entry_id": "x", "role": "tool"}] * 2
+    path = root / "archive" / "veloca-storage.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    for command in ("entries", "context"):
+        told = personalab("archive", command, session, "--json")
+        assert len(json.loads(told.stdout)) == 2
+        assert "2 条" in told.stderr
+        assert "archive verify" in told.stderr
+    assert not (path.parent / f"{path.name}.lock").exists()
+
+
+def test_a_deleted_session_is_brought_back_by_the_command_that_is_named(root: Path, personalab: Run) -> None:
+    session = _laid_out(root, 2)
+    _json(personalab, "delete", session)
+    told = personalab("archive", "append", session, "user", "还在吗")
+    assert f"personalab archive undelete {session}" in told.stderr
+    _json(personalab, "undelete", session)
+    assert personalab("archive", "append", session, "user", "还在").returncode == 0
+
+
 def test_a_message_cannot_steer_the_terminal(
     root: Path, personalab: Run, terminal: Callable[..., pexpect.spawn[str]]
 ) -> None:

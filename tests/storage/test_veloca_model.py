@@ -15,7 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from personalab.archive.veloca import check_archive
 from personalab.errors import UserError
 from personalab.storage.veloca import VelocaStore
-from personalab.storage.veloca_backups import restore_archive, verify_archive
+from personalab.storage.veloca_backups import verify_archive
+from personalab.storage.veloca_restoring import restore_archive
 
 TIME = "2024-01-01T00:00:00.000Z"
 NUMBERS = st.integers(0, 10**6)
@@ -28,18 +29,20 @@ class Writing(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "v.json"
-        self.stores = [self._open(), self._open()]
+        self.stores = [self._open(0), self._open(1)]
         self.doc: dict[str, list[dict[str, Any]]] = {
             "sessions": [],
             "entries": [],
             "compacted_dialogues": [],
         }
-        self.taken: dict[str, list[str]] = {}
-        """The entries that each dialogue of the model compacted."""
+        self.taken: dict[str, set[str]] = {}
+        """The entries that each dialogue of the model tells."""
         self.numbers = count()
 
-    def _open(self) -> VelocaStore:
-        return VelocaStore(self.path, now=lambda: TIME, keep_backups=2, fold_bytes=3_000)
+    def _open(self, at: int) -> VelocaStore:
+        """Open it; one store makes a backup at each fold, the other joins what is of the same hour."""
+        wishes: dict[str, Any] = {"keep_backups": 2, "fold_bytes": 3_000}
+        return VelocaStore(self.path, now=lambda: TIME, backup_seconds=3_600 * (at % 2), **wishes)
 
     def _id(self) -> str:
         return f"00000000-0000-4000-8000-{next(self.numbers):012}"
@@ -140,8 +143,13 @@ class Writing(RuleBasedStateMachine):
             assert not possible
             return
         assert possible
+        live = self._live(session_id)
+        latest = max((start for start, _ in live), default=0)
+        superseded = [other["entry_id"] for start, other in live if start == latest < place]
         self.doc["compacted_dialogues"].append(made.fields())
-        self.taken[made.entry_id] = [entry["entry_id"] for entry in found]
+        self.taken[made.entry_id] = {entry["entry_id"] for entry in found}
+        for other in superseded:
+            self.taken[made.entry_id] |= self.taken[other]
         for entry in found:
             entry["is_compaction"] = 0
 
@@ -158,10 +166,10 @@ class Writing(RuleBasedStateMachine):
         trigger = next(
             found for found in self.doc["entries"] if found["entry_id"] == dialogue["trigger_entry_id"]
         )
-        entries = self._of(trigger["session_id"])
-        covered = max((place for place, _ in self._live(trigger["session_id"])), default=0)
-        for entry in entries[covered : entries.index(trigger)]:
-            if any(entry["entry_id"] in taken for taken in self.taken.values()):
+        live = [found["entry_id"] for _, found in self._live(trigger["session_id"])]
+        kept = {entry_id for other in live for entry_id in self.taken[other]}
+        for entry in self._of(trigger["session_id"]):
+            if entry["entry_id"] in self.taken[dialogue["entry_id"]] - kept:
                 entry["is_compaction"] = 1
 
     # --- what happens to the files
@@ -174,7 +182,7 @@ class Writing(RuleBasedStateMachine):
     def reopen(self, at: int, folding: bool) -> None:
         if folding:
             self.stores[at % 2].close()
-        self.stores[at % 2] = self._open()
+        self.stores[at % 2] = self._open(at)
 
     @precondition(lambda self: self.path.exists())
     @rule(rest=st.binary(max_size=20))

@@ -11,7 +11,8 @@ import pytest
 
 from personalab.archive.veloca import new_id
 from personalab.errors import StorageError
-from personalab.storage.veloca_backups import restore_archive, verify_archive
+from personalab.storage.veloca_backups import verify_archive
+from personalab.storage.veloca_restoring import restore_archive
 from tests.archive.test_veloca_rules import source
 from tests.storage.veloca_looking import beside, in_file, opened, said, talk
 
@@ -127,15 +128,18 @@ def test_a_whole_archive_is_left_alone_by_restore(path: Path) -> None:
     assert {found.name: found.read_bytes() for found in path.parent.iterdir() if found.is_file()} == files
 
 
-def test_a_named_backup_is_used_though_the_file_is_whole(path: Path) -> None:
+def test_who_names_a_backup_goes_back_to_it(path: Path) -> None:
     with opened(path) as store:
         session_id = talk(store, "一")
         store.fold()
         store.create_entry(session_id, "user", "二")
         store.fold()
-        restored = store.restore(2)
-        assert restored.backup == str(beside(path, "bak2"))
-        assert [entry.message for entry in store.entries()] == ["一", "二"]
+        store.create_entry(session_id, "user", "三")
+        restored = store.restore(1)
+        assert restored.backup == str(beside(path, "bak1"))
+        assert [entry.message for entry in store.entries()] == ["一"]
+        assert restored.set_aside == (str(beside(path, "before1")),)
+        assert in_file(beside(path, "before1")) == ["一", "二", "三"]
         with pytest.raises(StorageError) as raised:
             store.restore(7)
         assert raised.value.code == "archive_backup_missing"

@@ -10,7 +10,8 @@ from typing import Any
 from personalab.archive.veloca import check_archive
 from personalab.errors import NotFound
 from personalab.storage.veloca import VelocaStore
-from personalab.storage.veloca_backups import restore_archive, verify_archive
+from personalab.storage.veloca_backups import verify_archive
+from personalab.storage.veloca_restoring import restore_archive
 from tests.killing import Case, Cases, Scene
 
 TIME = "2024-01-01T00:00:00.000Z"
@@ -26,8 +27,9 @@ def identity(number: int) -> str:
     return f"00000000-0000-4000-8000-{number:012}"
 
 
-def opened(root: Path, **wishes: Any) -> VelocaStore:
-    return VelocaStore(root / "v.json", now=lambda: TIME, keep_backups=2, wait=1, **wishes)
+def opened(root: Path, backup_seconds: float = 0, **wishes: Any) -> VelocaStore:
+    wishes = {"keep_backups": 2, "wait": 1, **wishes}
+    return VelocaStore(root / "v.json", now=lambda: TIME, backup_seconds=backup_seconds, **wishes)
 
 
 def say(store: VelocaStore, number: int) -> None:
@@ -121,6 +123,14 @@ async def write_and_fold(root: Path) -> None:
         say(store, 9)
 
 
+async def write_and_join(root: Path) -> None:
+    with opened(root, backup_seconds=3_600) as store:
+        for number in (7, 8):
+            say(store, number)
+            store.fold()
+        say(store, 9)
+
+
 async def check_folded(scene: Scene) -> bool:
     check_whole(scene)
     found = said(scene.root)
@@ -189,9 +199,39 @@ async def check_restored_done(scene: Scene) -> None:
     assert await check_restored(scene)
 
 
+# --- going back to a backup
+
+
+async def prepare_to_go_back(root: Path) -> None:
+    await prepare_backups(root)
+    shutil.copytree(root, root / "whole")
+
+
+async def go_back(root: Path) -> None:
+    wanted = (root / "whole" / "v.json.bak2").read_bytes()
+    found = [path for path in root.glob("v.json.bak?") if path.read_bytes() == wanted]
+    restore_archive(root / "v.json", int(found[0].name[-1]), wait=1)
+
+
+async def check_gone_back(scene: Scene) -> bool:
+    assert verify_archive(scene.root / "v.json").healthy
+    found = document(scene.root)
+    is_back = found == json.loads((scene.root / "whole" / "v.json.bak2").read_bytes())
+    assert is_back or found == document(scene.root / "whole"), "all there was, or the state of the backup"
+    return is_back
+
+
+async def check_gone_back_done(scene: Scene) -> None:
+    assert await check_gone_back(scene)
+    kept = [json.loads(path.read_bytes()) for path in scene.root.glob("v.json.before?")]
+    assert document(scene.root / "whole") in kept
+
+
 CASES: Cases = {
     "the first entry": Case(prepare_nothing, write_first, check_first, check_first_done),
     "entries and folds": Case(prepare_backups, write_and_fold, check_folded, check_folded_done),
+    "folds within the hour": Case(prepare_backups, write_and_join, check_folded, check_folded_done),
+    "going back": Case(prepare_to_go_back, go_back, check_gone_back, check_gone_back_done),
     "a compaction and its undo": Case(prepare_talk, compact_and_undo, check_compacted, check_compacted_done),
     "a restore": Case(prepare_wreck, restore, check_restored, check_restored_done),
 }

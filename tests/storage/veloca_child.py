@@ -66,7 +66,7 @@ def interfere(path: Path) -> None:
             doc["entries"].append({**doc["entries"][0], "entry_id": new_id(), "message": "theirs"})
             path.write_text(json.dumps(doc, indent=2), "utf-8")
 
-    with VelocaStore(path) as store:
+    with VelocaStore(path, backup_seconds=0) as store:
         session_id = store.create_session("s").session_id
         store.create_entry(session_id, "user", "one")
         print(store.fold())

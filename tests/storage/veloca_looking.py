@@ -12,7 +12,8 @@ NOW = "2025-10-16T10:30:00Z"
 
 
 def opened(path: Path, **wishes: Any) -> VelocaStore:
-    """Open an archive; time stands still."""
+    """Open an archive; time stands still, and each fold makes a backup."""
+    wishes.setdefault("backup_seconds", 0)
     return VelocaStore(path, now=lambda: NOW, **wishes)
 
 
