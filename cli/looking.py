@@ -158,7 +158,8 @@ def _is_in(hit: dict[str, Any], section: Section) -> bool:
 
 def _lore_row(hit: dict[str, Any], language: Language) -> str:
     """Tell of an entry why it was called up, and why it is left out if it is."""
-    why = tell(f"lore_{hit['why']}", language, **hit)
+    now = "_now" if hit["why"] == "key" and hit.get("ago") == 0 else ""
+    why = tell(f"lore_{hit['why']}{now}", language, **hit)
     if not hit["shown"]:
         why += tell("lore_left_out", language, reason=tell(f"lore_{hit['left_out']}", language))
     name = short(hit["name"] or hit["entry"], 30)

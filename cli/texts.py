@@ -414,6 +414,7 @@ TEXTS: dict[str, Text] = {
     "lore_decorator": Text("由作者的标记加入", "in by its author's mark"),
     "lore_key": Text("关键词“{key}”（{ago} 条消息之前）", "key “{key}” ({ago} messages ago)"),
     "lore_pattern": Text("关键词“{key}”", "key “{key}”"),
+    "lore_key_now": Text("关键词“{key}”（最新的一条消息）", "key “{key}” (in the newest message)"),
     "lore_kept": Text("以前出现过关键词“{key}”", "key “{key}” occurred before"),
     "lore_recursion": Text("被条目“{caller}”的“{key}”引出", "called up by “{key}” in “{caller}”"),
     "lore_left_out": Text("；没有加入：{reason}", "; left out: {reason}"),

@@ -9,6 +9,8 @@ import pytest
 from personalab.errors import BadRecord, ProviderError, UserError
 from personalab.memory.records import read_request
 from personalab.reasons import in_chinese
+from personalab.texts import TEXTS
+from personalab.texts.archive import ARCHIVE
 
 NOW = "2025-10-16T10:30:00Z"
 REQUEST = {"agent_id": "a", "user_id": "u", "messages": [{"role": "user", "content": "hi"}]}
@@ -44,3 +46,7 @@ def test_a_reason_nobody_knows_stays_as_it_is() -> None:
     assert "回答里没有 JSON" in error.message("zh")
     assert "there is no JSON" in str(error)
     assert "field" not in UserError("field_missing", field="x").message("zh")
+
+
+def test_no_code_has_words_in_two_places() -> None:
+    assert [code for code, text in ARCHIVE.items() if TEXTS[code] is not text] == []

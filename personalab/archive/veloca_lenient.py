@@ -18,16 +18,16 @@ _FIRST_MILLISECONDS, _LAST_MILLISECONDS = 10**11, 10**14
 """Between 1973 and 5138: a number there can only be milliseconds."""
 
 
-def read_leniently(name: Array, data: object) -> Record:
+def read_leniently(name: Array, data: object, where: str = "") -> Record:
     """Read a record that another program may have written; what cannot be understood is refused."""
     try:
-        return KINDS[name].read(data)
+        return KINDS[name].read(data, where)
     except BadRecord:
         meant = _meant(cast("dict[str, Any]", data)) if isinstance(data, dict) else {}
         if not meant:
             raise
         fields = cast("dict[str, Any]", data)
-        record = KINDS[name].read({**fields, **meant})
+        record = KINDS[name].read({**fields, **meant}, where)
         return replace(record, came={key: fields.get(key) for key in meant})
 
 

@@ -24,6 +24,7 @@ from personalab.archive.veloca_kept import (
     keeping_session,
     object_in,
 )
+from personalab.archive.veloca_lenient import read_leniently
 from personalab.archive.veloca_lines import SessionLines
 from personalab.errors import BadRecord
 from personalab.story.ids import check_id
@@ -56,17 +57,19 @@ class Records:
 
 def read_records(arrays: Mapping[Array, Sequence[Any]]) -> Records:
     """Read the arrays of a file; the first record that is wrong is named."""
-    sessions = [Session.read(row, f"sessions[{at}].") for at, row in enumerate(arrays["sessions"])]
+    rows = enumerate(arrays["sessions"])
+    sessions = [cast("Session", read_leniently("sessions", row, f"sessions[{at}].")) for at, row in rows]
     entries: dict[str, list[Entry]] = {}
     session_of: dict[str, str] = {}
     for at, row in enumerate(arrays["entries"]):
-        entry = Entry.read(row, f"entries[{at}].")
+        entry = cast("Entry", read_leniently("entries", row, f"entries[{at}]."))
         entries.setdefault(entry.session_id, []).append(entry)
         session_of[entry.entry_id] = entry.session_id
     dialogues: dict[str, list[CompactedDialogue]] = {}
     own: dict[str, list[CompactedDialogue]] = {}
     for at, row in enumerate(arrays["compacted_dialogues"]):
-        dialogue = CompactedDialogue.read(row, f"compacted_dialogues[{at}].")
+        where = f"compacted_dialogues[{at}]."
+        dialogue = cast("CompactedDialogue", read_leniently("compacted_dialogues", row, where))
         name = object_in(dialogue.extra.get(OWN)).get("session_id")
         if isinstance(name, str):
             own.setdefault(name, []).append(dialogue)

@@ -474,6 +474,16 @@ def test_conversations_of_another_program_become_sessions() -> None:
     assert reply.extra["veloca"]["token_consumption"] == 2
 
 
+def test_what_another_program_writes_loosely_is_read_as_it_was_meant() -> None:
+    doc = foreign()
+    doc["entries"][1] |= {"status": "0", "token_consumption": "12", "is_compaction": None}
+    doc["entries"][2] |= {"create_at": "2024-01-01 00:00:02"}
+    (found,) = sessions_of(doc)
+    (session,) = found.sessions("inst_007")
+    (plain,) = sessions_of(foreign())
+    assert texts_of(session) == texts_of(plain.sessions("inst_007")[0])
+
+
 def test_what_was_compacted_elsewhere_is_an_older_session_here() -> None:
     doc = foreign()
     trigger = doc["entries"][3]["entry_id"]
