@@ -26,6 +26,8 @@ async def consult_lorebooks(
         return NO_LORE
     instance = scene.instance
     background_id = instance.background_id if is_id(instance.background_id) else None
+    if not lorebooks.has_any(instance.character_id, background_id):
+        return NO_LORE
 
     def look() -> tuple[Lore, list[Notice]]:
         books, notices = lorebooks.of(instance.character_id, background_id)

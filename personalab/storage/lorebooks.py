@@ -44,15 +44,25 @@ class LorebookFiles:
         self._kept: dict[Path, _Kept] = {}
         self._keeping = threading.Lock()
 
-    def of(self, character_id: str, background_id: str | None) -> tuple[tuple[Lorebook, ...], list[Notice]]:
-        """Give the character's book, then the background's, and what to tell of those that cannot be read."""
+    def has_any(self, character_id: str, background_id: str | None) -> bool:
+        """Tell whether there is a book at all, so quickly that it needs no thread."""
+        paths = self._paths(character_id, background_id)
+        return any(os.path.lexists(path) for path, _ in paths)
+
+    def _paths(self, character_id: str, background_id: str | None) -> list[tuple[Path, str]]:
+        """Name the places of the books, the character's first, with whose they are."""
         places: list[tuple[Kind, str]] = [("characters", character_id)]
         if background_id:
             places.append(("backgrounds", background_id))
+        return [
+            (self._stories.beside(kind, entry_id, "lorebook.json"), entry_id) for kind, entry_id in places
+        ]
+
+    def of(self, character_id: str, background_id: str | None) -> tuple[tuple[Lorebook, ...], list[Notice]]:
+        """Give the character's book, then the background's, and what to tell of those that cannot be read."""
         books: list[Lorebook] = []
         notices: list[Notice] = []
-        for kind, entry_id in places:
-            path = self._stories.beside(kind, entry_id, "lorebook.json")
+        for path, entry_id in self._paths(character_id, background_id):
             book, reason = self._read(path, entry_id)
             if book is not None:
                 books.append(book)

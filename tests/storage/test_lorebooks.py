@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from personalab.errors import UserError
+from personalab.services import Services
 from personalab.storage.lorebooks import LorebookFiles
 from personalab.storage.stories import StoryFiles
 from personalab.story.lore import Lorebook
@@ -45,6 +46,15 @@ def test_a_story_has_the_books_of_its_character_and_of_its_background(stories: S
     files = LorebookFiles(stories)
     assert _names(files.of("ally", "sea")[0]) == ["hers", "sea"]
     assert _names(files.of("ally", None)[0]) == ["hers"]
+
+
+def test_whether_there_is_a_book_at_all_is_told_without_reading_it(services: Services, root: Path) -> None:
+    place = ("char_maren", "bg_lighthouse")
+    assert not services.lorebooks.has_any(*place)
+    assert not services.lorebooks.has_any("char_maren", None)
+    (root / "backgrounds" / "bg_lighthouse" / "lorebook.json").write_text("broken", encoding="utf-8")
+    assert services.lorebooks.has_any(*place)
+    assert not services.lorebooks.has_any("char_maren", None)
 
 
 def test_where_there_is_no_book_there_is_nothing_to_tell(stories: StoryFiles) -> None:
