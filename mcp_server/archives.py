@@ -140,6 +140,9 @@ class ArchiveTools:
         if put.other_sessions:
             data["other_sessions"] = list(put.other_sessions[:_ROWS])
             rows.append(tell("other_sessions", language, names=", ".join(data["other_sessions"])))
+        if put.left_out:
+            data["left_out"] = list(put.left_out)
+            rows.append(tell("export_left_out", language, names=", ".join(put.left_out)))
         if put.beginning is not None:
             data["text"] = await asyncio.to_thread(budget.cut, put.beginning, RESULT_TOKENS)
             data["whole"] = len(data["text"].encode("utf-8")) == put.size

@@ -236,6 +236,7 @@ class Exported(TypedDict):
     text: NotRequired[str]
     whole: NotRequired[bool]
     other_sessions: NotRequired[list[str]]
+    left_out: NotRequired[list[str]]
 
 
 class Compacted(TypedDict):

@@ -346,6 +346,10 @@ TEXTS: dict[str, Text] = {
         "已写入数据目录的 {folder} 文件夹：{name}（{format}，{size} 字节）",
         "Written to the folder {folder} of the data root: {name} ({format}, {size} bytes)",
     ),
+    "export_left_out": Text(
+        "它没有带上图片和 CHARX：{names}；用 card-png 或 charx 导出角色",
+        "It does not carry pictures and CHARX files: {names}; export the character as card-png or charx",
+    ),
     "other_sessions": Text(
         "不在其中的会话：{names}（用 session_id 指定）",
         "Sessions that are not in it: {names} (name one with session_id)",

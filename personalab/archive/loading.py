@@ -125,14 +125,3 @@ def text_at(data: Mapping[str, Any], name: str, where: str = "", default: str | 
     if not isinstance(value, str):
         raise BadRecord("field_wrong", field=f"{where}{name}", reason="it is not a text")
     return value
-
-
-def texts_at(data: Mapping[str, Any], name: str, where: str = "") -> tuple[str, ...]:
-    """Take a list of texts; one that is missing or null is empty."""
-    value = data.get(name)
-    if value is None:
-        return ()
-    found = list_at(value, f"{where}{name}")
-    if not all(isinstance(text, str) for text in found):
-        raise BadRecord("field_wrong", field=f"{where}{name}", reason="not all entries are texts")
-    return tuple(cast("list[str]", found))

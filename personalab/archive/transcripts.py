@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol
 
 from personalab.archive.chat_times import moment_of
 from personalab.dialogue import indented
@@ -19,7 +19,6 @@ from personalab.story.transcript import Transcript, Turn, taken_over, usable_rep
 from personalab.texts import Language, say
 
 Style = Literal["markdown", "text"]
-STYLES: tuple[Style, ...] = get_args(Style)
 
 _UNSEEN = re.compile("[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Controls and marks that would change how a screen shows the rest, and halves of characters."""

@@ -206,10 +206,10 @@ def bring_archive(stories: Stories, file: Arriving) -> list[Imported]:
     if stories.wishes.new_id is not None and len(conversations) > 1:
         raise UserError("id_for_many", count=len(conversations))
     character = stories.files.character(stories.wishes.character)
-    arrivals = {arrival.digest: arrival for arrival in map(_arrival, conversations)}
+    arrivals = [_arrival(conversation) for conversation in conversations]
     with stories.files.library_lock(), all_or_nothing() as made:
         stories.look()
-        return [_settle(stories, file, character, arrival, made) for arrival in arrivals.values()]
+        return [_settle(stories, file, character, arrival, made) for arrival in arrivals]
 
 
 def _document(file: Arriving) -> object:

@@ -25,7 +25,6 @@ ARCHIVE: dict[str, Text] = {
         "修正该文件，或重新导入", "Mend the file, or import it again"
     ),
     # --- any file that comes in
-    "file_refused": Text("{file} 无法导入：{reason}", "{file} cannot be imported: {reason}"),
     "too_large": Text("有 {actual} 字节，上限是 {limit}", "it has {actual} bytes, the limit is {limit}"),
     "too_many_parts": Text(
         "JSON 里有 {actual} 个零碎的部分，太多了", "its JSON has {actual} tiny parts, far too many"

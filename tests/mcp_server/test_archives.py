@@ -333,6 +333,17 @@ async def test_a_story_that_went_out_comes_back_after_it_was_lost(
     assert after[session] == before[session]
 
 
+async def test_what_a_file_has_no_room_for_is_told(
+    server: PersonaServer, services: Services, instance: str, root: Path
+) -> None:
+    (root / "characters" / "char_alserqi" / "card.png").write_bytes(b"a picture")
+    async with Client(server) as client:
+        out = await client.call_tool("archive_export", {"entry_id": instance})
+    assert out.structured_content is not None
+    assert out.structured_content["left_out"] == ["characters/char_alserqi/card.png"]
+    assert "card-png" in text_of(out)
+
+
 # --- compacting
 
 

@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -267,6 +267,12 @@ def test_every_form_leaves_from_some_kind(services: Services) -> None:
 
     kinds = ("instances", "characters", "backgrounds")
     assert {form for kind in kinds for form in formats_of(kind)} == set(EXPORT_FORMATS)
+
+
+def test_the_terminal_offers_every_form() -> None:
+    from cli.commands.exchange import Format
+
+    assert get_args(Format) == EXPORT_FORMATS
 
 
 # --- files

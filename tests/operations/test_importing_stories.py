@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from personalab.errors import StorageError
 from personalab.operations.exporting import export_entry
-from personalab.operations.import_stories import Stories
+from personalab.operations.import_stories import Stories, bring_archive
 from personalab.operations.importing import import_content, import_files
-from personalab.operations.imports import ImportReport, ImportWishes
+from personalab.operations.imports import Arriving, ImportReport, ImportWishes
 from personalab.operations.recall import look_up
 from personalab.services import Services, open_services
 from personalab.storage.veloca import VelocaStore
@@ -375,27 +378,21 @@ async def test_what_another_one_brought_meanwhile_is_known_at_the_next_file(serv
     assert len(stories.brought) == 1
 
 
-async def test_an_archive_that_broke_off_is_not_taken_for_brought(services: Services, root: Path) -> None:
-    stories = services.stories.instances
-    stories.mkdir()
-    (stories / "inst_002").write_text("in the way", encoding="utf-8")
-    wishes = ImportWishes(character="char_maren")
-    first = await import_content(services, "a.json", TALKS, wishes)
-    again = await import_content(services, "a.json", TALKS, wishes)
-    assert [entry.outcome for entry in first.imported] == ["new", "new"]
-    assert [entry.outcome for entry in again.imported] == ["same", "same"]
-    assert {entry.entry_id for entry in again.imported} == {entry.entry_id for entry in first.imported}
-
-
-async def test_a_conversation_that_is_twice_in_an_archive_comes_in_once(services: Services) -> None:
+def test_an_archive_that_broke_off_is_not_taken_for_brought(services: Services, root: Path) -> None:
     said = [("user", "Hello"), ("assistant", "Good evening.")]
-    report = await import_content(
-        services,
-        "a.json",
-        veloca(said, said).replace(b"2024-01-02", b"2024-01-01"),
-        ImportWishes("char_maren"),
-    )
-    assert len({entry.entry_id for entry in report.imported}) == len(report.imported)
+    stories = Stories(services.stories, ImportWishes(character="char_maren"), services.now)
+    both = BytesIO(veloca(said, [("user", "x" * 200_000)]))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        with pytest.raises(StorageError):
+            bring_archive(stories, Arriving("a.json", "veloca", both))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list((root / "instances").iterdir()) == []
+    (again,) = bring_archive(stories, Arriving("b.json", "veloca", BytesIO(veloca(said))))
+    assert again.outcome == "new"
+    assert services.stories.names("instances") == [again.entry_id]
 
 
 async def test_a_chats_name_is_made_fit_for_a_terminal(services: Services) -> None:
