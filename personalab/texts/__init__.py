@@ -8,6 +8,7 @@ from __future__ import annotations
 from personalab.reasons import in_chinese
 from personalab.texts.archive import ARCHIVE
 from personalab.texts.forms import LANGUAGES, Language, Text, fill
+from personalab.texts.lab import LAB
 
 __all__ = ["LANGUAGES", "TEXTS", "Language", "Text", "fill", "say"]
 
@@ -22,6 +23,7 @@ def say(code: str, language: Language, **params: object) -> str:
 
 TEXTS: dict[str, Text] = {
     **ARCHIVE,
+    **LAB,
     # --- what a person gave us
     "bad_id": Text(
         "{what} “{value}” 不能用作 ID：只能用字母、数字、下划线和连字符，以字母或数字开头，最长 64 个字符，不能是系统保留名（如 con、nul）",
