@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from personalab.dialogue import Message
+from personalab.lab.calling import Call, CallAnswer
 from personalab.memory.changes import Change, Revised
 from personalab.memory.finding import ConversationHit, MemoryHit, MemorySearch
 from personalab.memory.records import Conversation, Memory
@@ -47,6 +49,27 @@ class ReplyModel(Protocol):
 
     def stream(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
         """Yield the reply's pieces; text is well-formed Unicode."""
+        ...
+
+
+class Executor(Protocol):
+    """Makes the lab's calls: a prompt and an input become an answer, which is kept on disk until it is forgotten."""
+
+    @property
+    def name(self) -> str:
+        """Who makes the calls, e.g. ``claude-cli``."""
+        ...
+
+    async def version(self) -> str:
+        """Tell the version that results name; one that is no real model says so."""
+        ...
+
+    async def run(self, call: Call, spool: Path) -> CallAnswer:
+        """Make a call, or give the answer of the same call that was made before; failures are answers, too."""
+        ...
+
+    def forget(self, spool: Path, call_id: str) -> None:
+        """Remove what is kept of a call: its answer stands elsewhere now."""
         ...
 
 

@@ -6,8 +6,9 @@ import asyncio
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from personalab.ports import Clock, Embedder, EventLibrary, MemoryStore, ReplyModel, TokenCounter
+from personalab.ports import Clock, Embedder, EventLibrary, Executor, MemoryStore, ReplyModel, TokenCounter
 from personalab.settings import Settings, read_settings
 from personalab.storage.leases import Leases
 from personalab.storage.lorebooks import LorebookFiles
@@ -18,10 +19,18 @@ from personalab.storage.stories import StoryFiles
 from personalab.storage.summaries import SummaryFiles
 from personalab.storage.turns import OpenTurns
 
+if TYPE_CHECKING:
+    from personalab.storage.lab.assets import AssetFiles
+    from personalab.storage.lab.projects import ProjectFiles
+    from personalab.storage.lab.sessions import SessionFiles
+
 
 def utc_now() -> str:
     """Tell the time: ISO 8601, UTC, to the second."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+WORKSPACE = "workspace"
+"""The lab's folder in the data root."""
 
 
 @dataclass(eq=False)
@@ -87,6 +96,40 @@ class Services:
 
         backend = open_backend(self.settings.database, self.settings.data_root / "memory")
         return MemoryBook(backend, self._open_embedder)
+
+    # --- the lab
+
+    @cached_property
+    def assets(self) -> AssetFiles:
+        """Skills and baselines."""
+        from personalab.storage.lab.assets import AssetFiles
+
+        return AssetFiles(self.settings.data_root / WORKSPACE)
+
+    @cached_property
+    def lab_sessions(self) -> SessionFiles:
+        """How the command line is called, and its sessions that expire."""
+        from personalab.storage.lab.sessions import SessionFiles
+
+        return SessionFiles(self.settings.data_root / WORKSPACE)
+
+    @cached_property
+    def projects(self) -> ProjectFiles:
+        """The lab's projects."""
+        from personalab.storage.lab.projects import ProjectFiles
+
+        return ProjectFiles(self.settings.data_root / WORKSPACE)
+
+    async def executor(self, model: str) -> Executor:
+        """Open who makes the lab's calls: a chat model by ``provider:model``, else the ``claude`` command line."""
+        if model == "rehearsal" or ":" in model or model in self.models:
+            from personalab.providers.chat_executor import ChatExecutor
+
+            return ChatExecutor(await self.model(model))
+        from personalab.providers.claude_cli import ClaudeCli
+
+        settings = await asyncio.to_thread(self.lab_sessions.settings)
+        return ClaudeCli(settings.cli_path, environment=self.settings.for_programs)
 
     async def close(self) -> None:
         """Let go of what is open; what is used again opens itself."""

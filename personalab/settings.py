@@ -16,6 +16,8 @@ _CHECKOUT = _PACKAGE.parent
 DEFAULT_OPENAI_MODEL = "openai:gpt-4o-mini"
 _UNFILLED = "${user_config."
 """How a value begins that a host of an .mcpb bundle should have filled in, and did not."""
+_NOT_HANDED_ON = frozenset({"CLAUDECODE"})
+"""With it, the ``claude`` command line takes itself for a part of another one and refuses to work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +35,17 @@ class Settings:
     database: str | None = field(default=None, repr=False)
     busy_seconds: float = 10.0
     """How long a second writer waits."""
+    for_programs: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
+    """The environment of the programs we start; ``None`` where it was not read from this process's own."""
 
 
 def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
     """Read the environment, with the project's ``.env`` behind it."""
+    for_programs = None
     if environment is None:
         _load_dotenv()
         environment = os.environ
+        for_programs = {name: value for name, value in environment.items() if name not in _NOT_HANDED_ON}
 
     def given(name: str) -> str | None:
         value = environment.get(name, "").strip()
@@ -59,6 +65,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         token=given("PERSONALAB_TOKEN"),
         database=given("PERSONALAB_DATABASE"),
         busy_seconds=_seconds("PERSONALAB_BUSY_SECONDS", given("PERSONALAB_BUSY_SECONDS")),
+        for_programs=for_programs,
     )
 
 

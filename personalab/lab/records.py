@@ -93,7 +93,8 @@ CaseId = Annotated[str, _named(_CASE, "case_001")]
 SegmentId = Annotated[str, _named(_SEGMENT, "seg_001")]
 Filled = Annotated[str, AfterValidator(_filled)]
 Count = Annotated[int, Field(ge=0, strict=True)]
-Number = Annotated[float, Field(allow_inf_nan=False)]
+Number = int | Annotated[float, Field(allow_inf_nan=False)]
+"""A whole number stays one: ``28`` is not written as ``28.0``."""
 AssetKind = Literal["skill", "baseline"]
 
 
@@ -138,7 +139,7 @@ class Record(BaseModel):
 
 def _worded(error: ValidationError, code: str, file: str) -> BadRecord:
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    field = ".".join(str(step) for step in first["loc"]) or "–"
+    field = ".".join(str(step) for step in first["loc"] if step not in ("int", "float")) or "–"
     reason = first["msg"].removeprefix("Value error, ")
     return BadRecord(code, file=file, field=field, reason=reason)
 

@@ -17,6 +17,7 @@ from typing import Literal
 from personalab.dialogue import Message
 from personalab.ports import ReplyChunk
 from personalab.providers.rehearsal_compact import write_compaction
+from personalab.providers.rehearsal_lab import write_lab
 from personalab.providers.rehearsal_lines import LINES, Lines
 from personalab.providers.rehearsal_memory import write_memory
 from personalab.providers.rehearsal_persona import write_persona
@@ -101,6 +102,7 @@ class RehearsalModel:
             or write_persona(messages)
             or write_memory(messages)
             or write_compaction(messages)
+            or write_lab(messages)
             or write_reply(read_scene(messages))
         )
         for at, piece in enumerate(_PIECE.findall(reply), 1):

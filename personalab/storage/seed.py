@@ -9,7 +9,15 @@ from pathlib import Path
 
 from personalab.storage.files import writing
 
-SHIPPED = ("config.json", "modules", "characters", "backgrounds", "prompt_templates")
+SHIPPED = (
+    "config.json",
+    "modules",
+    "characters",
+    "backgrounds",
+    "prompt_templates",
+    "workspace/skills",
+    "workspace/baselines",
+)
 
 
 def seed(root: Path, shipped: Path) -> bool:

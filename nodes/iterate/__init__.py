@@ -1,0 +1,1 @@
+"""The steps that make a better skill out of the pieces of those that were tested."""

@@ -1,0 +1,24 @@
+"""Write how the search ended, and keep the winner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nodes.iterate.state import IterateState
+from personalab.operations.lab import iterating
+from personalab.services import Services
+from personalab.storage.lab.projects import ProjectPlace
+from personalab.storage.leases import unbroken
+
+
+async def conclude(state: IterateState, *, services: Services, place: ProjectPlace) -> dict[str, Any]:
+    """Write the reports; a search that was ended early is told as far as it came."""
+
+    def end() -> dict[str, Any]:
+        search = iterating.resumed(place)
+        ended_by = state.get("ended_by")
+        if ended_by:
+            search.engine.stop()
+        return {**iterating.conclude(services, search, ended_by), "best": iterating.best_fields(search)}
+
+    return {**await unbroken(end), "status": "done"}

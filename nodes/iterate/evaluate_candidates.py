@@ -1,0 +1,37 @@
+"""Execute and judge what was proposed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from nodes.iterate.state import IterateState
+from personalab.operations.lab.evaluating import Evaluator, Tell
+from personalab.operations.lab.iterating import resumed, tasks_of
+from personalab.services import Services
+from personalab.storage.lab.projects import ProjectPlace
+from personalab.storage.leases import unbroken
+
+
+async def evaluate_candidates(
+    state: IterateState,
+    *,
+    services: Services,
+    place: ProjectPlace,
+    tell: Tell,
+    stop_asked: Callable[[], bool],
+) -> dict[str, Any]:
+    """Evaluate the candidates; a person who asks to stop, or the budget, ends the search."""
+    options = await asyncio.to_thread(place.options)
+    search = await asyncio.to_thread(resumed, place)
+    tasks = await unbroken(tasks_of, search, options.repeats, services.now())
+
+    def told(event: dict[str, Any]) -> None:
+        tell({**event, "round": search.number or len(search.engine.rounds)})
+
+    evaluator = Evaluator(services, place, options, told, stop_asked=stop_asked)
+    await evaluator.execute(tasks)
+    if not evaluator.stopped:
+        await evaluator.judge(tasks)
+    return {"ended_by": "manual" if evaluator.stopped else "budget" if evaluator.budget else None}

@@ -1,0 +1,23 @@
+"""Take the project, and find or make the plan of its iteration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nodes.iterate.state import IterateState
+from personalab.operations.lab.iterating import begin
+from personalab.services import Services
+from personalab.storage.lab.projects import ProjectPlace
+from personalab.storage.leases import unbroken
+
+_ASKED = (
+    *("max_rounds", "beam_width", "plateau_threshold", "plateau_rounds_before_escape", "stop_threshold"),
+    *("max_evaluations", "retention_rules", "baseline_id", "seed", "fresh"),
+)
+
+
+async def prepare(state: IterateState, *, services: Services, place: ProjectPlace) -> dict[str, Any]:
+    """Go on with the iteration that stands there, or begin one."""
+    asked = {name: state.get(name) for name in _ASKED}
+    plan = await unbroken(begin, services, place, asked)
+    return {"project": place.name, "report": None, "stop_cause": plan.stop_cause}

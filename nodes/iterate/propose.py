@@ -1,0 +1,28 @@
+"""Find out what to evaluate next: everything so far is read from the results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nodes.iterate.state import IterateState
+from personalab.operations.lab.iterating import best_fields, resumed, save_progress
+from personalab.services import Services
+from personalab.storage.lab.projects import ProjectPlace
+from personalab.storage.leases import unbroken
+
+
+async def propose(state: IterateState, *, services: Services, place: ProjectPlace) -> dict[str, Any]:
+    """Go through the search again, and write down the rounds that have ended."""
+
+    def search() -> dict[str, Any]:
+        found = resumed(place)
+        save_progress(found, services.now())
+        best = found.engine.best
+        return {
+            "batch": len(found.trials),
+            "round": len(found.engine.rounds),
+            "evaluations": best.evaluations,
+            "best": best_fields(found),
+        }
+
+    return await unbroken(search)

@@ -1,0 +1,425 @@
+"""How is a search for a better skill begun, gone on with, and told?
+
+Nothing is remembered but files: the plan, and the results of what was evaluated. Every step goes through the whole
+search again, which takes its answers from the results, and arrives where something is left to evaluate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from personalab.errors import NotFound, UserError
+from personalab.lab.assets import SkillMeta
+from personalab.lab.engine.ledger_engine import LedgerEngine
+from personalab.lab.engine.problem import Candidate, Observed, Problem, StopCause, Trial, original
+from personalab.lab.findings import Provenance, RoundConfig
+from personalab.lab.iterating import (
+    IterationParams,
+    IterationPlan,
+    PlannedCase,
+    candidate_skill_id,
+    exploration_log,
+    iteration_report,
+    round_name,
+)
+from personalab.lab.projects import IterationConfig, Result
+from personalab.lab.recomposing import iteration_strategy, language_of, provenance_of
+from personalab.lab.resuming import BUDGET, arm_folder, case_file
+from personalab.lab.retention import read_retention
+from personalab.lab.segments import marks_of, pool
+from personalab.operations.lab.evaluating import Arm, Task
+from personalab.services import Services
+from personalab.storage.lab.iterations import IterationFiles
+from personalab.storage.lab.projects import BaselineCopy, ProjectPlace
+
+_VERSION = "v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search as far as the results on disk carry it."""
+
+    place: ProjectPlace
+    files: IterationFiles
+    plan: IterationPlan
+    engine: LedgerEngine
+    trials: tuple[Trial, ...]
+    """What is to be evaluated next, all of it, also what is on disk already; nothing when it is over."""
+    number: int
+    """The round they belong to; 0 for what is tested once more at the end."""
+
+    def skill_of(self, candidate: Candidate) -> str:
+        """Give the id of the skill that a candidate is."""
+        known = self.plan.original(candidate)
+        return known or candidate_skill_id(self.plan.project_id, self.plan.started_at, candidate)
+
+
+# --- beginning
+
+
+def begin(services: Services, place: ProjectPlace, asked: Mapping[str, Any]) -> IterationPlan:
+    """Find the plan of an iteration that goes on, or make one; what stood there before is set aside."""
+    files = IterationFiles(place.folder)
+    plan = files.plan()
+    wishes = {name: value for name, value in asked.items() if value is not None}
+    fresh = bool(wishes.pop("fresh", False))
+    if plan is not None and plan.completed_at is None and not fresh:
+        return _same(plan, wishes)
+    made = _plan(services, place, wishes)
+    files.set_aside(services.now())
+    files.save_plan(made)
+    return made
+
+
+def _same(plan: IterationPlan, wishes: Mapping[str, Any]) -> IterationPlan:
+    """Go on with a plan, if nothing else is asked for; more rounds and more evaluations are not something else."""
+    known: dict[str, Any] = {
+        **plan.parameters.model_dump(),
+        "retention_rules": plan.retention_rules,
+        "baseline_id": plan.baseline_id,
+    }
+    for name, value in wishes.items():
+        if known[name] != value:
+            raise UserError("lab_other_iteration", field=name, value=known[name])
+    return plan
+
+
+def _plan(services: Services, place: ProjectPlace, wishes: dict[str, Any]) -> IterationPlan:
+    rules = str(wishes.pop("retention_rules", ""))
+    baseline = _baseline(place, wishes.pop("baseline_id", None))
+    skills = {copy.ref.ref_id: copy for copy in place.skills()}
+    contents = {skill_id: copy.content for skill_id, copy in skills.items()}
+    analysis = place.analysis()
+    segments = analysis.advantage_segments if analysis else ()
+    found = pool(contents, marks_of(segments, contents))
+    if not found:
+        raise UserError("lab_nothing_to_iterate", project=place.config.name)
+    names = {name: row.segment_id for row in found for name in (row.segment_id, *row.also)}
+    retention = read_retention(rules, names)
+    if retention.dropped:
+        raise UserError("lab_iteration_drops", segments=", ".join(retention.dropped))
+    kept = sorted({names[name] for name in retention.kept})
+    best = _best(place)
+    plan = IterationPlan(
+        project_id=place.config.id,
+        base_name=skills[best].ref.name if best in skills else place.config.name,
+        purpose=skills[best].ref.purpose if best in skills else "",
+        provider=skills[best].ref.provider if best in skills else "",
+        baseline_id=baseline.ref.ref_id,
+        baseline_version=baseline.ref.version,
+        parameters=_parameters(place.config.iteration_config, wishes),
+        retention_rules=rules,
+        kept=tuple(kept),
+        segments=tuple(row.fields() for row in found),
+        skills={
+            skill_id: tuple(
+                row.segment_id for row in found if any(spot.skill_id == skill_id for spot in row.places)
+            )
+            for skill_id in skills
+        },
+        cases=tuple(PlannedCase(id=case.id, category=case.category) for case in baseline.cases.cases),
+        started_at=services.now(),
+    )
+    if not _known(place, plan, plan.problem()):
+        raise UserError("lab_not_run_yet", project=place.config.name)
+    return plan
+
+
+def _parameters(defaults: IterationConfig | None, wishes: Mapping[str, Any]) -> IterationParams:
+    known = defaults.model_dump(exclude={"mode"}) if defaults and defaults.mode == "beam" else {}
+    names = IterationParams.model_fields
+    return IterationParams.read({**{n: v for n, v in known.items() if n in names}, **wishes}, "iterate")
+
+
+def _baseline(place: ProjectPlace, baseline_id: object) -> BaselineCopy:
+    copies = place.baselines()
+    if baseline_id is None:
+        return copies[0]
+    wanted = str(baseline_id)
+    found = [copy for copy in copies if copy.ref.ref_id.startswith(wanted) or copy.ref.name == wanted]
+    if len(found) != 1:
+        raise NotFound("lab_no_baseline_in_project", baseline=wanted[:80], project=place.config.name)
+    return found[0]
+
+
+def _best(place: ProjectPlace) -> str:
+    summary = place.summary()
+    if summary is None or not summary.ranking:
+        raise UserError("lab_not_run_yet", project=place.config.name)
+    return summary.ranking[0].skill_id
+
+
+# --- going on
+
+
+def resumed(place: ProjectPlace) -> Search:
+    """Go through the search with the results on disk, up to where something is left to evaluate."""
+    files = IterationFiles(place.folder)
+    plan = files.plan()
+    if plan is None:
+        raise NotFound("lab_no_iteration", project=place.config.name)
+    problem = plan.problem()
+    engine = LedgerEngine(problem, plan.parameters.engine(), _known(place, plan, problem))
+    while True:
+        number = len(engine.rounds) + 1
+        trials = tuple(engine.ask())
+        if trials and trials[0].repeat > 1:
+            number = 0
+        search = Search(place, files, plan, engine, trials, number)
+        if not trials:
+            return search
+        observed = [_observed(search, trial) for trial in trials]
+        if any(found is None for found in observed):
+            return search
+        engine.tell([found for found in observed if found is not None])
+
+
+def _known(place: ProjectPlace, plan: IterationPlan, problem: Problem) -> list[Observed]:
+    """Read what the project's own run found out about the originals."""
+    found: list[Observed] = []
+    several = len(place.config.baselines) > 1
+    for ref in place.config.skills:
+        folder = place.results / arm_folder(ref.ref_id, ref.version)
+        candidate = original(problem, ref.ref_id)
+        for case in plan.cases:
+            name = case_file(case.id, plan.baseline_id if several else None)
+            result = place.result(folder / f"{name}.json")
+            if result is not None and result.status == "completed":
+                found.append(Observed(candidate.candidate_id, case.id, 1, result.scores.by_dimension()))
+    return found
+
+
+def _observed(search: Search, trial: Trial) -> Observed | None:
+    """Read what came of an evaluation; ``None`` where it is still to be made."""
+    skill_id = search.skill_of(trial.candidate)
+    folder = search.files.results(search.number) / arm_folder(skill_id, _version_of(search, skill_id))
+    result = search.place.result(folder / f"{case_file(trial.case_id, None)}.json")
+    if result is None or _was_left_out(result):
+        return None
+    scores = result.scores.by_dimension() if result.status == "completed" else None
+    return Observed(trial.candidate.candidate_id, trial.case_id, trial.repeat, scores)
+
+
+def _was_left_out(result: Result) -> bool:
+    return result.status == "skipped" and (result.error or "").startswith(BUDGET)
+
+
+def _version_of(search: Search, skill_id: str) -> str:
+    return next((ref.version for ref in search.place.config.skills if ref.ref_id == skill_id), _VERSION)
+
+
+def tasks_of(search: Search, repeats: int, now: str) -> list[Task]:
+    """Lay out what is to be evaluated: each candidate as a skill with files of its own.
+
+    What is tested once more is executed anew: it begins after the ``repeats`` of the first time.
+    """
+    baseline = _baseline(search.place, search.plan.baseline_id)
+    cases = {case.id: case for case in baseline.cases.cases}
+    arms: dict[str, Arm] = {}
+    tasks: list[Task] = []
+    for trial in search.trials:
+        known = arms.get(trial.candidate.candidate_id)
+        arm = arms[trial.candidate.candidate_id] = known or _arm(search, trial.candidate, now)
+        tasks.append(
+            Task(
+                arm=arm,
+                baseline_id=search.plan.baseline_id,
+                baseline_version=search.plan.baseline_version,
+                case=cases[trial.case_id],
+                repeat=1 + repeats * (trial.repeat - 1),
+                results=search.files.results(search.number),
+            )
+        )
+    return tasks
+
+
+def _arm(search: Search, candidate: Candidate, now: str) -> Arm:
+    skill_id, plan = search.skill_of(candidate), search.plan
+    content, version = plan.content(candidate), _version_of(search, skill_id)
+    meta = SkillMeta(
+        id=skill_id,
+        name=round_name(plan.base_name, search.number) if search.number else plan.base_name,
+        purpose=plan.purpose or "iteration",
+        provider=plan.provider or "personalab",
+        version=version,
+        status="active",
+        created_at=now,
+        updated_at=now,
+    )
+    file = search.files.save_candidate(search.number, meta, content)
+    return Arm(skill_id=skill_id, name=meta.name, version=version, content=content, system_file=file)
+
+
+# --- telling
+
+
+def save_progress(search: Search, now: str) -> None:
+    """Write down the rounds that have ended, and that the next one has begun."""
+    plan, files = search.plan, search.files
+    for found in search.engine.rounds:
+        known = files.round_config(found.round)
+        if known is None or known.status == "running":
+            winner = found.winner or (found.candidates[0].candidate if found.candidates else None)
+            if winner is not None:
+                files.save_round(_round(search, found.round, winner, now, known, done=True))
+    if search.number and search.trials and files.round_config(search.number) is None:
+        files.save_round(_round(search, search.number, search.trials[0].candidate, now, None, done=False))
+    files.save_log(exploration_log(plan, search.engine.rounds, search.skill_of, plan.completed_at))
+
+
+def _round(
+    search: Search, number: int, candidate: Candidate, now: str, known: RoundConfig | None, *, done: bool
+) -> RoundConfig:
+    skill_id = search.skill_of(candidate)
+    return RoundConfig(
+        round=number,
+        skill_id=skill_id,
+        skill_name=round_name(search.plan.base_name, number),
+        skill_version=_version_of(search, skill_id),
+        baseline_id=search.plan.baseline_id,
+        retention_rules=search.plan.retention_rules,
+        started_at=known.started_at if known else now,
+        completed_at=now if done else None,
+        status="completed" if done else "running",
+    )
+
+
+def ledger_fields(search: Search) -> dict[str, Any]:
+    """Tell what is known of each segment, and how the search came to its end."""
+    best = search.engine.best
+    return {
+        "stop_cause": best.stop_cause,
+        "evaluations": best.evaluations,
+        "best": best_fields(search),
+        "strategy_odds": search.engine.strategy_odds(),
+        "segments": search.engine.ledger(),
+        "parameters": search.plan.parameters.model_dump(),
+    }
+
+
+def best_fields(search: Search) -> dict[str, Any] | None:
+    """Tell the best so far."""
+    best = search.engine.best
+    if best.candidate is None:
+        return None
+    corrected = best.corrected
+    return {
+        "skill_id": search.skill_of(best.candidate),
+        "name": round_name(search.plan.base_name, best.round) if best.round else search.plan.base_name,
+        "round": best.round,
+        "strategy": best.candidate.strategy,
+        "segments": list(best.candidate.segments),
+        "avg_score": None if best.avg is None else round(best.avg, 1),
+        "corrected": None
+        if corrected is None
+        else {name: round(getattr(corrected, name), 2) for name in ("score", "low", "high")},
+    }
+
+
+def conclude(services: Services, search: Search, ended_by: StopCause | None) -> dict[str, Any]:
+    """Write the reports, and put the winner into the library if it is a new skill.
+
+    ``ended_by`` says what ended the search where that was not its own decision.
+    """
+    now = services.now()
+    best = search.engine.best
+    best = replace(best, stop_cause=ended_by or best.stop_cause or "manual")
+    plan = search.plan.changed(completed_at=now, stop_cause=best.stop_cause)
+    report = iteration_report(plan, search.engine.rounds, best, search.skill_of, now)
+    winner = _add_winner(services, search, now)
+    search.files.save_log(exploration_log(plan, search.engine.rounds, search.skill_of, now))
+    search.files.save_ledger({**ledger_fields(search), "stop_cause": best.stop_cause})
+    search.files.save_report(report)
+    search.files.save_plan(plan)
+    return {"report": report.fields(), "skill_id": winner, "stop_cause": plan.stop_cause}
+
+
+def _add_winner(services: Services, search: Search, now: str) -> str | None:
+    """Add the winner, once: whoever concludes again finds it there."""
+    best, plan = search.engine.best, search.plan
+    if best.candidate is None or best.round == 0 or plan.original(best.candidate):
+        return None
+    skill_id = search.skill_of(best.candidate)
+    try:
+        return services.assets.skill(skill_id).meta.id
+    except NotFound:
+        pass
+    meta = SkillMeta(
+        id=skill_id,
+        name=round_name(plan.base_name, best.round),
+        source=search.place.config.name,
+        purpose=plan.purpose or "iteration",
+        provider=plan.provider or "personalab",
+        version=_VERSION,
+        status="active",
+        created_at=now,
+        updated_at=now,
+    )
+    content = plan.content(best.candidate)
+    services.assets.add_skill(meta, content, provenance=_provenance(search, best.candidate, now))
+    return skill_id
+
+
+def _provenance(search: Search, candidate: Candidate, now: str) -> Provenance:
+    """Tell which originals gave which segments, and by which way the search came to it."""
+    plan, place = search.plan, search.place
+    chosen = [row for row in plan.pool() if row.segment_id in candidate.segments]
+    parents = [row.candidate for found in search.engine.rounds for row in found.candidates]
+    known = {parent.candidate_id: search.skill_of(parent) for parent in parents}
+    known |= {original(plan.problem(), skill_id).candidate_id: skill_id for skill_id in plan.skills}
+    parent = ", ".join(known.get(found, found) for found in candidate.parents) or "–"
+    return provenance_of(
+        project_id=plan.project_id,
+        project_name=place.config.name,
+        strategy=iteration_strategy(
+            search.engine.best.round,
+            candidate.strategy or "GREEDY",
+            parent,
+            [row.segment_id for row in chosen],
+            language_of(row.text for row in chosen),
+        ),
+        rules=plan.retention_rules,
+        skills={ref.ref_id: (ref.name, ref.version) for ref in place.config.skills},
+        segments=[(row.skill_id, row.segment_id) for row in chosen],
+        now=now,
+    )
+
+
+# --- what entrances ask for
+
+
+async def iteration_status(services: Services, project: str) -> dict[str, Any]:
+    """Tell how far an iteration is, from its files."""
+
+    def read() -> dict[str, Any]:
+        place = services.projects.project(project)
+        files = IterationFiles(place.folder)
+        plan = files.plan()
+        if plan is None:
+            raise NotFound("lab_no_iteration", project=place.config.name)
+        report, log, ledger = files.report(), files.log(), files.ledger()
+        return {
+            "project": place.name,
+            "running": services.projects.is_running(place),
+            "parameters": plan.parameters.model_dump(),
+            "retention_rules": plan.retention_rules,
+            "started_at": plan.started_at,
+            "completed_at": plan.completed_at,
+            "stop_cause": plan.stop_cause,
+            "rounds": [found.model_dump(mode="json") for found in log.rounds] if log else [],
+            "best_ever": log.best_ever.model_dump() if log and log.best_ever else None,
+            "report": report.model_dump(mode="json") if report else None,
+            "ledger": ledger,
+        }
+
+    return await asyncio.to_thread(read)
+
+
+async def stop_iteration(services: Services, project: str) -> str:
+    """Ask whoever iterates to come to an end, and wait until it has; give the project's folder name."""
+    place = await asyncio.to_thread(services.projects.project, project)
+    await services.projects.leases.stop(place.name, wait=services.settings.busy_seconds)
+    return place.name

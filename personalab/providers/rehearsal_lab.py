@@ -1,0 +1,146 @@
+"""How does the stand-in do the lab's work? By counting words and quoting, and saying that it does no more."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from personalab.dialogue import Message
+from personalab.texts import Language
+
+Writer = Callable[[str, str, Language], str | None]
+"""Answers a task, given what it is asked for, in which language."""
+
+_SECTION = re.compile(r"^=== (.+?) ===[ \t]*$", re.MULTILINE)
+_MARKED = re.compile(r"^<<<(\w+)\n(.*?)\n\1>>>$", re.MULTILINE | re.DOTALL)
+_WORD = re.compile(r"[a-z][a-z0-9_]{2,}|[\u3400-\u9fff]{2}", re.IGNORECASE)
+_COUNT = re.compile(r"^(?:数量：|Count: )(\d{1,4})$", re.MULTILINE)
+_REFUSAL = re.compile(r"\b(?:sorry|cannot|can't|as an ai)\b|抱歉|对不起|无法|作为(?:一个)?(?:AI|人工智能)", re.IGNORECASE)
+_WANTS_CODE = re.compile(r"\b(?:function|code|script|python|class)\b|函数|代码|脚本|程序", re.IGNORECASE)
+_CODE = re.compile(r"^\s*(?:def |class |async def |import |from \w+ import |function |const |let |#include)|```", re.MULTILINE)
+_LABEL: dict[Language, str] = {
+    "zh": "（排练替身按字词重合度给分，不是真正的评判）",
+    "en": "(scored by the rehearsal stand-in from shared words, not a real judgement)",
+}
+_PLAIN = frozenset("the and for that with this are not you your has have was its but from one all any can".split())
+"""Words that tell nothing."""
+_LONGEST = 40
+"""So many characters of a paragraph make a quotation."""
+_MAXIMA = {
+    "functional_correctness": 30,
+    "robustness": 20,
+    "readability": 15,
+    "conciseness": 15,
+    "complexity_control": 10,
+    "format_compliance": 10,
+}
+
+
+def write_lab(messages: Sequence[Message]) -> str | None:
+    """Answer one of the lab's tasks; ``None`` for any other prompt."""
+    system = next((said["content"] for said in messages if said["role"] == "system"), "")
+    asked = next((said["content"] for said in messages if said["role"] == "user"), "")
+    for (heading, language), write in _TASKS.items():
+        if system.startswith(f"=== {heading} ==="):
+            return write(system, asked, language)
+    return None
+
+
+# --- judging
+
+
+def _judge(_: str, asked: str, language: Language) -> str | None:
+    parts = [found[2] for found in _MARKED.finditer(asked)]
+    if len(parts) != 3:
+        return None
+    share = _shared(parts[0], parts[1], parts[2])
+    scores = {
+        name: {"score": round(most * share), "reason": _LABEL[language]} for name, most in _MAXIMA.items()
+    }
+    return json.dumps(scores, ensure_ascii=False)
+
+
+def _shared(asked: str, expected: str, answer: str) -> float:
+    """Tell how much of what was wanted is spoken of: the words of the expectation, and some of the request."""
+    said = _words(answer)
+    if not said:
+        return 0.0
+    found = 0.7 * _part(_words(expected), said) + 0.3 * _part(_words(asked), said)
+    found = 0.2 + 1.2 * found if not _REFUSAL.search(answer) else 0.5 * found
+    if _WANTS_CODE.search(asked):
+        found = found + 0.2 if _CODE.search(answer) else 0.6 * found
+    return min(1.0, found * min(1.0, len(answer) / 40))
+
+
+def _words(text: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(text)} - _PLAIN
+
+
+def _part(wanted: set[str], said: set[str]) -> float:
+    return len(wanted & said) / len(wanted) if wanted else 0.5
+
+
+# --- tags and cases
+
+
+def _tag(_: str, asked: str, language: Language) -> str | None:
+    sections = _sections(asked)
+    content = sections[-1][1] if sections else asked
+    counted = Counter(word.lower() for word in _WORD.findall(content))
+    found = [word for word, _ in sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))[:3]]
+    label = "排练" if language == "zh" else "rehearsal"
+    return json.dumps({"tags": [label, *found]}, ensure_ascii=False)
+
+
+def _cases(_: str, asked: str, language: Language) -> str | None:
+    sections, count = _sections(asked), _COUNT.search(asked)
+    goal = " ".join((sections[-1][1] if sections else asked).split())
+    kinds = ("standard", "boundary", "exception")
+    words = {
+        "zh": ("排练用例 {n}：{kind}", "{goal}（第 {n} 个用例，{kind}）", "回答要符合：{goal}", "由排练替身按规则写成，请改写"),
+        "en": (
+            "Rehearsal case {n}: {kind}",
+            "{goal} (case {n}, {kind})",
+            "The answer has to fit: {goal}",
+            "Written by rule by the rehearsal stand-in: please rewrite it",
+        ),
+    }[language]
+    rows: list[dict[str, str]] = []
+    for number in range(1, (int(count[1]) if count else 3) + 1):
+        kind = kinds[(number - 1) % 3]
+        name, request, wanted, note = (
+            text.replace("{n}", str(number)).replace("{kind}", kind).replace("{goal}", goal[:400])
+            for text in words
+        )
+        rows.append(
+            {
+                "name": name,
+                "category": kind,
+                "input": request,
+                "expected_output": wanted,
+                "description": note,
+            }
+        )
+    return json.dumps({"cases": rows}, ensure_ascii=False)
+
+
+def _sections(text: str) -> list[tuple[str, str]]:
+    """Cut a text at its headings."""
+    found = list(_SECTION.finditer(text))
+    ends = [*(heading.start() for heading in found[1:]), len(text)]
+    return [
+        (heading[1].strip(), text[heading.end() : end].strip())
+        for heading, end in zip(found, ends, strict=False)
+    ]
+
+
+_TASKS: dict[tuple[str, Language], Writer] = {
+    ("评分任务", "zh"): _judge,
+    ("Judging task", "en"): _judge,
+    ("打标签任务", "zh"): _tag,
+    ("Tagging task", "en"): _tag,
+    ("用例生成任务", "zh"): _cases,
+    ("Case generation task", "en"): _cases,
+}

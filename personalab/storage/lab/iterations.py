@@ -1,0 +1,140 @@
+"""Where do the files of an iteration stand?
+
+``iterations/`` of a project holds one iteration: its plan, a folder for each round with the candidates and their
+results, and the reports. When another one is begun, the folder is set aside whole.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from personalab.lab.assets import SkillMeta
+from personalab.lab.findings import ExplorationLog, IterationReport, RoundConfig
+from personalab.lab.iterating import IterationPlan
+from personalab.lab.records import asset_folder, compact_time
+from personalab.storage.files import read_json, replace_file, write_json, writing
+
+FOLDER = "iterations"
+_PLAN, _REPORT, _LOG, _LEDGER = (
+    "x_iteration.json",
+    "iteration_report.json",
+    "exploration_log.json",
+    "x_ledger.json",
+)
+
+
+class IterationFiles:
+    """The iteration of a project."""
+
+    def __init__(self, project: Path) -> None:
+        self._project = project
+        self.folder = project / FOLDER
+
+    def _shown(self, path: Path) -> str:
+        return f"{self._project.name}/{path.relative_to(self._project)}"
+
+    # --- the plan
+
+    def plan(self) -> IterationPlan | None:
+        """Read the plan of the iteration that stands here."""
+        path = self.folder / _PLAN
+        return (
+            IterationPlan.read(read_json(path, self._shown(path)), self._shown(path))
+            if path.exists()
+            else None
+        )
+
+    def save_plan(self, plan: IterationPlan) -> None:
+        """Write the plan, whether new or changed."""
+        with writing(self._shown(self.folder)):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        self._write(self.folder / _PLAN, plan.fields(_PLAN))
+
+    def set_aside(self, now: str) -> str | None:
+        """Move an iteration out of the way of the next; give the name it has then."""
+        if not self.folder.exists():
+            return None
+        name = f"x_{FOLDER}_{compact_time(now)}"
+        target, number = self._project / name, 1
+        while target.exists():
+            number += 1
+            target = self._project / f"{name}_{number}"
+        with writing(self._shown(self.folder)):
+            os.rename(self.folder, target)
+        return target.name
+
+    # --- rounds
+
+    def round_folder(self, number: int) -> Path:
+        """Name the folder of a round; 0 is for what is tested once more at the end."""
+        return self.folder / (f"round_{number}" if number else "x_retest")
+
+    def results(self, number: int) -> Path:
+        """Name the folder of a round's results."""
+        return self.round_folder(number) / "results"
+
+    def save_candidate(self, number: int, meta: SkillMeta, content: str) -> Path:
+        """Write a candidate's files and give the one with its content; the same ones are written but once."""
+        folder = self.round_folder(number) / "skills" / asset_folder("skill", meta.id, meta.version)
+        file = folder / meta.content_file
+        if not (folder / "meta.json").exists():
+            with writing(self._shown(folder)):
+                folder.mkdir(parents=True, exist_ok=True)
+            replace_file(file, content.encode("utf-8"), self._shown(file))
+            self._write(folder / "meta.json", meta.fields("meta.json"))
+        return file
+
+    def round_config(self, number: int) -> RoundConfig | None:
+        """Read what is written of a round."""
+        path = self.round_folder(number) / "config.json"
+        return (
+            RoundConfig.read(read_json(path, self._shown(path)), self._shown(path)) if path.exists() else None
+        )
+
+    def save_round(self, config: RoundConfig) -> None:
+        """Write what there is to say of a round."""
+        folder = self.round_folder(config.round)
+        with writing(self._shown(folder)):
+            folder.mkdir(parents=True, exist_ok=True)
+        self._write(folder / "config.json", config.fields("config.json"))
+
+    # --- reports
+
+    def save_log(self, log: ExplorationLog) -> None:
+        """Write everything that was tried so far."""
+        self._write(self.folder / _LOG, log.fields(_LOG))
+
+    def save_ledger(self, ledger: dict[str, Any]) -> None:
+        """Write what is known of each segment."""
+        self._write(self.folder / _LEDGER, ledger)
+
+    def save_report(self, report: IterationReport) -> None:
+        """Write how it ended."""
+        self._write(self.folder / _REPORT, report.fields(_REPORT))
+
+    def report(self) -> IterationReport | None:
+        """Read how it ended; ``None`` while it goes on."""
+        path = self.folder / _REPORT
+        if not path.exists():
+            return None
+        return IterationReport.read(read_json(path, self._shown(path)), self._shown(path))
+
+    def log(self) -> ExplorationLog | None:
+        """Read what was tried so far."""
+        path = self.folder / _LOG
+        return (
+            ExplorationLog.read(read_json(path, self._shown(path)), self._shown(path))
+            if path.exists()
+            else None
+        )
+
+    def ledger(self) -> dict[str, Any] | None:
+        """Read what is known of each segment."""
+        path = self.folder / _LEDGER
+        found = read_json(path, self._shown(path)) if path.exists() else None
+        return found if isinstance(found, dict) else None  # pyright: ignore[reportUnknownVariableType] (JSON)
+
+    def _write(self, path: Path, data: dict[str, Any]) -> None:
+        write_json(path, data, self._shown(path))

@@ -1,0 +1,373 @@
+"""Does the search find a better skill, keep what it must, and go on after any interruption without paying twice?"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from graph.iterate import stream_iterate
+from nodes.iterate.state import IterateInput
+from personalab.errors import Busy, NotFound
+from personalab.lab.assets import NO_TAGS, BaselineMeta, Case, Cases, SkillMeta
+from personalab.lab.calling import Call, CallAnswer
+from personalab.lab.dimensions import CATEGORIES, DIMENSIONS, MAXIMA
+from personalab.lab.findings import (
+    AdvantageSegment,
+    AnalysisReport,
+    DimensionLeaders,
+    ExplorationLog,
+    IterationReport,
+    RoundConfig,
+)
+from personalab.lab.iterating import IterationPlan
+from personalab.lab.projects import Result
+from personalab.lab.segments import find_exact
+from personalab.operations.lab.iterating import iteration_status, stop_iteration
+from personalab.operations.lab.projects import change_options, create_project
+from personalab.services import Services
+from personalab.storage.lab.iterations import IterationFiles
+from personalab.storage.lab.projects import ProjectPlace
+from tests.lab.running import BASELINES, NOW, OPTIONS, SKILLS, FakeExecutor, evaluate, told, use
+
+ALPHA = ("You are a careful writer. [good-8]\n", "Use many long words. [bad-6]\n", "Name your sources. [good-4]\n")
+BETA = ("You answer at once. [bad-4]\n", "Give an example. [good-7]\n", "End with a question. [bad-5]\n")
+POINTS = {text.partition("[")[2].rstrip("]\n"): 0 for text in (*ALPHA, *BETA)}
+CASES = 6
+Sent = dict[str, Any]
+
+
+def by_pieces(call: Call) -> CallAnswer:
+    """Answer with the skill itself; judge an answer by the pieces that stand in it."""
+    if call.schema is None:
+        return told(call.system)
+    share = 0.5
+    for name in POINTS:
+        kind, _, weight = name.partition("-")
+        if f"[{name}]" in call.text:
+            share += int(weight) / 50 * (1 if kind == "good" else -1)
+    scores = {name: {"score": round(MAXIMA[name] * share), "reason": "by its pieces"} for name in DIMENSIONS}
+    return told(json.dumps(scores))
+
+
+async def prepared(services: Services, **options: Any) -> tuple[ProjectPlace, FakeExecutor]:
+    """Make a project of two skills of three pieces each, run it, and give what makes the calls."""
+    executor = use(services, FakeExecutor(by_pieces))
+
+    def add() -> None:
+        for skill_id, name, pieces in zip(SKILLS, ("alpha", "beta"), (ALPHA, BETA), strict=True):
+            meta = SkillMeta(
+                id=skill_id, name=name, purpose="talk", provider="local", version="v1", status="active",
+                created_at=NOW, updated_at=NOW,
+            )  # fmt: skip
+            services.assets.add_skill(meta, "\n".join(pieces), tags=NO_TAGS)
+        rows = tuple(
+            Case(
+                id=f"case_{number:03d}", name=f"Case {number}", category=CATEGORIES[number % 3],
+                input=f"Say {number}.", expected_output="A number.", created_at=NOW, updated_at=NOW,
+            )  # fmt: skip
+            for number in range(1, CASES + 1)
+        )
+        meta = BaselineMeta(
+            id=BASELINES[0], name="numbers", purpose="talk", provider="local", version="v1",
+            case_count=CASES, status="active", created_at=NOW, updated_at=NOW,
+        )  # fmt: skip
+        cases = Cases(baseline_id=BASELINES[0], version="v1", cases=rows)
+        services.assets.add_baseline(meta, cases, tags=NO_TAGS)
+
+    await asyncio.to_thread(add)
+    made = await create_project(
+        services,
+        name="Pieces",
+        skill_ids=SKILLS,
+        baseline_ids=BASELINES[:1],
+        options=OPTIONS.changed(controls=False, **options),
+    )
+    place = services.projects.project(made["project"])
+    _, result = await evaluate(services, place.name)
+    assert result["status"] == "done"
+    return services.projects.project(place.name), executor
+
+
+async def iterate(services: Services, place: ProjectPlace, **given: Any) -> Sent:
+    """Iterate to the end and give the result."""
+    result: Sent = {}
+    async for part in stream_iterate(services, cast("IterateInput", {"project": place.name, **given})):
+        if "type" not in part:
+            result = dict(part)
+    return result
+
+
+async def iterated(services: Services, **given: Any) -> tuple[ProjectPlace, FakeExecutor, Sent]:
+    """Make a project and iterate."""
+    place, executor = await prepared(services)
+    executor.calls.clear()
+    return place, executor, await iterate(services, place, **{"max_rounds": 6, **given})
+
+
+def files_of(place: ProjectPlace) -> dict[str, str]:
+    """Read everything an iteration wrote, but times of calls."""
+    top = place.folder / "iterations"
+    return {
+        str(path.relative_to(top)): path.read_text(encoding="utf-8")
+        for path in sorted(top.rglob("*.json"))
+    }
+
+
+@pytest.mark.anyio
+async def test_the_search_finds_the_best_set_of_pieces_and_puts_it_into_the_library(services: Services) -> None:
+    place, _, result = await iterated(services)
+    assert result["status"] == "done", result
+    assert result["best"]["round"] > 0
+    winner = services.assets.skill(result["skill_id"])
+    assert winner.meta.name == f"alpha-v{result['best']['round']}"
+    assert [name for name in POINTS if f"[{name}]" in winner.content] == ["good-8", "good-4", "good-7"]
+    assert winner.provenance is not None
+    assert {row.skill_id for row in winner.provenance.source_skills} == set(SKILLS)
+    assert winner.provenance.source_project_id == place.config.id
+    before = max(row.avg_score or 0 for row in cast("Any", place.summary()).ranking)
+    assert result["best"]["avg_score"] > before
+    assert result["best"]["corrected"]["low"] <= result["best"]["corrected"]["score"]
+
+
+@pytest.mark.anyio
+async def test_every_file_of_the_source_is_written_strictly_and_the_reports_agree(services: Services) -> None:
+    place, _, result = await iterated(services)
+    files = IterationFiles(place.folder)
+    report = cast("IterationReport", files.report())
+    log = cast("ExplorationLog", files.log())
+    assert report.fields() == result["report"]
+    assert report.doubts() == []
+    assert log.doubts() == []
+    assert log.fields()["params"] == {
+        "maxRounds": 6, "beamWidth": 3, "plateauThreshold": 1.0, "stopThreshold": None,
+    }  # fmt: skip
+    assert report.total_rounds == len(log.rounds)
+    assert report.best_skill_id == result["skill_id"]
+    for number in range(1, report.total_rounds + 1):
+        config = cast("RoundConfig", files.round_config(number))
+        assert config.fields()["status"] == "completed"
+    screened = [row for found in log.rounds for row in found.candidates if row.avg_score is None]
+    assert all(row.error for row in screened)
+    assert all(not row.won for row in screened)
+    for path in (place.folder / "iterations").rglob("results/*/case_*.json"):
+        Result.read(json.loads(path.read_text(encoding="utf-8")), path.name).fields()
+    ledger = cast("Sent", files.ledger())
+    assert ledger["stop_cause"] == result["stop_cause"]
+    assert {row["segment_id"] for row in ledger["segments"]} == {f"seg_{n:03d}" for n in range(1, 7)}
+
+
+@pytest.mark.anyio
+async def test_no_content_is_scored_twice_but_for_the_last_test(services: Services) -> None:
+    _, executor, _ = await iterated(services)
+    made = Counter((call.system, call.text) for call in executor.calls if call.call_id.startswith("x"))
+    again = {call.system for call in executor.calls if call.call_id.startswith("x") and "-r2-" in call.call_id}
+    assert len(again) <= 2
+    assert all(count == (2 if system in again else 1) for (system, _), count in made.items())
+    assert len(set(executor.ids())) == len(executor.ids())
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("stop_after", [1, 3, 7, 12, 20, 33])
+async def test_an_interrupted_search_goes_on_and_ends_as_an_undisturbed_one(
+    services: Services, stop_after: int
+) -> None:
+    place, executor, expected = await iterated(services)
+    undisturbed = files_of(place)
+    IterationFiles(place.folder).set_aside(NOW)
+    for skill in services.assets.skills():
+        if skill.meta.id == expected["skill_id"]:
+            _remove(skill.folder)
+    executor.calls.clear()
+    for _ in range(40):
+        seen = 0
+        call = cast("IterateInput", {"project": place.name, "max_rounds": 6})
+        async with aclosing(stream_iterate(services, call)) as stream:
+            async for part in stream:
+                seen += 1
+                if "type" not in part or seen >= stop_after:
+                    break
+            else:
+                continue
+        if "type" not in part:
+            break
+    result = await iterate(services, place) if "type" in part else dict(part)
+    assert result["status"] == "done"
+    assert files_of(place) == undisturbed
+    assert Counter(executor.ids()).most_common(1)[0][1] == 1
+
+
+def _remove(folder: Path) -> None:
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    folder.rmdir()
+
+
+@pytest.mark.anyio
+async def test_a_kept_segment_is_in_every_candidate(services: Services) -> None:
+    place, executor = await prepared(services)
+    bad = BETA[2].strip()
+    _mark(services, place, bad)
+    executor.calls.clear()
+    result = await iterate(services, place, max_rounds=5, retention_rules="必须保留seg_001")
+    contents = [path.read_text(encoding="utf-8") for path in (place.folder / "iterations").rglob("content.txt")]
+    assert contents
+    assert all(bad in content for content in contents)
+    assert bad in services.assets.skill(result["skill_id"]).content
+
+
+def _mark(services: Services, place: ProjectPlace, content: str) -> None:
+    segment = AdvantageSegment(
+        id="seg_001", skill_id=SKILLS[1], skill_name="beta", type="format", content=content, reason="",
+        dimension="readability",
+    )  # fmt: skip
+    leaders = DimensionLeaders(**dict.fromkeys(DIMENSIONS, SKILLS[0]))
+    report = AnalysisReport(
+        project_id=place.config.id, generated_at=NOW, best_skill_id=SKILLS[0], best_skill_name="alpha",
+        dimension_leaders=leaders, advantage_segments=(segment,), issues=(),
+    )  # fmt: skip
+    place.save_analysis(report, {})
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("rules", "code"),
+    [("必须保留seg_077", "lab_unknown_segment"), ("drop seg_001", "lab_iteration_drops")],
+)
+async def test_rules_that_cannot_be_kept_are_refused_before_anything_is_made(
+    services: Services, rules: str, code: str
+) -> None:
+    place, executor = await prepared(services)
+    executor.calls.clear()
+    result = await iterate(services, place, retention_rules=rules)
+    assert (result["status"], result["error"]["code"]) == ("error", code)
+    assert not executor.calls
+    assert not (place.folder / "iterations").exists()
+
+
+@pytest.mark.anyio
+async def test_a_plan_that_was_tampered_with_cannot_lose_a_kept_segment(services: Services) -> None:
+    place, _ = await prepared(services)
+    _mark(services, place, BETA[2].strip())
+    await iterate(services, place, max_rounds=1, retention_rules="keep seg_001")
+    plan = cast("IterationPlan", IterationFiles(place.folder).plan())
+    assert plan.kept == ("seg_001",)
+    engine_free = plan.problem().skills[SKILLS[0]]
+    from personalab.errors import UserError
+    from personalab.lab.engine.problem import candidate_of
+
+    with pytest.raises(UserError, match="seg_001"):
+        plan.content(candidate_of(engine_free))
+
+
+@pytest.mark.anyio
+async def test_a_person_can_stop_a_search_and_what_was_found_is_told(services: Services) -> None:
+    place, executor = await prepared(services)
+    executor.calls.clear()
+    asked: list[asyncio.Task[str]] = []
+
+    async def stop(_: Call) -> None:
+        if len(executor.calls) == 20:
+            asked.append(asyncio.create_task(stop_iteration(services, place.name)))
+            await asyncio.sleep(0.5)
+
+    executor.before = stop
+    result = await iterate(services, place, max_rounds=50)
+    assert await asked[0] == place.name
+    assert result["status"] == "done"
+    assert result["stop_cause"] == "manual"
+    assert result["report"]["stop_reason"] == "manual"
+    with pytest.raises(NotFound):
+        await stop_iteration(services, place.name)
+
+
+@pytest.mark.anyio
+async def test_the_budget_ends_a_search_and_is_told_as_the_true_cause(services: Services) -> None:
+    place, _ = await prepared(services)
+    spent = len(place.journal.read_text(encoding="utf-8").splitlines())
+    await change_options(services, place.name, {"max_calls": spent + 30})
+    result = await iterate(services, place, max_rounds=50)
+    assert result["status"] == "done"
+    assert result["stop_cause"] == "budget"
+    assert result["report"]["stop_reason"] == "max_rounds"
+    assert len(place.journal.read_text(encoding="utf-8").splitlines()) <= spent + 30
+
+
+@pytest.mark.anyio
+async def test_a_threshold_ends_a_search(services: Services) -> None:
+    _, _, result = await iterated(services, stop_threshold=60.0, max_rounds=50)
+    assert result["stop_cause"] == "threshold"
+    assert result["report"]["stop_reason"] == "threshold_reached"
+    assert result["report"]["stop_threshold"] == 60.0
+
+
+@pytest.mark.anyio
+async def test_another_search_sets_the_one_before_aside(services: Services) -> None:
+    place, _, first = await iterated(services)
+    second = await iterate(services, place, max_rounds=2, seed=5)
+    assert second["status"] == "done"
+    assert [path.name for path in place.folder.glob("x_iterations_*")] == ["x_iterations_20251016103000"]
+    aside = json.loads(
+        (place.folder / "x_iterations_20251016103000" / "iteration_report.json").read_text(encoding="utf-8")
+    )
+    assert aside == first["report"]
+
+
+@pytest.mark.anyio
+async def test_a_search_that_has_not_ended_is_not_gone_on_with_under_other_terms(services: Services) -> None:
+    place, _ = await prepared(services)
+    async with aclosing(
+        stream_iterate(services, cast("IterateInput", {"project": place.name, "max_rounds": 6}))
+    ) as stream:
+        async for _ in stream:
+            break
+    refused = await iterate(services, place, max_rounds=7)
+    assert refused["error"]["code"] == "lab_other_iteration"
+    assert (await iterate(services, place, max_rounds=6))["status"] == "done"
+
+
+@pytest.mark.anyio
+async def test_a_project_without_scores_cannot_be_iterated(services: Services) -> None:
+    place, _ = await prepared(services)
+    (place.results / "summary.json").unlink()
+    result = await iterate(services, place)
+    assert result["error"]["code"] == "lab_not_run_yet"
+
+
+@pytest.mark.anyio
+async def test_a_project_that_is_being_written_is_busy(hurried: Services) -> None:
+    place, _ = await prepared(hurried)
+    async with hurried.projects.leases.holding(place.name, "test", wait=1):
+        result = await iterate(hurried, place)
+    assert result["error"]["kind"] == "busy"
+    assert Busy.retryable
+
+
+@pytest.mark.anyio
+async def test_failed_evaluations_do_not_end_a_search(services: Services) -> None:
+    place, executor = await prepared(services)
+
+    def sometimes(call: Call) -> CallAnswer:
+        if call.call_id.startswith("x-") and call.text == "Say 3.":
+            return CallAnswer("failed", error="no", error_code="provider.refused", executor="fake")
+        return by_pieces(call)
+
+    executor.rule = sometimes
+    result = await iterate(services, place, max_rounds=3)
+    assert result["status"] == "done"
+    assert result["best"] is not None
+
+
+@pytest.mark.anyio
+async def test_the_status_of_a_search_is_read_from_its_files(services: Services) -> None:
+    place, _, result = await iterated(services)
+    status = await iteration_status(services, place.name)
+    assert status["running"] is False
+    assert status["report"] == result["report"]
+    assert status["ledger"]["best"] == result["best"]
+    assert find_exact("abc", "bc") == (1, 3)
