@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -120,9 +121,18 @@ class Services:
 
         return ProjectFiles(self.settings.data_root / WORKSPACE)
 
+    def lab_model(self) -> str:
+        """Tell which model the lab uses where none is named: its own if it can be called, else the turns' one."""
+        settings = self.lab_sessions.settings()
+        callable_here = self._is_chat_model(settings.default_model) or shutil.which(settings.cli_path)
+        return settings.default_model if callable_here else self.settings.model
+
+    def _is_chat_model(self, name: str) -> bool:
+        return name == "rehearsal" or ":" in name or name in self.models
+
     async def executor(self, model: str) -> Executor:
         """Open who makes the lab's calls: a chat model by ``provider:model``, else the ``claude`` command line."""
-        if model == "rehearsal" or ":" in model or model in self.models:
+        if self._is_chat_model(model):
             from personalab.providers.chat_executor import ChatExecutor
 
             return ChatExecutor(await self.model(model))

@@ -17,17 +17,51 @@ _SECTION = re.compile(r"^=== (.+?) ===[ \t]*$", re.MULTILINE)
 _MARKED = re.compile(r"^<<<(\w+)\n(.*?)\n\1>>>$", re.MULTILINE | re.DOTALL)
 _WORD = re.compile(r"[a-z][a-z0-9_]{2,}|[\u3400-\u9fff]{2}", re.IGNORECASE)
 _COUNT = re.compile(r"^(?:数量：|Count: )(\d{1,4})$", re.MULTILINE)
-_REFUSAL = re.compile(r"\b(?:sorry|cannot|can't|as an ai)\b|抱歉|对不起|无法|作为(?:一个)?(?:AI|人工智能)", re.IGNORECASE)
+_REFUSAL = re.compile(
+    r"\b(?:sorry|cannot|can't|as an ai)\b|抱歉|对不起|无法|作为(?:一个)?(?:AI|人工智能)", re.IGNORECASE
+)
 _WANTS_CODE = re.compile(r"\b(?:function|code|script|python|class)\b|函数|代码|脚本|程序", re.IGNORECASE)
-_CODE = re.compile(r"^\s*(?:def |class |async def |import |from \w+ import |function |const |let |#include)|```", re.MULTILINE)
+_CODE = re.compile(
+    r"^\s*(?:def |class |async def |import |from \w+ import |function |const |let |#include)|```",
+    re.MULTILINE,
+)
 _LABEL: dict[Language, str] = {
     "zh": "（排练替身按字词重合度给分，不是真正的评判）",
     "en": "(scored by the rehearsal stand-in from shared words, not a real judgement)",
 }
-_PLAIN = frozenset("the and for that with this are not you your has have was its but from one all any can".split())
+_PLAIN = frozenset(
+    [
+        "the",
+        "and",
+        "for",
+        "that",
+        "with",
+        "this",
+        "are",
+        "not",
+        "you",
+        "your",
+        "has",
+        "have",
+        "was",
+        "its",
+        "but",
+        "from",
+        "one",
+        "all",
+        "any",
+        "can",
+    ]
+)
 """Words that tell nothing."""
-_LONGEST = 40
-"""So many characters of a paragraph make a quotation."""
+_SKILL = re.compile(r"(?:技能|Skill) ?([A-Z])")
+_SEGMENT = re.compile(r"seg_\d+")
+_QUOTED = 3
+"""So many paragraphs of a skill are quoted."""
+_QUOTE: dict[Language, str] = {
+    "zh": "（排练替身只是摘录了原文）",
+    "en": "(the rehearsal stand-in only quotes it)",
+}
 _MAXIMA = {
     "functional_correctness": 30,
     "robustness": 20,
@@ -82,6 +116,40 @@ def _part(wanted: set[str], said: set[str]) -> float:
     return len(wanted & said) / len(wanted) if wanted else 0.5
 
 
+# --- analysis and recomposition
+
+
+def _analyse(_: str, asked: str, language: Language) -> str | None:
+    """Quote the first paragraphs of each skill."""
+    rows: list[dict[str, str]] = []
+    for heading, body in _sections(asked):
+        named, block = _SKILL.fullmatch(heading), _MARKED.search(body)
+        if named is None or block is None:
+            continue
+        paragraphs = [part.strip() for part in block[2].split("\n\n") if part.strip()]
+        for part, name in zip(paragraphs[:_QUOTED], _MAXIMA, strict=False):
+            rows.append(
+                {
+                    "skill": named[1],
+                    "type": "instruction",
+                    "content": part,
+                    "reason": _QUOTE[language],
+                    "dimension": name,
+                }
+            )
+    return json.dumps({"segments": rows, "issues": []}, ensure_ascii=False)
+
+
+def _recompose(_: str, asked: str, language: Language) -> str | None:
+    """Put the segments one after the other, without those that are to go."""
+    parts: list[str] = []
+    for found in _MARKED.finditer(asked):
+        said = asked[: found.start()].rstrip().rpartition("\n")[2]
+        if _SEGMENT.match(said) and not said.endswith(("：去掉", ": drop")):
+            parts.append(found[2])
+    return json.dumps({"content": "\n\n".join(parts)}, ensure_ascii=False) if parts else None
+
+
 # --- tags and cases
 
 
@@ -99,7 +167,12 @@ def _cases(_: str, asked: str, language: Language) -> str | None:
     goal = " ".join((sections[-1][1] if sections else asked).split())
     kinds = ("standard", "boundary", "exception")
     words = {
-        "zh": ("排练用例 {n}：{kind}", "{goal}（第 {n} 个用例，{kind}）", "回答要符合：{goal}", "由排练替身按规则写成，请改写"),
+        "zh": (
+            "排练用例 {n}：{kind}",
+            "{goal}（第 {n} 个用例，{kind}）",
+            "回答要符合：{goal}",
+            "由排练替身按规则写成，请改写",
+        ),
         "en": (
             "Rehearsal case {n}: {kind}",
             "{goal} (case {n}, {kind})",
@@ -137,6 +210,10 @@ def _sections(text: str) -> list[tuple[str, str]]:
 
 
 _TASKS: dict[tuple[str, Language], Writer] = {
+    ("分析任务", "zh"): _analyse,
+    ("Analysis task", "en"): _analyse,
+    ("重组任务", "zh"): _recompose,
+    ("Recomposition task", "en"): _recompose,
     ("评分任务", "zh"): _judge,
     ("Judging task", "en"): _judge,
     ("打标签任务", "zh"): _tag,

@@ -1,0 +1,188 @@
+"""What is asked of an executor, and what does it answer?"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypedDict, cast
+
+from personalab.errors import BadRecord, UserError
+
+CallStatus = Literal["ok", "failed"]
+MAX_ERROR = 300
+"""How long the sentence of a failure may be."""
+MAX_TIMEOUT = 86_400.0
+
+_CALL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
+_MAX_MODEL = 200
+_REFUSED_FLAGS = frozenset(
+    [
+        # how we speak with the program
+        *("--print", "--output-format", "--input-format", "--include-partial-messages"),
+        *("--replay-user-messages", "--json-schema", "--version", "--help"),
+        # what is measured: the skill, the model, one question without a past
+        *("--system-prompt", "--system-prompt-file", "--append-system-prompt"),
+        *("--append-system-prompt-file", "--model", "--resume", "--continue", "--session-id"),
+        *("--fork-session", "--from-pr", "--teleport", "--remote", "--worktree", "--tmux"),
+        # what nobody should run unattended
+        *("--dangerously-skip-permissions", "--allow-dangerously-skip-permissions"),
+    ]
+)
+_NO_ASKING = "bypasspermissions"
+
+
+class CallUsage(TypedDict):
+    """Tokens of one call; ``input_tokens`` holds the cached ones, too."""
+
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One question to an executor; what could not be asked is a ``UserError`` when it is made."""
+
+    call_id: str
+    """A name in its spool folder that no other question has: what was answered under it is given again."""
+    system: str
+    """The skill's content."""
+    system_file: str | None
+    """A file that holds exactly ``system``; the executor writes one where there is none."""
+    text: str
+    schema: Mapping[str, object] | None
+    """The JSON schema of a structured answer, if one is wanted."""
+    model: str
+    """As the executor names it; blank for its own default."""
+    timeout_seconds: float
+    extra_flags: tuple[str, ...] = ()
+    repeat: int = 1
+
+    def __post_init__(self) -> None:
+        if _CALL_ID.fullmatch(self.call_id) is None:
+            raise UserError("lab_bad_call", field="call_id", reason="it is no name of a file")
+        if not self.text.strip():
+            raise UserError("blank_input")
+        if not self.model.isprintable() or len(self.model) > _MAX_MODEL:
+            reason = "it has control or invisible characters, or is too long"
+            raise UserError("lab_bad_call", field="model", reason=reason)
+        if not 0 < self.timeout_seconds <= MAX_TIMEOUT:
+            reason = f"it is not within 0–{MAX_TIMEOUT:g}"
+            raise UserError("lab_bad_call", field="timeout_seconds", reason=reason)
+        check_flags(self.extra_flags)
+
+
+@dataclass(frozen=True, slots=True)
+class CallAnswer:
+    """What came of a call; a failure is an answer, too."""
+
+    status: CallStatus
+    text: str = ""
+    structured: object | None = None
+    error: str | None = None
+    """What went wrong, in one English line."""
+    error_code: str | None = None
+    retryable: bool = False
+    retry_after: float | None = None
+    """The seconds the service asks to wait."""
+    duration_ms: int = 0
+    executor: str = ""
+    cli_version: str = ""
+    model_version: str = ""
+    usage: CallUsage | None = None
+    cost_usd: float | None = None
+
+    def fields(self) -> dict[str, object]:
+        """Give it as JSON."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def read(cls, data: object) -> CallAnswer:
+        """Read what ``fields`` gave; ``BadRecord`` names the first thing wrong with it."""
+        row = cast("Mapping[str, object]", data if isinstance(data, Mapping) else {})
+        status = row.get("status")
+        if status not in ("ok", "failed"):
+            raise BadRecord("bad_record", field="status", reason="it is none of ok, failed")
+        return cls(
+            status="ok" if status == "ok" else "failed",
+            text=_text(row, "text"),
+            structured=row.get("structured"),
+            error=_text(row, "error") or None,
+            error_code=_text(row, "error_code") or None,
+            retryable=row.get("retryable") is True,
+            retry_after=_amount(row, "retry_after"),
+            duration_ms=int(_amount(row, "duration_ms") or 0),
+            executor=_text(row, "executor"),
+            cli_version=_text(row, "cli_version"),
+            model_version=_text(row, "model_version"),
+            usage=_usage(row.get("usage")),
+            cost_usd=_amount(row, "cost_usd"),
+        )
+
+
+def check_flags(flags: Iterable[str]) -> tuple[str, ...]:
+    """Return a person's extra flags unchanged, or refuse those that change what is asked and how it is answered."""
+    known = tuple(flags)
+    for at, flag in enumerate(known):
+        name = flag.partition("=")[0]
+        reason = ""
+        if not flag.isprintable():
+            reason = "it has control or invisible characters"
+        elif at == 0 and not flag.startswith("--"):
+            reason = "it is no flag with a long name"
+        elif flag == "--" or name.lower() in _REFUSED_FLAGS or _NO_ASKING in flag.lower():
+            reason = "the lab sets it itself, or cannot work with it"
+        elif flag.startswith("-") and not flag.startswith("--") and not _is_number(flag):
+            reason = "it is no flag with a long name"
+        if reason:
+            raise UserError("lab_flag_refused", flag=flag[:80], reason=reason)
+    return known
+
+
+def amount_of(value: object) -> float | None:
+    """Read a number that tells how much: finite and not negative, or ``None``."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) and number >= 0 else None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _text(row: Mapping[str, object], field: str) -> str:
+    value = row.get(field)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise BadRecord("bad_record", field=field, reason="it is not a text")
+    return value
+
+
+def _amount(row: Mapping[str, object], field: str) -> float | None:
+    value = row.get(field)
+    amount = amount_of(value)
+    if value is not None and amount is None:
+        raise BadRecord("bad_record", field=field, reason="it is not a number of 0 or more")
+    return amount
+
+
+def _usage(value: object) -> CallUsage | None:
+    if not isinstance(value, Mapping):
+        return None
+    row = cast("Mapping[str, object]", value)
+    return CallUsage(
+        input_tokens=int(_amount(row, "input_tokens") or 0),
+        output_tokens=int(_amount(row, "output_tokens") or 0),
+        cached_tokens=int(_amount(row, "cached_tokens") or 0),
+    )

@@ -1,0 +1,190 @@
+"""How does any chat model answer a call of the lab?
+
+The answer is kept in the spool folder like that of a program, so that a later process of ours finds it. A call that was
+under way when we were killed is made again: a stream dies with its process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from personalab.dialogue import Message, object_in, repair_messages
+from personalab.errors import ProviderError
+from personalab.lab.calling import Call, CallAnswer, CallUsage
+from personalab.ports import ReplyChunk, ReplyModel
+from personalab.providers.call_spool import CallFiles, forget_call, spooling
+from personalab.providers.claude_results import formed, sentence_of
+from personalab.providers.well_formed import well_formed
+
+SCHEMA_NOTE = "Answer with one JSON object that fits this JSON schema, and with nothing else:\n{schema}"
+REPAIR = "That cannot be used: {reason}. Answer again with the JSON object alone."
+MAX_TEXT = 4_000_000
+"""So many characters of an answer are taken."""
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What a call has brought so far."""
+
+    text: str = ""
+    usage: CallUsage | None = None
+    structured: object | None = None
+    problem: str = field(default="")
+
+
+class ChatExecutor:
+    """Runs calls on a chat model; a model that is none says so in the version.
+
+    ``schema_note`` and ``repair`` are the words by which a structured answer is asked for, and asked for again.
+    """
+
+    def __init__(
+        self,
+        model: ReplyModel,
+        name: str | None = None,
+        *,
+        schema_note: str = SCHEMA_NOTE,
+        repair: str = REPAIR,
+    ) -> None:
+        self.name = name or model.name
+        self._model = model
+        self._schema_note = schema_note
+        self._repair = repair
+
+    async def version(self) -> str:
+        """Tell what stands in the place of the program's version."""
+        return self._version()
+
+    def forget(self, spool: Path, call_id: str) -> None:
+        """Remove a call's files, once its answer is kept elsewhere or before it is asked anew."""
+        forget_call(spool, call_id)
+
+    async def run(self, call: Call, spool: Path) -> CallAnswer:
+        """Give the answer that was kept, or ask the model; an answer, also a failed one, stays until ``forget``."""
+        files = CallFiles(spool, call.call_id)
+        kept = await asyncio.to_thread(_kept, files)
+        if kept is not None:
+            return kept
+        heard, begun = _Heard(), time.monotonic()
+        failure: ProviderError | None = None
+        try:
+            async with asyncio.timeout(call.timeout_seconds):
+                await self._ask(call, heard)
+        except TimeoutError:
+            seconds = f"{call.timeout_seconds:g}"
+            failure = ProviderError("provider.call_timeout", retryable=True, seconds=seconds)
+        except ProviderError as error:
+            failure = error
+        if failure is None and heard.problem:
+            failure = ProviderError("provider.unusable_answer", retryable=True, reason=heard.problem)
+        answer = self._answer(heard, failure, time.monotonic() - begun)
+        await asyncio.to_thread(_keep, files, answer)
+        return answer
+
+    async def _ask(self, call: Call, heard: _Heard) -> None:
+        """Ask, and once more if a structured answer was wanted and none came."""
+        asked = self._messages(call)
+        await self._listen(asked, heard)
+        if call.schema is None:
+            return
+        self._read(call, heard)
+        if heard.problem:
+            again = repair_messages(asked, heard.text, heard.problem, self._repair)
+            await self._listen(again, heard)
+            self._read(call, heard)
+
+    def _messages(self, call: Call) -> list[Message]:
+        told = [well_formed(call.system)] if call.system.strip() else []
+        if call.schema is not None:
+            schema = json.dumps(call.schema, ensure_ascii=False)
+            told.append(self._schema_note.replace("{schema}", well_formed(schema)))
+        system: list[Message] = [{"role": "system", "content": "\n\n".join(told)}] if told else []
+        return [*system, {"role": "user", "content": well_formed(call.text)}]
+
+    async def _listen(self, messages: Sequence[Message], heard: _Heard) -> None:
+        pieces: list[str] = []
+        length = 0
+        stream = cast("AsyncGenerator[ReplyChunk]", self._model.stream(messages))
+        async with aclosing(stream):
+            async for chunk in stream:
+                pieces.append(chunk.text)
+                length += len(chunk.text)
+                if chunk.usage is not None:
+                    heard.usage = _added(heard.usage, cast("CallUsage", chunk.usage))
+                if length > MAX_TEXT:
+                    raise ProviderError(
+                        "provider.bad_answer", reason=f"it has more than {MAX_TEXT} characters"
+                    )
+        heard.text = well_formed("".join(pieces))
+
+    def _read(self, call: Call, heard: _Heard) -> None:
+        """Read the object in the answer; the schema itself is for the one who asked to check."""
+        wanted = call.schema.get("required") if call.schema else None
+        names = [str(name) for name in cast("list[object]", wanted)] if isinstance(wanted, list) else []
+        heard.structured, heard.problem = None, ""
+        try:
+            found = object_in(heard.text, names[0] if names else "")
+        except ValueError as error:
+            heard.problem = str(error)
+            return
+        missing = [name for name in names if name not in found]
+        if missing:
+            heard.problem = f"the JSON has no {', '.join(missing)}"
+        elif (structured := formed(found)) is not None:
+            heard.structured = structured
+        else:
+            heard.problem = "the JSON is nested too deep"
+
+    def _answer(self, heard: _Heard, failure: ProviderError | None, took: float) -> CallAnswer:
+        return CallAnswer(
+            status="failed" if failure else "ok",
+            text=heard.text,
+            structured=heard.structured,
+            error=sentence_of(failure) if failure else None,
+            error_code=failure.code if failure else None,
+            retryable=failure.retryable if failure else False,
+            duration_ms=round(took * 1000),
+            executor=self.name,
+            cli_version=self._version(),
+            model_version=self._model.name.partition(":")[2] or self._model.name,
+            usage=heard.usage,
+        )
+
+    def _version(self) -> str:
+        from personalab.providers.rehearsal import RehearsalModel
+        from personalab.providers.scripted import ScriptedModel
+
+        match self._model:
+            case RehearsalModel():
+                return "0.0.0-rehearsal"
+            case ScriptedModel():
+                return "0.0.0-scripted"
+            case _:
+                return f"personalab-{self._model.name.partition(':')[0]}"
+
+
+def _kept(files: CallFiles) -> CallAnswer | None:
+    with spooling(files):
+        return files.kept()
+
+
+def _keep(files: CallFiles, answer: CallAnswer) -> None:
+    with spooling(files):
+        files.keep(answer)
+
+
+def _added(one: CallUsage | None, other: CallUsage) -> CallUsage:
+    if one is None:
+        return other
+    return CallUsage(
+        input_tokens=one["input_tokens"] + other["input_tokens"],
+        output_tokens=one["output_tokens"] + other["output_tokens"],
+        cached_tokens=one["cached_tokens"] + other["cached_tokens"],
+    )

@@ -1,0 +1,302 @@
+"""How does the ``claude`` program answer a call, so that a call once paid is never paid again?
+
+The answer reaches the spool folder by itself: the program writes into the call's own file, and lives on if we are
+killed. Whoever runs the same call again finds the answer, waits for the program that still works on it, or, where
+neither is there, starts it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import json
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from personalab.errors import ProviderError
+from personalab.lab.calling import Call, CallAnswer
+from personalab.providers.call_spool import CallFiles, forget_call, spooling
+from personalab.providers.claude_process import (
+    Child,
+    End,
+    NotStarted,
+    Run,
+    Start,
+    end_earlier,
+    hold,
+    read_run,
+    said_on_stderr,
+    start,
+    unbroken,
+    wait_for_earlier,
+)
+from personalab.providers.claude_results import Ending, answer_of, failed_answer, no_result, read_result
+from personalab.providers.failures import clean_reason
+from personalab.providers.well_formed import well_formed
+
+MAX_OUTPUT = 32 * 1024 * 1024
+_STDERR_SHOWN = 2000
+_SMALL = 64 * 1024
+"""So much that was written just now is read faster than a thread is asked to."""
+_PROBE_SECONDS = 10.0
+_NO_VERSION = "unknown"
+_INSIDE = "CLAUDECODE"
+"""What the program sets for its own children; with it, it takes us for one of them."""
+_SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
+_LEAST_SECRET = 8
+_NOT_THERE = (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.ELOOP, errno.EISDIR)
+_FIXED = (
+    *("-p", "--output-format", "json", "--tools", ""),
+    *("--no-session-persistence", "--setting-sources=", "--strict-mcp-config"),
+)
+
+
+class ClaudeCli:
+    """Runs calls through ``claude -p``, one process each.
+
+    ``environment`` is what the program gets, without ``CLAUDECODE``; ``None`` hands on our own.
+    """
+
+    name = "claude-cli"
+
+    def __init__(
+        self,
+        cli_path: str = "claude",
+        *,
+        environment: Mapping[str, str] | None = None,
+        max_output: int = MAX_OUTPUT,
+    ) -> None:
+        self._cli_path = cli_path
+        self._max_output = max_output
+        self._environment = (
+            None if environment is None else {key: environment[key] for key in environment if key != _INSIDE}
+        )
+        self._secrets = tuple(
+            value
+            for key, value in (environment or {}).items()
+            if len(value) >= _LEAST_SECRET and any(word in key.upper() for word in _SECRET_NAMES)
+        )
+        self._probing = threading.Lock()
+        self._found: tuple[tuple[str, ...], str] | None = None
+
+    async def version(self) -> str:
+        """Ask the program for its version, once; a ``ProviderError`` where it cannot be started."""
+        found = self._found or await asyncio.to_thread(self._program)
+        return found[1]
+
+    def forget(self, spool: Path, call_id: str) -> None:
+        """Remove a call's files, once its answer is kept elsewhere or before it is asked anew."""
+        forget_call(spool, call_id)
+
+    async def run(self, call: Call, spool: Path) -> CallAnswer:
+        """Give the answer that is there, or get it; an answer, also a failed one, stays until ``forget``.
+
+        Cancelling ends the program and everything it started.
+        """
+        files = CallFiles(spool, call.call_id)
+        loop = asyncio.get_running_loop()
+        while True:
+            begun, cancelled = await unbroken(loop.run_in_executor(None, self._begin, call, files))
+            if isinstance(begun, CallAnswer):
+                if cancelled:
+                    raise asyncio.CancelledError
+                return begun
+            if isinstance(begun, Child):
+                return await self._attend(begun, call, files, cancelled=cancelled)
+            answer = await self._adopt(begun, call, files, cancelled=cancelled)
+            if answer is not None:
+                return answer
+
+    # --- beginning, in a thread
+
+    def _begin(self, call: Call, files: CallFiles) -> CallAnswer | Child | Run:
+        """Find the answer, or the program that works on it, or start one."""
+        with spooling(files):
+            if (kept := files.kept()) is not None:
+                return kept
+            out = hold(files)
+            if out is None:
+                return read_run(files, call)
+            try:
+                if os.fstat(out).st_size:
+                    left = self._left(call, files, read_run(files, call))
+                    if left is not None:
+                        return left
+                return self._start(call, files, out)
+            except ProviderError as error:
+                files.remove()
+                return failed_answer(error, call, self._ending())
+            finally:
+                # The program has it as its own output by now.
+                os.close(out)
+
+    def _start(self, call: Call, files: CallFiles, out: int) -> Child:
+        command, version = self._found or self._program()
+        asked = well_formed(call.text).encode("utf-8")
+        arguments = [*command, *_FIXED, *self._arguments(call, files)]
+        try:
+            return start(
+                files, out, Start(arguments, self._environment, asked, call.timeout_seconds, version)
+            )
+        except NotStarted as failed:
+            raise self._not_started(failed.error) from failed
+
+    def _arguments(self, call: Call, files: CallFiles) -> Sequence[str]:
+        """Word what is asked; values come after ``=``, so that none of them is taken for a flag."""
+        system = call.system_file
+        if system is None:
+            files.write("system", well_formed(call.system).encode("utf-8"))
+            system = files.path("system")
+        arguments = [f"--system-prompt-file={os.path.abspath(system)}"]
+        if call.model:
+            arguments.append(f"--model={call.model}")
+        if call.schema is not None:
+            arguments.append(f"--json-schema={json.dumps(call.schema, separators=(',', ':'))}")
+        return [*arguments, *call.extra_flags]
+
+    def _program(self) -> tuple[tuple[str, ...], str]:
+        """Find the program and ask its version, once."""
+        with self._probing:
+            if self._found is None:
+                path = None if self._environment is None else self._environment.get("PATH")
+                found = shutil.which(os.path.expanduser(self._cli_path), path=path)
+                if found is None:
+                    raise self._missing("it is not there, or may not be run")
+                before = () if self._environment is not None else ("env", "-u", _INSIDE)
+                command = (*before, os.path.abspath(found))
+                self._found = command, self._probe(command)
+            return self._found
+
+    def _probe(self, command: tuple[str, ...]) -> str:
+        try:
+            told = subprocess.run(
+                [*command, "--version"],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_PROBE_SECONDS,
+                start_new_session=True,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return _NO_VERSION
+        except OSError as error:
+            raise self._not_started(error) from error
+        said = told.stdout[:_STDERR_SHOWN].decode("utf-8", "replace").split()
+        if told.returncode or not said:
+            why = told.stderr[-_STDERR_SHOWN:].decode("utf-8", "replace")
+            raise self._missing(clean_reason(why, self._secrets) or "it does not tell its version")
+        return clean_reason(said[0])
+
+    def _missing(self, reason: str) -> ProviderError:
+        return ProviderError("provider.cli_missing", cli_path=self._cli_path, reason=reason)
+
+    def _not_started(self, error: OSError) -> ProviderError:
+        reason = error.strerror or str(error)
+        if error.errno in _NOT_THERE:
+            return self._missing(reason)
+        if error.errno == errno.E2BIG:
+            return ProviderError("provider.cli_usage", reason=reason)
+        return ProviderError("provider.cli_crashed", retryable=True, exit="no start", reason=reason)
+
+    # --- waiting
+
+    async def _attend(self, child: Child, call: Call, files: CallFiles, *, cancelled: bool) -> CallAnswer:
+        """Wait for a program of our own and read what it left."""
+        try:
+            if cancelled:
+                raise asyncio.CancelledError
+            end = await child.wait(call.timeout_seconds, lambda: self._is_too_much(files))
+        except asyncio.CancelledError:
+            await unbroken(child.end())
+            self._drop(files)
+            raise
+        if end != "ended":
+            _, cancelled = await unbroken(child.end())
+        if files.size("out") <= _SMALL:
+            answer, again = self._harvest(child, end, call, files), False
+        else:
+            loop = asyncio.get_running_loop()
+            answer, again = await unbroken(loop.run_in_executor(None, self._harvest, child, end, call, files))
+        if cancelled or again:
+            raise asyncio.CancelledError
+        return answer
+
+    async def _adopt(self, run: Run, call: Call, files: CallFiles, *, cancelled: bool) -> CallAnswer | None:
+        """Wait for a program of an earlier process; ``None`` if it has ended without a result."""
+        try:
+            if cancelled:
+                raise asyncio.CancelledError
+            end = await wait_for_earlier(files, run, self._max_output)
+        except asyncio.CancelledError:
+            await unbroken(end_earlier(files))
+            self._drop(files)
+            raise
+        _, cancelled = await unbroken(end_earlier(files))
+        with spooling(files):
+            answer = self._left(call, files, run)
+            if answer is None and end != "ended":
+                answer = failed_answer(self._cut(end, call), call, self._ending(version=run.cli_version))
+                files.keep(answer)
+        if cancelled:
+            raise asyncio.CancelledError
+        return answer
+
+    def _is_too_much(self, files: CallFiles) -> bool:
+        return max(files.size("out"), files.size("err")) > self._max_output
+
+    def _drop(self, files: CallFiles) -> None:
+        """Remove what a cancelled call left, unless it is a whole result."""
+        with contextlib.suppress(OSError):
+            if read_result(files.read("out", self._max_output) or b"") is None:
+                files.remove()
+
+    # --- reading
+
+    def _harvest(self, child: Child, end: End, call: Call, files: CallFiles) -> CallAnswer:
+        """Read what a program of our own left; where that is no result, keep the failure as the call's answer."""
+        took = time.monotonic() - child.begun
+        child.bury()
+        version = self._found[1] if self._found else ""
+        with spooling(files):
+            raw = files.read("out", self._max_output)
+            if (result := read_result(raw or b"")) is not None:
+                return answer_of(result, call, self._ending(version=version, took=took))
+            said = said_on_stderr(files, _STDERR_SHOWN)
+            ending = self._ending(child.returncode, said, version=version, took=took)
+            if end == "ended" and raw is not None:
+                failure = no_result(raw, ending)
+            else:
+                failure = self._cut("late" if end == "late" else "too_much", call)
+            answer = failed_answer(failure, call, ending)
+            files.keep(answer)
+        return answer
+
+    def _left(self, call: Call, files: CallFiles, run: Run) -> CallAnswer | None:
+        """Read the whole result that an earlier process's program left: it has been paid."""
+        result = read_result(files.read("out", self._max_output) or b"")
+        return None if result is None else answer_of(result, call, self._ending(version=run.cli_version))
+
+    def _cut(self, end: End, call: Call) -> ProviderError:
+        if end == "late":
+            return ProviderError("provider.call_timeout", retryable=True, seconds=f"{call.timeout_seconds:g}")
+        return ProviderError("provider.cli_too_much", limit=self._max_output)
+
+    def _ending(
+        self, returncode: int | None = None, stderr: str = "", *, version: str = "", took: float = 0.0
+    ) -> Ending:
+        return Ending(
+            returncode=returncode,
+            stderr=stderr,
+            duration_ms=round(took * 1000),
+            cli_path=self._cli_path,
+            cli_version=version,
+            executor=self.name,
+            secrets=self._secrets,
+        )

@@ -1,0 +1,288 @@
+"""What does a ``claude`` say that is none?
+
+A stand-in for tests, measurements and for trying the lab without a key. It answers from its arguments, its input and a
+file of rules alone, takes only what the real program takes, and says in its version what it is. It must start fast, so
+it imports as little as it can.
+
+``FAKE_CLAUDE_RULES`` names a JSON list of rules; the first whose ``match`` stands in the system prompt or the input
+decides. ``FAKE_CLAUDE_LOG`` names a file that gets a line for each call.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+# This is not our program's environment: it stands in for another program, which has its own.
+from os import environ
+
+from personalab.providers.fake_claude_answers import MARK, fitting
+
+VERSION = "0.0.0-fake"
+MODEL = "fake-claude"
+
+_FLAGS = frozenset(["--print", "--no-session-persistence", "--strict-mcp-config", "--verbose", "--version"])
+_VALUES = frozenset(
+    [
+        *("--output-format", "--model", "--system-prompt", "--system-prompt-file", "--tools"),
+        *("--append-system-prompt", "--setting-sources", "--json-schema", "--max-turns"),
+        *("--max-budget-usd", "--allowedTools", "--disallowedTools", "--effort", "--settings"),
+    ]
+)
+_SHORT = {"-p": "--print", "-v": "--version"}
+_FORMATS = ("text", "json", "stream-json")
+_LONGEST_QUOTE = 160
+
+
+class Refused(Exception):  # noqa: N818 (what the real program does, too)
+    """The arguments or the input are none the program takes."""
+
+
+def main() -> int:
+    """Answer one call, as ``claude -p`` would."""
+    try:
+        options = read_arguments(sys.argv[1:])
+        if "--version" in options:
+            print(f"{VERSION} (PersonaLab fake, not Claude Code)")
+            return 0
+        return _answer(options)
+    except Refused as refused:
+        print(refused, file=sys.stderr)
+        return 1
+
+
+def read_arguments(arguments: list[str]) -> dict[str, str]:
+    """Read the arguments; one that the real program does not know is refused in its words."""
+    options: dict[str, str] = {}
+    left = list(arguments)
+    while left:
+        given = left.pop(0)
+        name, equals, value = given.partition("=")
+        name = _SHORT.get(name, name)
+        if not given.startswith("-"):
+            options["prompt"] = given
+        elif name in _FLAGS and not equals:
+            options[name] = ""
+        elif name not in _VALUES:
+            raise Refused(f"error: unknown option '{given.partition('=')[0]}'")
+        elif not equals and not left:
+            raise Refused(f"error: option '{name} <value>' argument missing")
+        else:
+            options[name] = value if equals else left.pop(0)
+    return options
+
+
+def _answer(options: dict[str, str]) -> int:
+    if "--print" not in options:
+        raise Refused("Error: this stand-in only answers with --print")
+    shape = options.get("--output-format", "text")
+    if shape not in _FORMATS:
+        raise Refused(
+            f"error: option '--output-format <format>' argument '{shape}' is invalid. "
+            f"Allowed choices are {', '.join(_FORMATS)}."
+        )
+    if shape == "stream-json" and "--verbose" not in options:
+        raise Refused("Error: When using --print, --output-format=stream-json requires --verbose")
+    system = _system(options)
+    asked = sys.stdin.buffer.read()
+    text = (asked.decode("utf-8", "replace") + options.get("prompt", "")).strip()
+    if not text:
+        raise Refused(
+            "Error: Input must be provided either through stdin or as a prompt argument when using --print"
+        )
+    try:
+        schema: object = json.loads(options["--json-schema"]) if "--json-schema" in options else None
+    except ValueError:
+        raise Refused("Error: --json-schema is not valid JSON") from None
+    _log(system, asked)
+    said = system.decode("utf-8", "replace")
+    rule = _rule(said, text)
+    if (code := _misbehave(rule)) is not None:
+        return code
+    _show(_result(options, (said, text), schema, rule), shape, rule)
+    return 1 if "status" in rule or "is_error" in rule else 0
+
+
+def _system(options: dict[str, str]) -> bytes:
+    path = options.get("--system-prompt-file")
+    if path is None:
+        return options.get("--system-prompt", "").encode("utf-8", "surrogateescape")
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        raise Refused(f"Error: System prompt file not found: {path}") from None
+
+
+def _log(system: bytes, asked: bytes) -> None:
+    path = environ.get("FAKE_CLAUDE_LOG")
+    if not path:
+        return
+    import hashlib
+
+    row = {
+        "argv": [argument.encode("utf-8", "replace").decode("utf-8") for argument in sys.argv[1:]],
+        "system": hashlib.sha256(system).hexdigest(),
+        "stdin": hashlib.sha256(asked).hexdigest(),
+        "pid": os.getpid(),
+        "inside": "CLAUDECODE" in environ,
+    }
+    _append(path, (json.dumps(row) + "\n").encode("ascii"))
+
+
+def _append(path: str, content: bytes) -> int:
+    """Append to a file at once, and tell where it ends then."""
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(fd, content)
+        return os.lseek(fd, 0, os.SEEK_CUR)
+    finally:
+        os.close(fd)
+
+
+# --- rules
+
+
+_DEEDS = frozenset(
+    [
+        *("match", "times", "reply", "structured", "sleep", "exit", "signal", "garbage", "noise", "stderr"),
+        *("status", "is_error", "subtype", "hang", "stubborn", "grandchild", "bulk", "pretty", "list"),
+    ]
+)
+"""``times`` limits a rule to its first calls; ``grandchild`` leaves a process with our output open for so many seconds;
+``stubborn`` ignores a gentle end; ``bulk`` writes so many bytes; the others say what is written, and how it ends."""
+
+
+def _rule(system: str, text: str) -> dict[str, object]:
+    path = environ.get("FAKE_CLAUDE_RULES")
+    if not path:
+        return {}
+    try:
+        with open(path, encoding="utf-8") as file:
+            rules: list[dict[str, object]] = json.load(file)
+        unknown = {name for rule in rules for name in rule} - _DEEDS
+    except (OSError, ValueError, TypeError) as error:
+        raise Refused(f"Error: FAKE_CLAUDE_RULES cannot be read: {error}") from None
+    if unknown:
+        raise Refused(f"Error: FAKE_CLAUDE_RULES has unknown deeds: {', '.join(sorted(unknown))}")
+    for number, rule in enumerate(rules):
+        wanted = str(rule.get("match", ""))
+        if (wanted in system or wanted in text) and _is_its_turn(rule, number, path):
+            return rule
+    return {}
+
+
+def _is_its_turn(rule: dict[str, object], number: int, path: str) -> bool:
+    times = rule.get("times")
+    if not isinstance(times, int):
+        return True
+    counter = f"{environ.get('FAKE_CLAUDE_LOG') or path}.{number}.count"
+    return _append(counter, b".") <= times
+
+
+def _misbehave(rule: dict[str, object]) -> int | None:
+    """Do what a rule says before an answer; give the exit code if there is to be none."""
+    if rule.get("stubborn"):
+        import signal
+
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if "grandchild" in rule and os.fork() == 0:
+        time.sleep(float(str(rule["grandchild"])))
+        os._exit(0)
+    if "stderr" in rule:
+        print(rule["stderr"], file=sys.stderr, flush=True)
+    if "sleep" in rule:
+        time.sleep(float(str(rule["sleep"])))
+    if "bulk" in rule:
+        _write("x" * int(str(rule["bulk"])))
+    if "garbage" in rule:
+        _write(str(rule["garbage"]))
+    if rule.get("hang"):
+        time.sleep(3600)
+    if "signal" in rule:
+        os.kill(os.getpid(), int(str(rule["signal"])))
+    if "exit" in rule:
+        return int(str(rule["exit"]))
+    return 0 if "garbage" in rule or "bulk" in rule else None
+
+
+def _write(text: str) -> None:
+    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+    sys.stdout.buffer.flush()
+
+
+# --- results
+
+
+def _result(
+    options: dict[str, str], asked: tuple[str, str], schema: object, rule: dict[str, object]
+) -> dict[str, object]:
+    system, text = asked
+    reply = str(rule["reply"]) if "reply" in rule else _reply(system, text)
+    structured = rule.get("structured")
+    if schema is not None and structured is None:
+        structured = fitting(schema, text)
+        reply = str(rule.get("reply", json.dumps(structured, ensure_ascii=False)))
+    result: dict[str, object] = {
+        "type": "result",
+        "subtype": str(rule.get("subtype", "success")),
+        # In the real program a limit on turns is no error either.
+        "is_error": "status" in rule or "is_error" in rule,
+        "duration_ms": 1,
+        "duration_api_ms": 0,
+        "num_turns": 1,
+        "result": reply,
+        "stop_reason": "end_turn",
+        "session_id": "00000000-0000-4000-8000-000000000000",
+        "total_cost_usd": 0,
+        **_usage(options.get("--model") or MODEL, len(system) + len(text), len(reply)),
+        "permission_denials": [],
+        "uuid": "00000000-0000-4000-8000-000000000001",
+    }
+    if structured is not None:
+        result["structured_output"] = structured
+    if "status" in rule:
+        result["result"] = f"API Error: {rule['status']} it was told to say so"
+        result["api_error_status"] = rule["status"]
+    elif "is_error" in rule:
+        result["result"] = str(rule["is_error"])
+    if result["subtype"] != "success":
+        del result["result"]
+        result["errors"] = ["it was told to say so"]
+    return result
+
+
+def _usage(model: str, read: int, written: int) -> dict[str, object]:
+    tokens = {"input_tokens": -(-read // 4), "output_tokens": -(-written // 4)}
+    counted = {"inputTokens": tokens["input_tokens"], "outputTokens": tokens["output_tokens"], "costUSD": 0}
+    return {"usage": tokens, "modelUsage": {f"fake:{model}": counted}}
+
+
+def _show(result: dict[str, object], shape: str, rule: dict[str, object]) -> None:
+    noise = f"{rule['noise']}\n" if "noise" in rule else ""
+    if shape == "text":
+        _write(f"{result.get('result', 'Execution error')}\n")
+        return
+    said = {"role": "assistant", "content": [{"type": "text", "text": result.get("result", "")}]}
+    messages: list[dict[str, object]] = [
+        {"type": "system", "subtype": "init", "model": MODEL, "claude_code_version": VERSION, "tools": []},
+        {"type": "assistant", "message": said},
+        result,
+    ]
+    if shape == "stream-json":
+        _write(noise + "".join(json.dumps(message) + "\n" for message in messages))
+    else:
+        whole: object = messages if rule.get("list") else result
+        _write(noise + json.dumps(whole, indent=2 if rule.get("pretty") else None) + "\n" + noise)
+
+
+def _reply(system: str, text: str) -> str:
+    """Quote what was asked, so that one can see it arrived."""
+    told = next((line.strip() for line in system.splitlines() if line.strip()), "")
+    return f"{MARK} {told[:_LONGEST_QUOTE]}\n\n{text[:_LONGEST_QUOTE]}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
