@@ -8,7 +8,7 @@ import sys
 
 from bench.table import Figure, show
 
-PARTS = ("reply_line", "turns", "start", "mcp", "recall", "memory", "lore", "cards", "archive")
+PARTS = ("reply_line", "turns", "start", "mcp", "recall", "memory", "lore", "cards", "archive", "executing", "lab")
 
 
 def main() -> int:

@@ -44,6 +44,8 @@ class Services:
     """Models that are open, by name; a test puts its own here."""
     counters: dict[str, TokenCounter] = field(default_factory=dict[str, TokenCounter])
     """Counters by vocabulary."""
+    programs: dict[str, Executor] = field(default_factory=dict[str, Executor])
+    """Command lines that make calls, by path: their versions are asked for once."""
     graphs: dict[str, object] = field(default_factory=dict[str, object])
     """Graphs that were compiled over these services."""
 
@@ -138,8 +140,10 @@ class Services:
             return ChatExecutor(await self.model(model))
         from personalab.providers.claude_cli import ClaudeCli
 
-        settings = await asyncio.to_thread(self.lab_sessions.settings)
-        return ClaudeCli(settings.cli_path, environment=self.settings.for_programs)
+        path = (await asyncio.to_thread(self.lab_sessions.settings)).cli_path
+        if path not in self.programs:
+            self.programs[path] = ClaudeCli(path, environment=self.settings.for_programs)
+        return self.programs[path]
 
     async def close(self) -> None:
         """Let go of what is open; what is used again opens itself."""

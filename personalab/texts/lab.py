@@ -268,7 +268,9 @@ LAB: dict[str, Text] = {
     "lab_assert_all": Text("回答应包含其中每一项：{value}", "The answer contains each of: {value}"),
     "lab_assert_any": Text("回答应至少包含其中一项：{value}", "The answer contains at least one of: {value}"),
     "lab_assert_starts": Text("回答应以此开头：{value}", "The answer begins with: {value}"),
-    "lab_assert_regex": Text("回答应匹配正则表达式：{value}", "The answer matches the regular expression: {value}"),
+    "lab_assert_regex": Text(
+        "回答应匹配正则表达式：{value}", "The answer matches the regular expression: {value}"
+    ),
     "lab_assert_json": Text("回答应是有效的 JSON {value}", "The answer is valid JSON {value}"),
     "lab_assert_has_json": Text("回答应含有有效的 JSON {value}", "The answer contains valid JSON {value}"),
     "lab_assert_refusal": Text("回答应拒绝这个请求", "The answer refuses the request"),

@@ -1,0 +1,316 @@
+"""How do prompts and their tests come into the lab from elsewhere, and leave it again?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from personalab.dialogue import language_among
+from personalab.errors import NotFound, UserError
+from personalab.lab.editing import checked_case
+from personalab.lab.formats import EVALS, SKILL_MD, SKILL_MD_NAMES, format_of_file
+from personalab.lab.formats.evals import evals_json, read_evals, stated_id
+from personalab.lab.formats.personas import PROVIDER, PURPOSE, source_of
+from personalab.lab.formats.plain import read_plain
+from personalab.lab.formats.promptfoo import read_promptfoo
+from personalab.lab.formats.promptfoo_export import promptfoo_config
+from personalab.lab.formats.skill_md import SkillMd, name_in_file, read_skill_md, skill_md, stated
+from personalab.lab.naming import check_folder_name
+from personalab.lab.records import SHORT
+from personalab.operations.lab.arrivals import (
+    CameIn,
+    ComingBaseline,
+    ComingSkill,
+    Original,
+    is_here,
+    original_of,
+    place_baseline,
+    place_skill,
+    skill_from,
+)
+from personalab.operations.library import Saved, save_character
+from personalab.services import WORKSPACE, Services
+from personalab.storage.exchange import all_or_nothing
+from personalab.storage.lab.assets import AssetFiles, StoredBaseline, StoredSkill
+from personalab.storage.lab.outside import (
+    OutsideFile,
+    read_beside,
+    read_folder,
+    read_outside,
+    write_folder,
+)
+from personalab.storage.leases import unbroken
+from personalab.story.ids import check_id
+from personalab.story.library import Character, called
+from personalab.story.macros import Names, player_name
+from personalab.texts import say
+
+ANY_PURPOSE = "imported"
+LOCAL = "local"
+
+
+async def import_skill(
+    services: Services,
+    path: Path,
+    *,
+    purpose: str | None = None,
+    provider: str | None = None,
+    name: str | None = None,
+) -> list[CameIn]:
+    """Bring in a folder with a SKILL.md, a text or a promptfoo configuration, all of it or nothing.
+
+    What is given here counts before what the file says of itself; ``name`` is for a file that holds one skill.
+    """
+    for field, value in (("purpose", purpose), ("provider", provider)):
+        if value is not None:
+            check_folder_name(value, field)
+    if name is not None and not name.strip():
+        raise UserError("lab_blank", field="name")
+
+    def bring() -> list[CameIn]:
+        skills, baselines = _read(services, path, purpose, provider, name)
+        with all_or_nothing() as made:
+            came = [place_skill(services, coming, made) for coming in skills]
+            return came + [place_baseline(services, coming, made) for coming in baselines]
+
+    return await unbroken(bring)
+
+
+Coming = tuple[list[ComingSkill], list[ComingBaseline]]
+
+
+def _read(
+    services: Services, path: Path, purpose: str | None, provider: str | None, name: str | None
+) -> Coming:
+    if path.is_dir():
+        return _read_folder(services, path, purpose, provider, name)
+    form = format_of_file(path.name)
+    if form == "skill_md" and path.is_file():
+        return _read_folder(services, path.absolute().parent, purpose, provider, name)
+    raw = read_outside(path)
+    place = (purpose or ANY_PURPOSE, provider or LOCAL)
+    if form == "plain":
+        plain = read_plain(raw, path.name)
+        return [ComingSkill(name or plain.name, plain.content, *place, source=path.name)], []
+    folder = path.absolute().parent
+    suite = read_promptfoo(raw, path.name, lambda beside: read_beside(folder, beside), services.now())
+    skills = [
+        ComingSkill(
+            (name if name and len(suite.prompts) == 1 else prompt.name),
+            prompt.content,
+            *place,
+            source=path.name,
+        )
+        for prompt in suite.prompts
+    ]
+    original = Original(path.name, {path.name: OutsideFile(raw)})
+    baseline = ComingBaseline(suite.name, suite.cases, *place, source=path.name, original=original)
+    return skills, [baseline] if suite.cases else []
+
+
+def _read_folder(
+    services: Services, folder: Path, purpose: str | None, provider: str | None, name: str | None
+) -> Coming:
+    """Read a skill's folder: the skill, the files around it, and its evals."""
+    files = read_folder(folder)
+    main = next((found for found in SKILL_MD_NAMES if found in files), None)
+    if main is None:
+        raise UserError("lab_no_skill_md", file=str(folder))
+    folder_name = folder.absolute().name
+    document = read_skill_md(files[main].content, main, folder_name)
+    if not document.body.strip():
+        raise UserError("lab_file_blank", file=main)
+    said = stated(document)
+    skill = ComingSkill(
+        name=name or said.name,
+        content=document.body,
+        purpose=purpose or said.purpose or ANY_PURPOSE,
+        provider=provider or said.provider or LOCAL,
+        description=said.description,
+        author=said.author,
+        source=said.source,
+        type=said.type,
+        skill_id=said.skill_id,
+        tags=said.tags,
+        original=Original(folder_name, files),
+    )
+    if EVALS not in files:
+        return [skill], []
+    return [skill], [_evals(services, skill, files[EVALS], purpose, provider)]
+
+
+def _evals(
+    services: Services, skill: ComingSkill, file: OutsideFile, purpose: str | None, provider: str | None
+) -> ComingBaseline:
+    evals = read_evals(file.content, EVALS)
+    cases = tuple(checked_case(found.case(services.now())) for found in evals.cases)
+    language = language_among([skill.content, *(case.input for case in cases)]) or "en"
+    said, baseline_id = evals.stated, stated_id(evals)
+    return ComingBaseline(
+        name=(said.get("name", "").strip() and said["name"])
+        or say("lab_evals_of", language, name=skill.name),
+        cases=cases,
+        purpose=purpose or said.get("purpose") or skill.purpose,
+        provider=provider or said.get("provider") or skill.provider,
+        description=said.get("description", ""),
+        author=said.get("author", "" if baseline_id else skill.author),
+        source=said.get("source", "" if baseline_id else skill.source),
+        baseline_id=baseline_id,
+        original=Original(skill.name, {EVALS: file}),
+    )
+
+
+# --- out
+
+
+async def export_skill(
+    services: Services,
+    skill_id: str,
+    folder: Path,
+    *,
+    baseline_id: str | None = None,
+    overwrite: bool = False,
+) -> list[Path]:
+    """Write a skill's own folder into ``folder``: SKILL.md, what it came with, and a baseline as its evals.
+
+    Without a baseline, evals it came with leave as they came.
+    """
+
+    def write() -> list[Path]:
+        stored = services.assets.skill(skill_id)
+        baseline = services.assets.baseline(baseline_id) if baseline_id is not None else None
+        name, files = _leaving(services.assets, stored, baseline)
+        return write_folder(folder / name, files, overwrite=overwrite)
+
+    return await unbroken(write)
+
+
+def _leaving(
+    assets: AssetFiles, stored: StoredSkill, baseline: StoredBaseline | None
+) -> tuple[str, dict[str, OutsideFile]]:
+    original = original_of(assets, stored)
+    files = dict(original.files) if original is not None else {}
+    main = next((found for found in SKILL_MD_NAMES if found in files), SKILL_MD)
+    document: SkillMd | None = None
+    if original is not None and main in files:
+        document = read_skill_md(files[main].content, main, original.called)
+    name = name_in_file(stored.meta, document)
+    written = skill_md(stored.meta, stored.content, stored.tags.valid(), document)
+    files[main] = OutsideFile(written, main in files and files[main].executable)
+    if baseline is not None:
+        came = original_of(assets, baseline)
+        kept = came.files.get(EVALS) if came is not None else None
+        before = kept.content if kept is not None else None
+        files[EVALS] = OutsideFile(evals_json(name, baseline.meta, baseline.cases.cases, before))
+    return name, files
+
+
+async def export_promptfoo(
+    services: Services,
+    skill_ids: Sequence[str],
+    baseline_id: str,
+    folder: Path,
+    *,
+    model: str,
+    overwrite: bool = False,
+) -> list[Path]:
+    """Write skills and a baseline as a promptfoo configuration; ``model`` is promptfoo's id of a provider."""
+
+    def write() -> list[Path]:
+        baseline = services.assets.baseline(baseline_id)
+        skills = [services.assets.skill(skill_id) for skill_id in skill_ids]
+        cases = baseline.cases.cases
+        files = promptfoo_config(
+            baseline.meta.name,
+            [(stored.meta, stored.content) for stored in skills],
+            cases,
+            model=model,
+            language=language_among(case.input for case in cases) or "en",
+        )
+        return write_folder(
+            folder, {name: OutsideFile(raw) for name, raw in files.items()}, overwrite=overwrite
+        )
+
+    return await unbroken(write)
+
+
+# --- personas
+
+
+async def import_persona(services: Services, character_id: str) -> CameIn:
+    """Put a character's persona on the bench, as its prompt carries it; a changed one is the next version."""
+
+    def bring() -> CameIn:
+        character = services.stories.character(character_id)
+        config = services.preferences.read().config
+        language = character.language or config.language
+        names = Names(called(character), player_name(config, language))
+        source = source_of(character_id)
+        old = skill_from(services.assets, source, PURPOSE)
+        coming = ComingSkill(
+            name=character.name if old is None else old.meta.name,
+            content=names.fill(character.base_persona),
+            purpose=PURPOSE,
+            provider=PROVIDER if old is None else old.meta.provider,
+            description=say("lab_persona_of", language, name=character.name)
+            if old is None
+            else old.meta.description,
+            author="" if old is None else old.meta.author,
+            source=source,
+            type="skill" if old is None else old.meta.type,
+            skill_id=None if old is None else old.meta.id,
+        )
+        if not coming.content.strip():
+            raise UserError("lab_blank", field="base_persona")
+        with all_or_nothing() as made:
+            return place_skill(services, coming, made)
+
+    return await unbroken(bring)
+
+
+async def skill_to_character(
+    services: Services, skill_id: str, character_id: str, *, overwrite: bool = False
+) -> Saved[Character]:
+    """Make a skill's content who a character is; of one that exists, only that changes, and only if asked to."""
+    check_id(character_id, "character_id")
+
+    def read() -> tuple[StoredSkill, bool]:
+        stored = services.assets.skill(skill_id)
+        try:
+            services.stories.character(character_id)
+        except NotFound:
+            return stored, False
+        return stored, True
+
+    stored, exists = await asyncio.to_thread(read)
+    return await save_character(
+        services,
+        character_id,
+        name=None if exists else stored.meta.name,
+        base_persona=stored.content.strip(),
+        language=None if exists else language_among([stored.content]),
+        overwrite=overwrite,
+    )
+
+
+# --- samples
+
+
+async def install_samples(services: Services) -> list[CameIn]:
+    """Bring the samples that came with the program and are not here; what is here stays as it is."""
+
+    def install() -> list[CameIn]:
+        shipped, assets = AssetFiles(services.settings.shipped / WORKSPACE), services.assets
+        came: list[CameIn] = []
+        for skill in shipped.skills(archived=True):
+            if not is_here(assets, "skill", skill.meta.id[:SHORT]):
+                stored = assets.add_skill(skill.meta, skill.content, tags=skill.tags)
+                came.append(CameIn.of(assets, stored, "created"))
+        for baseline in shipped.baselines(archived=True):
+            if not is_here(assets, "baseline", baseline.meta.id[:SHORT]):
+                kept = assets.add_baseline(baseline.meta, baseline.cases, tags=baseline.tags)
+                came.append(CameIn.of(assets, kept, "created"))
+        return came
+
+    return await unbroken(install)

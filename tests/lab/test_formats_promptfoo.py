@@ -1,0 +1,262 @@
+"""A promptfoo configuration becomes skills and cases, and nothing in it is run."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from personalab.errors import BadRecord, PersonaLabError, UserError
+from personalab.lab.assets import Case, SkillMeta
+from personalab.lab.formats import format_of_file
+from personalab.lab.formats.personas import character_in, source_of
+from personalab.lab.formats.plain import read_plain
+from personalab.lab.formats.promptfoo import Suite, read_promptfoo
+from personalab.lab.formats.promptfoo_export import CONFIG, promptfoo_config
+from personalab.texts import LANGUAGES
+
+NOW = "2025-10-16T10:30:00Z"
+CONFIG_TEXT = """
+description: Translation
+prompts:
+  - 'Translate to French: {{text}}'
+  - file://prompts/two.txt
+  - id: file://chat.json
+    label: Chatty
+  - prompts/plain.md
+providers: [openai:gpt-4o-mini]
+defaultTest:
+  assert:
+    - type: latency
+      threshold: 2000
+    - type: not-icontains
+      value: as an AI
+tests:
+  - description: A greeting
+    vars: {text: Good morning}
+    assert:
+      - {type: contains, value: Bonjour}
+      - type: llm-rubric
+        value: Sounds natural
+      - type: javascript
+        value: output.length < 100 && process.exit(1)
+  - description: boundary - nothing
+    vars: {text: '""', tone: 3}
+  - vars:
+      text: [one, two]
+    metadata: {category: exception}
+    assert:
+      - type: assert-set
+        assert:
+          - {type: equals, value: {a: 1}}
+          - {type: rouge-n, value: x, threshold: 0.5}
+"""
+FILES = {
+    "prompts/two.txt": "First of two\n---\nSecond of two\n",
+    "chat.json": json.dumps(
+        [{"role": "system", "content": "You are terse."}, {"role": "user", "content": "{{text}}"}]
+    ),
+    "prompts/plain.md": "# The plain one\n\nTranslate.",
+}
+
+
+def _read(text: str, name: str = "promptfooconfig.yaml", files: dict[str, str] | None = None) -> Suite:
+    there = FILES if files is None else files
+
+    def read(path: str) -> bytes:
+        if path not in there:
+            raise UserError("lab_nothing_there", file=path)
+        return there[path].encode()
+
+    return read_promptfoo(text.encode(), name, read, NOW)
+
+
+def test_each_prompt_is_a_skill() -> None:
+    suite = _read(CONFIG_TEXT)
+    assert suite.name == "Translation"
+    assert [(prompt.name, prompt.content) for prompt in suite.prompts] == [
+        ("Translate to French: {{text}}", "Translate to French: {{text}}"),
+        ("two", "First of two"),
+        ("two (2)", "Second of two"),
+        ("Chatty", "You are terse."),
+        ("The plain one", "# The plain one\n\nTranslate."),
+    ]
+
+
+def test_each_test_is_a_case_with_its_assertions_in_words() -> None:
+    cases = _read(CONFIG_TEXT).cases
+    assert [(case.id, case.name, case.category, case.input) for case in cases] == [
+        ("case_001", "A greeting", "standard", "Good morning"),
+        ("case_002", "boundary - nothing", "boundary", 'text: ""\ntone: 3'),
+        ("case_003", "one", "exception", "one"),
+        ("case_004", "two", "exception", "two"),
+    ]
+    assert cases[0].expected_output == (
+        "- The answer contains: Bonjour\n"
+        "- Sounds natural\n"
+        "- The answer passes this javascript check (quoted here, never run): output.length < 100 && process.exit(1)\n"
+        "- This must not hold: The answer contains, in upper or lower case: as an AI"
+    )
+    assert cases[2].expected_output.startswith(
+        '- The answer equals: {"a": 1}\n- The answer satisfies rouge-n: x\n'
+    )
+
+
+def test_a_chinese_configuration_is_told_in_chinese() -> None:
+    text = (
+        "prompts: [请把下面的话翻译成法语]\n"
+        "tests:\n"
+        "  - vars: {话: 早上好呀朋友}\n"
+        "    assert: [{type: contains, value: Bonjour}]\n"
+        "  - vars: {话: 晚安好梦}\n"
+    )
+    first, second = _read(text).cases
+    assert first.expected_output == "- 回答应包含：Bonjour"
+    assert second.expected_output == "回答应完整满足请求"
+
+
+def test_json_and_a_file_of_results_are_read_as_well() -> None:
+    config = {"prompts": ["Say {{x}}"], "tests": [{"vars": {"x": "hello"}}]}
+    plain = _read(json.dumps(config), "config.json")
+    results = _read(json.dumps({"evalId": "e", "results": {"results": []}, "config": config}), "config.json")
+    assert plain == results
+    assert plain.name == "config"
+
+
+def test_tests_and_variables_may_stand_in_files_beside_it() -> None:
+    files = {
+        "t.yaml": "- vars: {x: file://long.txt}\n",
+        "long.txt": "a long text\n",
+        "t.json": '[{"vars": {"x": "y"}}]',
+    }
+    suite = _read("prompts: [p]\ntests: file://t.yaml\n", files=files)
+    assert [case.input for case in suite.cases] == ["a long text"]
+    suite = _read("prompts: [p]\ntests: [t.json]\n", files=files)
+    assert [case.input for case in suite.cases] == ["y"]
+
+
+def test_tests_may_stand_in_a_table() -> None:
+    table = (
+        "\ufefftopic,__expected,__expected2,__description,__metadata:category\r\n"
+        '"rain, snow",contains: wet,not-fn: exit(1),The weather,boundary\r\n'
+        "\r\n"
+        "sun,note: hot,,,\r\n"
+    )
+    cases = _read("prompts: [p]\ntests: file://t.csv\n", files={"t.csv": table}).cases
+    assert [(case.name, case.category, case.input) for case in cases] == [
+        ("The weather", "boundary", "rain, snow"),
+        ("sun", "standard", "sun"),
+    ]
+    assert cases[0].expected_output == (
+        "- The answer contains: wet\n"
+        "- This must not hold: The answer passes this javascript check (quoted here, never run): exit(1)"
+    )
+    assert cases[1].expected_output == "- The answer equals: note: hot"
+
+
+def test_a_prompt_without_variables_is_only_told_to_begin() -> None:
+    (case,) = _read("prompts: [Write a poem about the sea and the wind]\ntests: [{assert: []}]\n").cases
+    assert case.input == "Begin."
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("tests: []\n", "lab_no_prompts"),
+        ("prompts: []\n", "lab_no_prompts"),
+        ("- prompts\n", "lab_bad_record"),
+        ("prompts: [file://make.py]\n", "lab_is_code"),
+        ("prompts: [file://make.js:build]\n", "lab_is_code"),
+        ("prompts: ['exec:rm -rf x']\n", "lab_is_code"),
+        ("prompts: [file://../secret.txt]\n", "lab_bad_reference"),
+        ("prompts: [file:///etc/passwd]\n", "lab_bad_reference"),
+        ("prompts: ['file://prompts/*.txt']\n", "lab_bad_reference"),
+        ("prompts: [file://nowhere.txt]\n", "lab_nothing_there"),
+        ("prompts: [p]\ntests: file://t.xlsx\n", "lab_bad_tests"),
+        ("prompts: [p]\ntests: [{vars: {x: file://../a.txt}}]\n", "lab_bad_reference"),
+        ("prompts: [p]\ntests: [{vars: {x: ' '}}]\n", "lab_blank_case"),
+        ("prompts: [p]\ntests: [{vars: {x: y}, assert: [{value: z}]}]\n", "lab_bad_record"),
+        ("prompts: [p]\ntests: [{vars: {x: y}, assert: all}]\n", "lab_bad_record"),
+        ("prompts: [{label: x}]\n", "lab_bad_record"),
+        ("prompts: &p [a]\n", "lab_yaml_anchor"),
+    ],
+)
+def test_what_cannot_be_taken_is_refused_with_its_place(text: str, code: str) -> None:
+    with pytest.raises(PersonaLabError) as raised:
+        _read(text)
+    assert raised.value.code == code
+    assert all(raised.value.message(language) for language in LANGUAGES)
+
+
+def test_lists_of_values_cannot_grow_without_end() -> None:
+    lists = "\n".join(f"      v{number}: [{', '.join('abcdefghij')}]" for number in range(9))
+    with pytest.raises(BadRecord) as raised:
+        _read(f"prompts: [p]\ntests:\n  - vars:\n{lists}\n")
+    assert raised.value.code == "lab_too_many_tests"
+
+
+# --- out
+
+
+def test_skills_leave_as_providers_with_a_rubric_for_each_dimension() -> None:
+    meta = SkillMeta(
+        id="2abeadd6-a506-40ee-a0c7-23f42a98bda8",
+        name="A",
+        purpose="p",
+        provider="q",
+        version="v2",
+        status="active",
+        created_at=NOW,
+        updated_at=NOW,
+    )
+    case = Case(
+        id="case_001",
+        name="One",
+        category="boundary",
+        input="Use {{braces}}",
+        expected_output="Right",
+        created_at=NOW,
+        updated_at=NOW,
+    )
+    files = promptfoo_config("B", [(meta, "Be {{exact}}.")], [case], model="openai:x", language="en")
+    config = yaml.safe_load(files[CONFIG])
+    (provider,) = config["providers"]
+    assert provider == {"id": "openai:x", "label": "A v2 (2abeadd6)", "prompts": ["A v2 (2abeadd6)"]}
+    path = config["prompts"][0]["id"].removeprefix("file://")
+    system, user = json.loads(files[path])
+    assert system == {"role": "system", "content": "{% raw %}Be {{exact}}.{% endraw %}"}
+    assert user["content"] == "{{input}}"
+    (test,) = config["tests"]
+    assert test["vars"]["input"] == "{% raw %}Use {{braces}}{% endraw %}"
+    assert [row["weight"] for row in test["assert"]] == [30, 20, 15, 15, 10, 10]
+    assert all(row["value"] for row in test["assert"])
+
+
+# --- plain words, and what a file is
+
+
+def test_a_text_is_called_by_its_heading_or_its_file() -> None:
+    assert read_plain(b"x\n## The  name ##\n", "a.md").name == "The name"
+    assert read_plain(b"# no heading here\n", "a.txt").name == "a"
+    assert read_plain("\ufeff你好\r\n".encode(), "b.txt").content == "\ufeff你好\r\n"
+    with pytest.raises(BadRecord, match=r"a\.txt"):
+        read_plain(b" \n", "a.txt")
+
+
+def test_a_file_is_told_by_its_name() -> None:
+    names = ("SKILL.md", "a.MD", "a.txt", "p.yml", "p.json")
+    assert [format_of_file(name) for name in names] == [
+        "skill_md",
+        "plain",
+        "plain",
+        "promptfoo",
+        "promptfoo",
+    ]
+    with pytest.raises(UserError, match=r"a\.docx"):
+        format_of_file("a.docx")
+
+
+def test_a_source_names_its_character() -> None:
+    assert character_in(source_of("char_maren")) == "char_maren"
+    assert character_in("elsewhere") is None
