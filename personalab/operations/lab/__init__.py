@@ -1,0 +1,1 @@
+"""What every entrance can do in the lab."""

@@ -1,0 +1,123 @@
+"""How does the lab get an answer it can use? Failures are tried again by their cause, an unusable answer once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Generic, TypeVar, cast
+
+from personalab.dialogue import object_in
+from personalab.errors import ProviderError
+from personalab.lab.calling import Call, CallAnswer
+from personalab.ports import Executor
+from personalab.services import Services
+from personalab.storage.leases import unbroken
+from personalab.texts import fill
+
+T = TypeVar("T")
+LONGEST_PAUSE = 20.0
+_FIRST_PAUSE = 0.5
+_SHOWN_ANSWER = 4_000
+_AGAIN = """{text}
+
+=== 上一次的回答不能用 / Your last answer cannot be used ===
+{answer}
+=== 原因 / Why ===
+{reason}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Generic[T]):
+    """What was read from an answer, and the answer itself."""
+
+    value: T
+    answer: CallAnswer
+
+
+async def ask_json(
+    services: Services,
+    *,
+    model: str,
+    system: str,
+    text: str,
+    schema: Mapping[str, object],
+    read: Callable[[Mapping[str, object]], T],
+    timeout: float,  # noqa: ASYNC109 (of one call, which the executor ends)
+    retries: int,
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> Asked[T]:
+    """Ask for a JSON object until ``read`` takes it; its ``ValueError`` is told to the model once.
+
+    What fails in another way is a ``ProviderError``, after so many retries where trying again may help.
+    """
+    executor = await services.executor(model)
+    spool = services.lab_sessions.spool / str(uuid.uuid4())
+    first = Call(
+        call_id="ask_1",
+        system=system,
+        system_file=None,
+        text=text,
+        schema=schema,
+        model=model,
+        timeout_seconds=timeout,
+    )
+    asker = _Asker(executor, spool, retries, pause)
+    try:
+        answer = await asker.answer(first)
+        try:
+            return Asked(read(_object(answer, schema)), answer)
+        except ValueError as error:
+            again = fill(_AGAIN, text=text, answer=answer.text[:_SHOWN_ANSWER], reason=str(error))
+        answer = await asker.answer(replace(first, call_id="ask_2", text=again))
+        try:
+            return Asked(read(_object(answer, schema)), answer)
+        except ValueError as error:
+            raise ProviderError("provider.unusable_answer", retryable=True, reason=str(error)) from error
+    finally:
+        await unbroken(partial(shutil.rmtree, spool, ignore_errors=True))
+
+
+class _Asker:
+    """Makes a call until it succeeds, or until trying again is no use."""
+
+    def __init__(
+        self, executor: Executor, spool: Path, retries: int, pause: Callable[[float], Awaitable[None]]
+    ) -> None:
+        self._executor = executor
+        self._spool = spool
+        self._retries = retries
+        self._pause = pause
+
+    async def answer(self, call: Call) -> CallAnswer:
+        """Give an answer that is none of a failure."""
+        tried = 0
+        while True:
+            # A call that failed keeps its answer under its id.
+            made = replace(call, call_id=f"{call.call_id}_{tried}")
+            answer = await self._executor.run(made, self._spool)
+            if answer.status == "ok":
+                return answer
+            if not answer.retryable or tried >= self._retries:
+                reason = answer.error or answer.error_code or "–"
+                raise ProviderError(
+                    "lab_ask_failed", retryable=answer.retryable, model=call.model, reason=reason
+                )
+            await self._pause(min(LONGEST_PAUSE, answer.retry_after or _FIRST_PAUSE * 2**tried))
+            tried += 1
+
+
+def _object(answer: CallAnswer, schema: Mapping[str, object]) -> Mapping[str, object]:
+    """Take the structured answer, or the object in the text that has the schema's first name."""
+    if isinstance(answer.structured, Mapping):
+        return cast("Mapping[str, object]", answer.structured)
+    if answer.structured is not None:
+        raise ValueError(f"it is not an object: {json.dumps(answer.structured)[:80]}")
+    required = schema.get("required")
+    names = cast("list[object]", required) if isinstance(required, list) else []
+    return object_in(answer.text, str(names[0]) if names else "")

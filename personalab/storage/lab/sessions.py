@@ -1,0 +1,184 @@
+"""How are the settings of the command line kept, and the sessions that expire?"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from personalab.errors import Busy, NotFound, StorageError, UserError
+from personalab.lab.naming import is_folder_name, numbered
+from personalab.lab.projects import ContextConfig
+from personalab.lab.records import AssetKind, compact_time, parse_time
+from personalab.lab.sessions import CliSettings, SessionPurpose, TempSession, expiry
+from personalab.storage.files import dump_json, writing
+from personalab.storage.lab.workspace import Workspace, folders_in
+
+SPOOL = "x_spool"
+_MAX_BYTES = 1024 * 1024
+
+
+def default_settings(now: str) -> CliSettings:
+    """Give the settings of a workspace that has none yet."""
+    return CliSettings(
+        cli_path="claude",
+        default_model="claude-opus-4-6",
+        default_timeout_seconds=60,
+        default_retry_count=2,
+        temp_session_ttl_days=7,
+        context=ContextConfig(token_threshold=80_000, auto_compress=True, auto_export=True),
+        updated_at=now,
+    )
+
+
+class SessionFiles:
+    """The folder ``cli`` of a workspace; ``root`` is the workspace's folder."""
+
+    def __init__(self, root: Path) -> None:
+        self._workspace = Workspace(root)
+        self._config = root / "cli" / "config.json"
+        self._folder = root / "cli" / "temp_session"
+        self._exports = self._folder / "exports"
+        self.spool = root / SPOOL
+        """Where answers wait until they are read."""
+
+    # --- settings
+
+    def settings(self) -> CliSettings:
+        """Read the settings; where there are none, the defaults are written."""
+        if not os.path.lexists(self._config):
+            made = default_settings(datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+            with contextlib.suppress(StorageError, Busy), self._workspace.writer():
+                if not os.path.lexists(self._config):
+                    self._write_settings(made)
+            if not os.path.lexists(self._config):
+                return made
+        shown = self._workspace.shown(self._config)
+        return CliSettings.read(self._workspace.read_json(self._config, _MAX_BYTES), shown)
+
+    def save_settings(self, settings: CliSettings) -> None:
+        """Replace the settings."""
+        settings.fields("cli/config.json")
+        with self._workspace.writer():
+            self._write_settings(settings)
+
+    def _write_settings(self, settings: CliSettings) -> None:
+        with writing("cli"):
+            self._config.parent.mkdir(parents=True, exist_ok=True)
+        self._workspace.replace(self._config, dump_json(settings.fields("cli/config.json")))
+
+    # --- sessions
+
+    def open(self, purpose: SessionPurpose, target_type: AssetKind, target_id: str, now: str) -> TempSession:
+        """Begin a session; it has a name of its own even if others begin in the same second."""
+        ttl = self.settings().temp_session_ttl_days
+        with self._workspace.writer():
+            taken = {path.stem for path in self._files()}
+            made = TempSession(
+                session_id=numbered(f"tmp_sess_{compact_time(now)}", taken),
+                created_at=now,
+                expires_at=expiry(now, ttl),
+                purpose=purpose,
+                related_target_type=target_type,
+                related_target_id=target_id,
+                status="active",
+                context_exports=(),
+            )
+            self._save(made)
+        return made
+
+    def session(self, session_id: str) -> TempSession:
+        """Read a session."""
+        path = self._path(session_id)
+        if not os.path.lexists(path):
+            raise NotFound("lab_no_session", session_id=session_id)
+        data = self._workspace.read_json(path, _MAX_BYTES)
+        return TempSession.read(data, self._workspace.shown(path))
+
+    def exists(self, session_id: str) -> bool:
+        """Tell whether there is such a session."""
+        return self._path(session_id).is_file()
+
+    def sessions(self) -> list[TempSession]:
+        """List the sessions that can be read, the oldest first."""
+        found: list[TempSession] = []
+        for path in self._files():
+            with contextlib.suppress(StorageError, UserError):
+                data = self._workspace.read_json(path, _MAX_BYTES)
+                found.append(TempSession.read(data, self._workspace.shown(path)))
+        return sorted(found, key=lambda session: (parse_time(session.created_at), session.session_id))
+
+    def close(self, session_id: str) -> None:
+        """End a session; one that has expired stays so."""
+        with self._workspace.writer():
+            found = self.session(session_id)
+            if found.status == "active":
+                self._save(found.changed(status="closed"))
+
+    def drop(self, session_id: str) -> None:
+        """Forget a session of work that was not done."""
+        with self._workspace.writer():
+            self._path(session_id).unlink(missing_ok=True)
+
+    def export(self, session_id: str, text: str) -> str:
+        """Keep a prompt that was too long to be sent whole; give its path, which the session names from now on."""
+        with self._workspace.writer():
+            found = self.session(session_id)
+            with writing("exports"):
+                self._exports.mkdir(parents=True, exist_ok=True)
+            path = self._exports / f"{session_id}_{len(found.context_exports) + 1}.md"
+            self._workspace.replace(path, text.encode("utf-8", "backslashreplace"))
+            named = path.relative_to(self._workspace.root).as_posix()
+            self._save(found.changed(context_exports=(*found.context_exports, named)))
+        return named
+
+    def expire(self, now: str) -> list[str]:
+        """Mark the sessions whose time has come, and remove what they exported; give those that were still active."""
+        days = self.settings().temp_session_ttl_days
+        with self._workspace.writer():
+            over = [session for session in self.sessions() if session.is_over(now)]
+            active = [session for session in over if session.status == "active"]
+            for session in active:
+                if self._is_ours(session):
+                    self._save(session.changed(status="expired"))
+            for session in over:
+                self._remove_exports(session)
+            self._sweep_spools(parse_time(now) - timedelta(days=max(1, days)))
+        return [session.session_id for session in active]
+
+    def _remove_exports(self, session: TempSession) -> None:
+        if self._is_ours(session):
+            for path in self._exports.glob(f"{session.session_id}_*.md"):
+                if path.stem.removeprefix(f"{session.session_id}_").isdigit():
+                    path.unlink(missing_ok=True)
+
+    def _sweep_spools(self, oldest: datetime) -> None:
+        """Remove answers that nobody has come back for."""
+        for folder in folders_in(self.spool):
+            with contextlib.suppress(OSError):
+                if folder.stat().st_mtime < oldest.timestamp():
+                    shutil.rmtree(folder, ignore_errors=True)
+
+    def _is_ours(self, session: TempSession) -> bool:
+        """Tell whether a session stands in the file of its name."""
+        return is_folder_name(session.session_id) and self._path(session.session_id).is_file()
+
+    def _files(self) -> list[Path]:
+        if not self._folder.is_dir():
+            return []
+        return sorted(
+            path for path in self._folder.iterdir() if path.suffix == ".json" and path.name[0] != "."
+        )
+
+    def _path(self, session_id: str) -> Path:
+        if not is_folder_name(session_id):
+            raise UserError("lab_bad_name", what="session_id", value=session_id[:80])
+        return self._folder / f"{session_id}.json"
+
+    def _save(self, session: TempSession) -> None:
+        with writing("cli/temp_session"):
+            self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._path(session.session_id)
+        self._workspace.replace(path, dump_json(session.fields(self._workspace.shown(path))))

@@ -1,0 +1,212 @@
+"""Where do the lab's files stand, who may write them, and how does a folder appear whole?
+
+One writer at a time holds ``workspace/.lock``; readers never wait. A folder of a version is made beside its place,
+under a name that begins with a dot, and renamed: it is seen whole or not at all. What a writer that died has left
+beside, the next one clears away. Links are not followed, whoever made them.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import secrets
+import shutil
+import stat
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from personalab.errors import StorageError, UserError
+from personalab.lab.naming import VersionFolder, version_folder
+from personalab.lab.records import AssetKind
+from personalab.storage.files import MAX_JSON_BYTES, replace_file, sync_folder, writing
+from personalab.storage.locked import locked_file
+
+KIND_FOLDERS: Mapping[AssetKind, str] = {"skill": "skills", "baseline": "baselines"}
+MAX_EXTRA_BYTES = 64 * 1024 * 1024
+MAX_EXTRA_FILES = 1_000
+_BOM = b"\xef\xbb\xbf"
+_LEFT_OVER = re.compile(r"\.(?:skill|baseline)_.+\.[0-9a-f]{8}\.tmp", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The folder of one version of an asset, by its name alone."""
+
+    purpose: str
+    provider: str
+    folder: Path
+    name: VersionFolder
+
+
+class Workspace:
+    """The folder that holds all files of the lab."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._prefix = f"{root}{os.sep}"
+
+    def shown(self, path: Path) -> str:
+        """Name a file as a person finds it below the data root."""
+        inner = str(path).removeprefix(self._prefix)
+        return f"{self.root.name}/{inner}".replace(os.sep, "/")
+
+    def writer(self) -> locked_file:
+        """Be the only one who writes; waits for others, but not for ever."""
+        with writing(self.root.name):
+            self.root.mkdir(parents=True, exist_ok=True)
+        return locked_file(self.root / ".lock", f"{self.root.name}/.lock")
+
+    # --- reading
+
+    def read(self, path: Path, limit: int = MAX_JSON_BYTES) -> bytes:
+        """Read a file whose kind and size are checked first; a link is not followed."""
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with open(handle, "rb") as file:
+                found = os.fstat(handle)
+                if not stat.S_ISREG(found.st_mode):
+                    raise self._broken(path, "it is not a plain file")
+                if found.st_size > limit:
+                    raise self._broken(path, f"{found.st_size} bytes, more than {limit}")
+                return file.read()
+        except FileNotFoundError as error:
+            raise StorageError("file_missing", file=self.shown(path)) from error
+        except OSError as error:
+            linked = error.errno == errno.ELOOP
+            reason = "it is a link, and links are not followed" if linked else error.strerror or str(error)
+            raise self._broken(path, reason) from error
+
+    def _broken(self, path: Path, reason: str) -> StorageError:
+        return StorageError("file_broken", file=self.shown(path), reason=reason)
+
+    def read_text(self, path: Path, limit: int) -> str:
+        """Read a text, to the letter."""
+        try:
+            return self.read(path, limit).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise self._broken(path, "it is not UTF-8") from error
+
+    def read_json(self, path: Path, limit: int = MAX_JSON_BYTES) -> object:
+        """Read a JSON file."""
+        raw = self.read(path, limit)
+        try:
+            return json.loads(raw.removeprefix(_BOM).decode("utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise self._broken(path, str(error) or type(error).__name__) from error
+
+    def places(self, kind: AssetKind) -> Iterator[Place]:
+        """Find the folders of all versions by their names; nothing is opened."""
+        for provider in self._providers(kind):
+            for folder in folders_in(provider):
+                name = version_folder(folder.name)
+                if name is not None and name.kind == kind:
+                    yield Place(provider.parent.name, provider.name, folder, name)
+
+    def unreadable(self, kind: AssetKind) -> list[Path]:
+        """Find the folders that nobody of ours may look into; lists go on without them."""
+        top = self.root / KIND_FOLDERS[kind]
+        return [folder for folder in (top, *folders_in(top), *self._providers(kind)) if not _may_read(folder)]
+
+    def _providers(self, kind: AssetKind) -> list[Path]:
+        purposes = folders_in(self.root / KIND_FOLDERS[kind])
+        return [provider for purpose in purposes for provider in folders_in(purpose)]
+
+    # --- writing, under the lock
+
+    def appear(
+        self,
+        folder: Path,
+        files: Mapping[str, bytes],
+        *,
+        like: Path | None = None,
+        without: Collection[str] = (),
+    ) -> None:
+        """Make a folder with these files, and with those of another version but for some; it appears whole."""
+        shown = self.shown(folder)
+        fresh = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp")
+        with writing(shown):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                fresh.mkdir()
+                if like is not None:
+                    _copy(like, fresh, without)
+                for name, content in files.items():
+                    _write(fresh.joinpath(*PurePosixPath(name).parts), content)
+                sync_folder(fresh)
+                os.rename(fresh, folder)
+                sync_folder(folder.parent)
+            except BaseException:
+                shutil.rmtree(fresh, ignore_errors=True)
+                raise
+
+    def replace(self, path: Path, content: bytes) -> None:
+        """Replace a file in a version's folder, and clear away what a writer that died has left of it."""
+        with writing(self.shown(path)):
+            path.parent.mkdir(exist_ok=True)
+            for found in path.parent.glob(f".{path.name}.*.tmp"):
+                found.unlink(missing_ok=True)
+        replace_file(path, content, self.shown(path), sync=True)
+
+    def sweep(self, kind: AssetKind) -> None:
+        """Clear away the folders that writers who died have not finished."""
+        for provider in self._providers(kind):
+            for found in folders_in(provider, hidden=True):
+                if _LEFT_OVER.fullmatch(found.name):
+                    shutil.rmtree(found, ignore_errors=True)
+
+
+def folders_in(folder: Path, *, hidden: bool = False) -> list[Path]:
+    """List the folders in a folder by name: the plain ones, or those that begin with a dot; links are left out."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+    return [folder / name for name in sorted(names) if name.startswith(".") == hidden and _is_text(name)]
+
+
+def _may_read(folder: Path) -> bool:
+    return not folder.is_dir() or os.access(folder, os.R_OK | os.X_OK)
+
+
+def _is_text(name: str) -> bool:
+    """Tell whether a name can be written in JSON and shown: a name of other bytes is nobody's of ours."""
+    return name.isprintable()
+
+
+def check_extra(extra: Mapping[str, bytes]) -> None:
+    """Refuse files beside an asset's own that could land elsewhere or fill the disk; each begins with ``x_``."""
+    for name in extra:
+        parts = name.split("/")
+        plain = all(part not in ("", ".", "..") and part.isprintable() and "\\" not in part for part in parts)
+        if not plain or not name.startswith("x_") or len(name) > 400:
+            raise UserError("lab_bad_extra", file=name[:80])
+    size = sum(len(content) for content in extra.values())
+    if len(extra) > MAX_EXTRA_FILES or size > MAX_EXTRA_BYTES:
+        raise UserError(
+            "lab_extra_too_large", count=len(extra), bytes=size, most=MAX_EXTRA_FILES, limit=MAX_EXTRA_BYTES
+        )
+
+
+def _copy(source: Path, target: Path, without: Collection[str]) -> None:
+    """Copy plain files and folders; hidden ones are left-overs, links are not followed."""
+    for entry in sorted(os.scandir(source), key=lambda found: found.name):
+        if entry.name.startswith(".") or entry.name in without:
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            inner = target / entry.name
+            inner.mkdir()
+            _copy(Path(entry.path), inner, ())
+        elif entry.is_file(follow_symlinks=False):
+            shutil.copyfile(entry.path, target / entry.name, follow_symlinks=False)
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
