@@ -1,0 +1,130 @@
+"""How is it found out what makes the better skills of a project better?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from personalab.errors import UserError
+from personalab.lab.analysis import (
+    AnalysedSkill,
+    AnalysisReader,
+    Found,
+    analysis_call,
+    report_of,
+    shown_skills,
+    spans_of,
+)
+from personalab.lab.calling import CallAnswer
+from personalab.lab.findings import AnalysisReport
+from personalab.lab.projects import Result, Summary
+from personalab.lab.recomposing import language_of
+from personalab.lab.segments import text_hash
+from personalab.operations.lab.asking import ask_json
+from personalab.services import Services
+from personalab.storage.lab.projects import ProjectPlace
+from personalab.storage.leases import unbroken
+
+_LEAST_SECONDS = 180.0
+"""An analysis reads and writes more than a case does."""
+_EVIDENCE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Material:
+    """What an analysis is made from."""
+
+    summary: Summary
+    skills: tuple[AnalysedSkill, ...]
+    contents: Mapping[str, str]
+
+
+async def run_analysis(services: Services, project: str, *, model: str | None = None) -> AnalysisReport:
+    """Compute who leads, ask a model for segments and issues, and keep both in the project.
+
+    The leaders are on disk before the model is asked, unless an earlier analysis is: a model that fails costs nothing
+    that was known.
+    """
+    found = await asyncio.to_thread(services.projects.project, project)
+    wait = services.settings.busy_seconds
+    async with services.projects.leases.holding(found.name, "analyse", wait=wait):
+        place = await asyncio.to_thread(found.again)
+        material = await asyncio.to_thread(_material, place)
+        options = await asyncio.to_thread(place.options)
+        if await asyncio.to_thread(place.analysis) is None:
+            await unbroken(_keep, services, place, material, Found(), None, "")
+        shown, doubts = shown_skills(material.skills)
+        call = analysis_call(shown, options.language or language_of(material.contents.values()))
+        asked = await ask_json(
+            services,
+            model=model or options.model,
+            system=call.system,
+            text=call.text,
+            schema=call.schema,
+            read=AnalysisReader(shown),
+            timeout=max(options.timeout_seconds, _LEAST_SECONDS),
+            retries=options.retry_count,
+        )
+        value = asked.value
+        complete = Found(value.segments, value.issues, (*doubts, *value.doubts))
+        return await unbroken(
+            _keep, services, place, material, complete, asked.answer, model or options.model
+        )
+
+
+def _material(place: ProjectPlace) -> _Material:
+    summary = place.summary()
+    if summary is None or all(row.score_breakdown is None for row in summary.ranking):
+        raise UserError("lab_not_run_yet", project=place.config.name)
+    contents = {copy.ref.ref_id: copy.content for copy in place.skills()}
+    weakest = _weakest(place.all_results())
+    ranking = sorted(summary.ranking, key=lambda row: row.rank)
+    skills = tuple(
+        AnalysedSkill(row, contents[row.skill_id], weakest.get(row.skill_id, ()))
+        for row in ranking
+        if row.skill_id in contents
+    )
+    return _Material(summary, skills, contents)
+
+
+def _weakest(results: Sequence[Result]) -> dict[str, tuple[str, ...]]:
+    """Give the judges' reasons for the weakest cases of each skill."""
+    by_skill: dict[str, list[tuple[float, str, str]]] = {}
+    for row in results:
+        if row.scores.total is not None and row.score_reasoning:
+            told = (row.scores.total, row.case_id, row.score_reasoning)
+            by_skill.setdefault(row.skill_id, []).append(told)
+    return {
+        skill_id: tuple(reason for *_, reason in sorted(rows)[:_EVIDENCE])
+        for skill_id, rows in by_skill.items()
+    }
+
+
+def _keep(
+    services: Services,
+    place: ProjectPlace,
+    material: _Material,
+    found: Found,
+    answer: CallAnswer | None,
+    model: str,
+) -> AnalysisReport:
+    report = report_of(material.summary, services.now(), found, place.config.name)
+    extra: dict[str, Any] = {
+        "project_id": report.project_id,
+        "generated_at": report.generated_at,
+        "summary_generated_at": material.summary.generated_at,
+        "contents": {skill_id: text_hash(content) for skill_id, content in material.contents.items()},
+        "segments": spans_of(report.advantage_segments, material.contents),
+        "doubts": list(found.doubts),
+        "model": model,
+        "call": None if answer is None else _accounting(answer),
+    }
+    place.save_analysis(report, extra)
+    return report
+
+
+def _accounting(answer: CallAnswer) -> dict[str, Any]:
+    names = ("executor", "cli_version", "model_version", "duration_ms", "usage", "cost_usd")
+    return {name: getattr(answer, name) for name in names}

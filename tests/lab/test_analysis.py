@@ -1,0 +1,255 @@
+"""Leaders are computed, segments are quotes to the letter, and what a model makes up is left out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from personalab.errors import ProviderError, UserError
+from personalab.lab.analysis import (
+    MAX_SKILLS,
+    AnalysedSkill,
+    AnalysisReader,
+    Found,
+    analysis_call,
+    leaders_of,
+    report_of,
+    shown_skills,
+    spans_of,
+)
+from personalab.lab.dimensions import DIMENSIONS
+from personalab.lab.projects import Breakdown, RankRow, Summary
+from personalab.lab.segments import text_hash
+from personalab.operations.lab.analysing import run_analysis
+from personalab.providers.scripted import ScriptedModel
+from personalab.services import Services
+from personalab.storage.lab.projects import ProjectPlace
+from tests.lab.running import NOW, SKILLS, FakeExecutor, evaluate, make_project, use
+
+CODER = "你是一个专业的Python开发者。\n\n请遵循PEP8规范。\n"
+HELPER = "必须检查参数类型。\n"
+
+
+def _rank(rank: int, skill_id: str, average: float, *parts: float) -> RankRow:
+    breakdown = Breakdown(**dict(zip(DIMENSIONS, parts, strict=True))) if parts else None
+    return RankRow(
+        rank=rank,
+        skill_id=skill_id,
+        skill_name=f"name of {skill_id}",
+        skill_version="v1",
+        completed_cases=1 if parts else 0,
+        failed_cases=0,
+        avg_score=average if parts else None,
+        score_breakdown=breakdown,
+    )
+
+
+FIRST = _rank(1, "a", 87.3, 27.5, 16.8, 13.2, 12.1, 8.9, 8.8)
+SECOND = _rank(2, "d", 79.2, 24.1, 18.3, 11.0, 10.5, 8.1, 7.2)
+SKILLS_SHOWN = [AnalysedSkill(FIRST, CODER, ("可读性(9/15)：命名含糊",)), AnalysedSkill(SECOND, HELPER)]
+
+
+def _segment(skill: str = "A", content: str = "请遵循PEP8规范。", **other: object) -> dict[str, object]:
+    row = {"skill": skill, "type": "format", "content": content, "reason": "规范", "dimension": "readability"}
+    return {**row, **other}
+
+
+def _reader(skills: list[AnalysedSkill] | None = None) -> AnalysisReader:
+    return AnalysisReader(shown_skills(skills or SKILLS_SHOWN)[0])
+
+
+# --- what is computed
+
+
+def test_leaders_are_who_has_most_in_a_dimension() -> None:
+    """Resolution 3: the source's own example gives complexity_control to the one with less."""
+    leaders = leaders_of([FIRST, SECOND])
+    assert leaders is not None
+    assert leaders.model_dump() == {**dict.fromkeys(DIMENSIONS, "a"), "robustness": "d"}
+
+
+def test_of_equals_the_better_average_leads_and_then_the_smaller_id() -> None:
+    rows = [_rank(1, "c", 60, 10, 10, 10, 10, 10, 10), _rank(2, "b", 50, 10, 10, 10, 10, 5, 5)]
+    found = leaders_of([*rows, _rank(3, "a", 50, 10, 10, 10, 10, 5, 5)])
+    assert found is not None
+    assert found.robustness == "c"
+    same = leaders_of([rows[1], _rank(3, "a", 50, 10, 10, 10, 10, 5, 5)])
+    assert same is not None
+    assert set(same.model_dump().values()) == {"a"}
+
+
+def test_who_has_no_scores_leads_nowhere() -> None:
+    assert leaders_of([_rank(1, "a", 0)]) is None
+    summary = Summary(project_id="p", generated_at=NOW, total_cases=1, ranking=(_rank(1, "a", 0),))
+    with pytest.raises(UserError) as caught:
+        report_of(summary, NOW, Found(), "the project")
+    assert caught.value.code == "lab_not_run_yet"
+
+
+# --- what the analyst reads
+
+
+def test_skills_are_shown_under_letters_without_their_names() -> None:
+    call = analysis_call(shown_skills(SKILLS_SHOWN)[0], "zh")
+    assert call.system.splitlines()[0] == "=== 分析任务 ==="
+    lines = call.text.splitlines()
+    assert lines.index("=== Skill A ===") < lines.index("=== Skill B ===")
+    assert CODER in call.text
+    assert "命名含糊" in call.text
+    assert "name of" not in call.text
+    assert (
+        analysis_call(shown_skills(SKILLS_SHOWN)[0], "en").system.splitlines()[0] == "=== Analysis task ==="
+    )
+    assert call.schema["properties"]["segments"]["items"]["properties"]["skill"]["enum"] == ["A", "B"]
+
+
+def test_what_does_not_fit_is_left_out_and_said() -> None:
+    long = AnalysedSkill(FIRST, "x" * 1_000)
+    shown, doubts = shown_skills([long, AnalysedSkill(SECOND, "y" * 10)], most=100)
+    assert [len(row.text) for row in shown] == [90, 10]
+    assert doubts == [{"code": "lab_skill_shortened", "skill_name": "name of a", "shown": 90}]
+    shown, doubts = shown_skills([AnalysedSkill(SECOND, "y")] * (MAX_SKILLS + 1))
+    assert len(shown) == MAX_SKILLS
+    assert [row["code"] for row in doubts] == ["lab_skill_not_shown"]
+
+
+# --- what the analyst answers
+
+
+def test_segments_are_named_in_the_order_they_stand_in() -> None:
+    rows = [
+        _segment("B", "必须检查参数类型。"),
+        _segment(),
+        _segment("A", " 你是一个专业的Python开发者。\n", type="role"),
+    ]
+    issue = {"skill": "B", "dimension": "readability", "description": "没有说明\n格式"}
+    found = _reader()({"segments": rows, "issues": [issue, issue]})
+    assert [(row.id, row.skill_id, row.content) for row in found.segments] == [
+        ("seg_001", "a", "你是一个专业的Python开发者。"),
+        ("seg_002", "a", "请遵循PEP8规范。"),
+        ("seg_003", "d", "必须检查参数类型。"),
+    ]
+    assert [(row.skill_id, row.skill_name, row.description) for row in found.issues] == [
+        ("d", "name of d", "没有说明 格式")
+    ]
+    spans = spans_of(found.segments, {"a": CODER, "d": HELPER})
+    for row in found.segments:
+        span = spans[row.id]
+        assert {"a": CODER, "d": HELPER}[row.skill_id][span["start"] : span["end"]] == row.content
+        assert span["sha256"] == text_hash(row.content)
+
+
+def test_a_quote_that_is_not_exact_is_told_once_and_then_left_out_with_a_doubt() -> None:
+    """Resolution 28."""
+    reader = _reader()
+    data: dict[str, Any] = {"segments": [_segment(), _segment("A", "请遵循 PEP 8 规范")], "issues": []}
+    with pytest.raises(ValueError, match=r"segments\[1\]: 请遵循 PEP 8 规范"):
+        reader(data)
+    found = reader(data)
+    assert [row.content for row in found.segments] == ["请遵循PEP8规范。"]
+    assert [row["code"] for row in found.doubts] == ["lab_segment_not_exact"]
+
+
+def test_the_same_quote_twice_is_one_segment() -> None:
+    found = _reader()({"segments": [_segment(), _segment(dimension="robustness")], "issues": []})
+    assert len(found.segments) == 1
+
+
+@pytest.mark.parametrize(
+    ("segment", "reason"),
+    [
+        (_segment("C"), r"segments\[0\]\.skill is none of A, B"),
+        (_segment(type="poem"), r"segments\[0\]\.type is none of"),
+        (_segment(dimension="beauty"), r"segments\[0\]\.dimension is none of"),
+        (_segment(content=" "), r"segments\[0\]\.content is blank"),
+        (_segment(reason=None), r"segments\[0\]\.reason is blank"),
+        ("text", "not all segments are objects"),
+    ],
+)
+def test_what_is_no_segment_is_refused_by_its_field(segment: object, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        _reader()({"segments": [segment], "issues": []})
+    with pytest.raises(ValueError, match='no list "segments"'):
+        _reader()({"issues": []})
+
+
+# --- a project's analysis
+
+
+@pytest.fixture
+def services(services: Services, root: Path) -> Services:
+    """A workspace without the shipped samples."""
+    shutil.rmtree(root / "workspace", ignore_errors=True)
+    return services
+
+
+async def _evaluated(services: Services) -> ProjectPlace:
+    """Run a project with calls that cost nothing; what comes after asks real models again."""
+    use(services, FakeExecutor())
+    place = await make_project(services)
+    await evaluate(services, place.name)
+    del services.__dict__["executor"]
+    return place.again()
+
+
+def _answers(services: Services, *replies: str) -> None:
+    services.models["scripted"] = ScriptedModel(list(replies))
+
+
+def test_an_analysis_is_kept_with_its_spans(services: Services) -> None:
+    answer = {
+        "segments": [_segment("A", "alpha answers briefly.")],
+        "issues": [{"skill": "B", "dimension": "robustness", "description": "too short"}],
+    }
+    _answers(services, json.dumps(answer))
+
+    async def run() -> tuple[ProjectPlace, Any]:
+        place = await _evaluated(services)
+        return place, await run_analysis(services, place.config.name, model="scripted")
+
+    place, report = asyncio.run(run())
+    assert (report.best_skill_id, report.best_skill_name) == (SKILLS[0], "alpha")
+    assert set(report.dimension_leaders.model_dump().values()) == {SKILLS[0]}
+    assert [row.content for row in report.advantage_segments] == ["alpha answers briefly."]
+    assert [row.skill_id for row in report.issues] == [SKILLS[1]]
+    assert place.analysis() == report
+    extra = place.extra_analysis()
+    assert extra["segments"]["seg_001"]["start"] == 0
+    assert extra["segments"]["seg_001"]["sha256"] == text_hash("alpha answers briefly.")
+    assert extra["model"] == "scripted"
+
+
+def test_without_an_answer_the_leaders_are_kept_and_a_better_analysis_stays(services: Services) -> None:
+    async def run() -> ProjectPlace:
+        place = await _evaluated(services)
+        _answers(services, "no", "no again")
+        with pytest.raises(ProviderError):
+            await run_analysis(services, place.name, model="scripted")
+        return place
+
+    place = asyncio.run(run())
+    leaders = place.analysis()
+    assert leaders is not None
+    assert leaders.dimension_leaders.robustness == SKILLS[0]
+    assert leaders.advantage_segments == ()
+    _answers(services, json.dumps({"segments": [_segment("A", "alpha")], "issues": []}))
+    found = asyncio.run(run_analysis(services, place.name, model="scripted"))
+    _answers(services, "no", "no again")
+    with pytest.raises(ProviderError):
+        asyncio.run(run_analysis(services, place.name, model="scripted"))
+    assert place.analysis() == found
+
+
+def test_a_project_without_scores_has_nothing_to_analyse(services: Services) -> None:
+    async def run() -> None:
+        place = await make_project(services)
+        await run_analysis(services, place.name, model="scripted")
+
+    with pytest.raises(UserError) as caught:
+        asyncio.run(run())
+    assert caught.value.code == "lab_not_run_yet"
