@@ -455,4 +455,38 @@ LAB: dict[str, Text] = {
         "评分模型 {judge} 没有通过预测试：调用失败（{reason}）；请排除原因后继续运行",
         "The judge {judge} could not be tested: its call failed ({reason}); mend it and run again",
     ),
+    # --- what the doctor finds
+    "lab_doctor_broken": Text("无法读取：{reason}", "cannot be read: {reason}"),
+    "lab_doctor_broken_remedy": Text("请修正它，或从备份恢复", "mend it, or restore it from a backup"),
+    "lab_doctor_field": Text("字段 {field} 不对：{reason}", "the field {field} is wrong: {reason}"),
+    "lab_doctor_field_remedy": Text("请修正它，或从备份恢复", "mend it, or restore it from a backup"),
+    "lab_doctor_doubt": Text("自相矛盾：{field}：{reason}", "it contradicts itself: {field}: {reason}"),
+    "lab_doctor_doubt_remedy": Text(
+        "可以照常使用，以实际内容为准；想改的话请改正这个字段",
+        "it can be used as it is, what is really there holds; correct the field if you like",
+    ),
+    "lab_doctor_line": Text("这一行不是一次调用的记录：{reason}", "the line is wrong: {reason}"),
+    "lab_doctor_line_remedy": Text(
+        "这次调用没有计入开销；请修正或删去这一行",
+        "its call is not accounted for; mend the line or take it out",
+    ),
+    "lab_doctor_running": Text(
+        "项目标为 running，但没有进程在运行它", "the project is said to be running, and nobody runs it"
+    ),
+    "lab_doctor_progress": Text(
+        "progress 与结果文件不符；实际（完成+失败/总数）：{found}",
+        "progress is not what the results say (completed+failed/total): {found}",
+    ),
+    "lab_doctor_spool": Text(
+        "{count} 次调用的文件已不再需要：回答已存入用例的文件",
+        "the files of {count} calls are no longer needed: their answers stand with their cases",
+    ),
+    "lab_doctor_expired": Text(
+        "会话已于 {expires_at} 到期，仍标为 active", "the session expired at {expires_at} and is still active"
+    ),
+    "lab_doctor_busy": Text("项目正在运行，无法修复", "the project is being run, so it was not repaired"),
+    "lab_doctor_busy_remedy": Text(
+        "等它结束，或用 personalab lab pause 暂停，然后再试",
+        "wait for it or pause it with personalab lab pause, then try again",
+    ),
 }

@@ -13,10 +13,11 @@ import pytest
 
 from graph.iterate import stream_iterate
 from nodes.iterate.state import IterateInput
-from personalab.errors import Busy, NotFound
+from personalab.errors import NotFound, UserError
 from personalab.lab.assets import NO_TAGS, BaselineMeta, Case, Cases, SkillMeta
 from personalab.lab.calling import Call, CallAnswer
 from personalab.lab.dimensions import CATEGORIES, DIMENSIONS, MAXIMA
+from personalab.lab.engine.problem import candidate_of
 from personalab.lab.findings import (
     AdvantageSegment,
     AnalysisReport,
@@ -27,7 +28,6 @@ from personalab.lab.findings import (
 )
 from personalab.lab.iterating import IterationPlan
 from personalab.lab.projects import Result
-from personalab.lab.segments import find_exact
 from personalab.operations.lab.iterating import iteration_status, stop_iteration
 from personalab.operations.lab.projects import change_options, create_project
 from personalab.services import Services
@@ -35,7 +35,11 @@ from personalab.storage.lab.iterations import IterationFiles
 from personalab.storage.lab.projects import ProjectPlace
 from tests.lab.running import BASELINES, NOW, OPTIONS, SKILLS, FakeExecutor, evaluate, told, use
 
-ALPHA = ("You are a careful writer. [good-8]\n", "Use many long words. [bad-6]\n", "Name your sources. [good-4]\n")
+ALPHA = (
+    "You are a careful writer. [good-8]\n",
+    "Use many long words. [bad-6]\n",
+    "Name your sources. [good-4]\n",
+)
 BETA = ("You answer at once. [bad-4]\n", "Give an example. [good-7]\n", "End with a question. [bad-5]\n")
 POINTS = {text.partition("[")[2].rstrip("]\n"): 0 for text in (*ALPHA, *BETA)}
 CASES = 6
@@ -68,9 +72,14 @@ async def prepared(services: Services, **options: Any) -> tuple[ProjectPlace, Fa
             services.assets.add_skill(meta, "\n".join(pieces), tags=NO_TAGS)
         rows = tuple(
             Case(
-                id=f"case_{number:03d}", name=f"Case {number}", category=CATEGORIES[number % 3],
-                input=f"Say {number}.", expected_output="A number.", created_at=NOW, updated_at=NOW,
-            )  # fmt: skip
+                id=f"case_{number:03d}",
+                name=f"Case {number}",
+                category=CATEGORIES[number % 3],
+                input=f"Say {number}.",
+                expected_output="A number.",
+                created_at=NOW,
+                updated_at=NOW,
+            )
             for number in range(1, CASES + 1)
         )
         meta = BaselineMeta(
@@ -114,13 +123,14 @@ def files_of(place: ProjectPlace) -> dict[str, str]:
     """Read everything an iteration wrote, but times of calls."""
     top = place.folder / "iterations"
     return {
-        str(path.relative_to(top)): path.read_text(encoding="utf-8")
-        for path in sorted(top.rglob("*.json"))
+        str(path.relative_to(top)): path.read_text(encoding="utf-8") for path in sorted(top.rglob("*.json"))
     }
 
 
 @pytest.mark.anyio
-async def test_the_search_finds_the_best_set_of_pieces_and_puts_it_into_the_library(services: Services) -> None:
+async def test_the_search_finds_the_best_set_of_pieces_and_puts_it_into_the_library(
+    services: Services,
+) -> None:
     place, _, result = await iterated(services)
     assert result["status"] == "done", result
     assert result["best"]["round"] > 0
@@ -166,14 +176,16 @@ async def test_every_file_of_the_source_is_written_strictly_and_the_reports_agre
 async def test_no_content_is_scored_twice_but_for_the_last_test(services: Services) -> None:
     _, executor, _ = await iterated(services)
     made = Counter((call.system, call.text) for call in executor.calls if call.call_id.startswith("x"))
-    again = {call.system for call in executor.calls if call.call_id.startswith("x") and "-r2-" in call.call_id}
+    again = {
+        call.system for call in executor.calls if call.call_id.startswith("x") and "-r2-" in call.call_id
+    }
     assert len(again) <= 2
     assert all(count == (2 if system in again else 1) for (system, _), count in made.items())
     assert len(set(executor.ids())) == len(executor.ids())
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("stop_after", [1, 3, 7, 12, 20, 33])
+@pytest.mark.parametrize("stop_after", [6, 13, 31])
 async def test_an_interrupted_search_goes_on_and_ends_as_an_undisturbed_one(
     services: Services, stop_after: int
 ) -> None:
@@ -184,22 +196,26 @@ async def test_an_interrupted_search_goes_on_and_ends_as_an_undisturbed_one(
         if skill.meta.id == expected["skill_id"]:
             _remove(skill.folder)
     executor.calls.clear()
-    for _ in range(40):
-        seen = 0
-        call = cast("IterateInput", {"project": place.name, "max_rounds": 6})
-        async with aclosing(stream_iterate(services, call)) as stream:
-            async for part in stream:
-                seen += 1
-                if "type" not in part or seen >= stop_after:
-                    break
-            else:
-                continue
-        if "type" not in part:
-            break
-    result = await iterate(services, place) if "type" in part else dict(part)
+    result: Sent = {}
+    for _ in range(100):
+        result = result or await cut_short(services, place, stop_after)
     assert result["status"] == "done"
     assert files_of(place) == undisturbed
     assert Counter(executor.ids()).most_common(1)[0][1] == 1
+
+
+async def cut_short(services: Services, place: ProjectPlace, stop_after: int) -> Sent:
+    """Iterate until so many events came; give the result if it came first."""
+    seen = 0
+    call = cast("IterateInput", {"project": place.name, "max_rounds": 6})
+    async with aclosing(stream_iterate(services, call)) as stream:
+        async for part in stream:
+            if "type" not in part:
+                return dict(part)
+            seen += 1
+            if seen > stop_after:
+                break
+    return {}
 
 
 def _remove(folder: Path) -> None:
@@ -215,7 +231,9 @@ async def test_a_kept_segment_is_in_every_candidate(services: Services) -> None:
     _mark(services, place, bad)
     executor.calls.clear()
     result = await iterate(services, place, max_rounds=5, retention_rules="必须保留seg_001")
-    contents = [path.read_text(encoding="utf-8") for path in (place.folder / "iterations").rglob("content.txt")]
+    contents = [
+        path.read_text(encoding="utf-8") for path in (place.folder / "iterations").rglob("content.txt")
+    ]
     assert contents
     assert all(bad in content for content in contents)
     assert bad in services.assets.skill(result["skill_id"]).content
@@ -251,18 +269,15 @@ async def test_rules_that_cannot_be_kept_are_refused_before_anything_is_made(
 
 
 @pytest.mark.anyio
-async def test_a_plan_that_was_tampered_with_cannot_lose_a_kept_segment(services: Services) -> None:
+async def test_a_candidate_without_a_kept_segment_cannot_be_written(services: Services) -> None:
     place, _ = await prepared(services)
     _mark(services, place, BETA[2].strip())
     await iterate(services, place, max_rounds=1, retention_rules="keep seg_001")
     plan = cast("IterationPlan", IterationFiles(place.folder).plan())
     assert plan.kept == ("seg_001",)
-    engine_free = plan.problem().skills[SKILLS[0]]
-    from personalab.errors import UserError
-    from personalab.lab.engine.problem import candidate_of
-
+    without = candidate_of(plan.problem().skills[SKILLS[0]])
     with pytest.raises(UserError, match="seg_001"):
-        plan.content(candidate_of(engine_free))
+        plan.content(without)
 
 
 @pytest.mark.anyio
@@ -345,7 +360,6 @@ async def test_a_project_that_is_being_written_is_busy(hurried: Services) -> Non
     async with hurried.projects.leases.holding(place.name, "test", wait=1):
         result = await iterate(hurried, place)
     assert result["error"]["kind"] == "busy"
-    assert Busy.retryable
 
 
 @pytest.mark.anyio
@@ -370,4 +384,3 @@ async def test_the_status_of_a_search_is_read_from_its_files(services: Services)
     assert status["running"] is False
     assert status["report"] == result["report"]
     assert status["ledger"]["best"] == result["best"]
-    assert find_exact("abc", "bc") == (1, 3)

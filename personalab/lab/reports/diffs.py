@@ -1,0 +1,123 @@
+"""What changed from one text to another, line by line and word by word?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Literal
+
+LineKind = Literal["same", "gone", "new", "skipped"]
+_CONTEXT = 3
+"""So many equal lines are shown around a change."""
+_MAX_LINES = 2_000
+_MAX_LINE = 4_000
+_MAX_WORDS = 400
+"""A longer line is marked as a whole: comparing words takes the square of their number."""
+_MAX_WORK = 200_000
+"""So many pairs of words are compared in all."""
+_ALIKE = 0.3
+"""Lines that share less than this are different lines, not a changed one."""
+_WORDS = re.compile(r"[A-Za-z0-9_]+|\s+|.", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of a line; a marked one stands in this line only."""
+
+    text: str
+    marked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DiffLine:
+    """One line of a difference; ``skipped`` stands for ``count`` equal ones."""
+
+    kind: LineKind
+    pieces: tuple[Piece, ...] = ()
+    count: int = 0
+
+    @property
+    def text(self) -> str:
+        """The whole line."""
+        return "".join(piece.text for piece in self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What changed; ``cut`` tells that a text was too long to be compared whole."""
+
+    lines: tuple[DiffLine, ...]
+    cut: bool = False
+
+
+def difference(before: str, after: str) -> Difference:
+    """Compare two texts; only what changed and a little around it is given."""
+    if before == after:
+        return Difference(())
+    old, old_cut = _lines(before)
+    new, new_cut = _lines(after)
+    return Difference(tuple(_compared(old, new)), old_cut or new_cut)
+
+
+def _lines(text: str) -> tuple[list[str], bool]:
+    lines = text.replace("\r\n", "\n").split("\n")
+    cut = len(lines) > _MAX_LINES or any(len(line) > _MAX_LINE for line in lines)
+    return [line[:_MAX_LINE] for line in lines[:_MAX_LINES]], cut
+
+
+def _compared(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
+    work = _MAX_WORK
+    steps = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    for at, (kind, a, b, c, d) in enumerate(steps):
+        if kind == "equal":
+            yield from _around(old[a:b], first=at == 0, last=at == len(steps) - 1)
+            continue
+        gone, came = list[DiffLine](), list[DiffLine]()
+        for left, right in zip(old[a:b], new[c:d], strict=False):
+            pair, spent = _words(left, right, work)
+            work -= spent
+            gone.append(pair[0])
+            came.append(pair[1])
+        paired = len(gone)
+        gone += [_whole("gone", line) for line in old[a + paired : b]]
+        came += [_whole("new", line) for line in new[c + paired : d]]
+        yield from gone
+        yield from came
+
+
+def _around(lines: Sequence[str], *, first: bool, last: bool) -> Iterator[DiffLine]:
+    """Show the edges of equal lines that touch a change."""
+    head = 0 if first else _CONTEXT
+    tail = 0 if last else _CONTEXT
+    if len(lines) <= head + tail + 1:
+        yield from (_whole("same", line) for line in lines)
+        return
+    yield from (_whole("same", line) for line in lines[:head])
+    yield DiffLine("skipped", count=len(lines) - head - tail)
+    yield from (_whole("same", line) for line in lines[len(lines) - tail :])
+
+
+def _whole(kind: LineKind, line: str) -> DiffLine:
+    return DiffLine(kind, (Piece(line),))
+
+
+def _words(left: str, right: str, work: int) -> tuple[tuple[DiffLine, DiffLine], int]:
+    """Mark the words that differ in a line that was changed; give what comparing them took."""
+    plain = (_whole("gone", left), _whole("new", right))
+    old, new = _WORDS.findall(left), _WORDS.findall(right)
+    cost = len(old) * len(new)
+    if max(len(old), len(new)) > _MAX_WORDS or cost > work:
+        return plain, 0
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    if matcher.ratio() < _ALIKE:
+        return plain, cost
+    gone, came = list[Piece](), list[Piece]()
+    for kind, a, b, c, d in matcher.get_opcodes():
+        same = kind == "equal"
+        if a < b:
+            gone.append(Piece("".join(old[a:b]), not same))
+        if c < d:
+            came.append(Piece("".join(new[c:d]), not same))
+    return (DiffLine("gone", tuple(gone)), DiffLine("new", tuple(came))), cost

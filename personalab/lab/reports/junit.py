@@ -1,0 +1,122 @@
+"""How does a project's matrix become JUnit XML, as test runners and promptfoo write it?
+
+A suite per skill, a test case per case: ``failure`` is a score below the pass score, ``error`` a run that failed. The
+arm without a skill is no suite: it is there to be beaten, and would fail a build for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from personalab.lab.records import SHORT
+from personalab.lab.reports.data import Cell, ReportData, SkillRow
+from personalab.lab.reports.visible import markup, one_line
+
+_MAX_MESSAGE = 300
+_MAX_BODY = 2_000
+_MAX_BODIES = 10_000_000
+"""So many characters of reasons stand in one file: a runner reads it whole."""
+_MAX_NAME = 200
+
+
+def junit_report(data: ReportData) -> str:
+    """Write a project as JUnit XML."""
+    suites = [_suite(data, at, row) for at, row in _tested(data)]
+    totals = _counts(_all_cells(data), data.pass_score)
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites{_named(data.name)}{totals}>"]
+    return "\n".join([*lines, *suites, "</testsuites>", ""])
+
+
+def not_passed(data: ReportData) -> int:
+    """Count the failures and errors: what makes a build fail."""
+    found = [outcome(cell, data.pass_score) for cell in _all_cells(data)]
+    return found.count("failure") + found.count("error")
+
+
+def _tested(data: ReportData) -> list[tuple[int, SkillRow]]:
+    return [(at, row) for at, row in enumerate(data.rows) if not row.is_no_skill]
+
+
+def _all_cells(data: ReportData) -> list[Cell | None]:
+    return [cell for at, _ in _tested(data) for cell in _cells(data, at)]
+
+
+def _suite(data: ReportData, at: int, row: SkillRow) -> str:
+    cells = _cells(data, at)
+    when = _attribute("timestamp", data.scored_at) if data.scored_at else ""
+    head = f"{_named(_skill(row))}{_counts(cells, data.pass_score)}{when}"
+    body = min(_MAX_BODY, _MAX_BODIES // max(len(data.rows) * len(data.cases), 1))
+    several = len({case.baseline_id for case in data.cases}) > 1
+    tests = list[str]()
+    for case, cell in zip(data.cases, cells, strict=True):
+        parts = (case.baseline_id[:SHORT] if several else "", case.case_id, case.name)
+        name = " ".join(part for part in parts if part)
+        tests.append(_test(_skill(row), name, cell, _outcome(cell, data.pass_score, body)))
+    return "\n".join([f"  <testsuite{head}>", *_properties(row), *tests, "  </testsuite>"])
+
+
+def _cells(data: ReportData, at: int) -> list[Cell | None]:
+    return [data.cell(at, case) for case in range(len(data.cases))]
+
+
+def _skill(row: SkillRow) -> str:
+    return f"{row.name} {row.version}".strip() or row.skill_id
+
+
+def _properties(row: SkillRow) -> Iterator[str]:
+    known = {"skill_id": row.skill_id, "skill_version": row.version}
+    if row.mean is not None:
+        known["avg_score"] = f"{row.mean:.1f}"
+    yield "    <properties>"
+    for name, value in known.items():
+        yield f'      <property name="{name}"{_attribute("value", value)}/>'
+    yield "    </properties>"
+
+
+def _test(skill: str, name: str, cell: Cell | None, inside: str) -> str:
+    seconds = f"{(cell.duration_ms if cell else 0) / 1000:.3f}"
+    head = f'    <testcase{_attribute("classname", skill)}{_named(name)} time="{seconds}"'
+    return f"{head}>\n{inside}\n    </testcase>" if inside else f"{head}/>"
+
+
+def _outcome(cell: Cell | None, pass_score: float, body: int) -> str:
+    kind = outcome(cell, pass_score)
+    if cell is None:
+        return '      <skipped message="not run"/>'
+    if kind == "skipped":
+        return f"      <skipped{_attribute('message', cell.error or 'skipped')}/>"
+    if kind == "error":
+        message = cell.error or cell.status
+        return f'      <error{_attribute("message", message)} type="{cell.status}">{markup(message[:body])}</error>'
+    if kind == "failure":
+        message = f"score {cell.total:g} is below {pass_score:g}"
+        return (
+            f'      <failure message="{message}" type="score">{markup(cell.reasoning.text[:body])}</failure>'
+        )
+    return ""
+
+
+def outcome(cell: Cell | None, pass_score: float) -> str:
+    """Tell what a test runner would call a result: passed, failure, error or skipped."""
+    if cell is None or cell.status == "skipped":
+        return "skipped"
+    if cell.status != "completed" or cell.total is None:
+        return "error"
+    return "failure" if cell.total < pass_score else "passed"
+
+
+def _counts(cells: list[Cell | None], pass_score: float) -> str:
+    found = [outcome(cell, pass_score) for cell in cells]
+    seconds = sum(cell.duration_ms for cell in cells if cell) / 1000
+    return (
+        f' tests="{len(found)}" failures="{found.count("failure")}" errors="{found.count("error")}"'
+        f' skipped="{found.count("skipped")}" time="{seconds:.3f}"'
+    )
+
+
+def _named(name: str) -> str:
+    return _attribute("name", name, _MAX_NAME)
+
+
+def _attribute(name: str, value: str, limit: int = _MAX_MESSAGE) -> str:
+    return f' {name}="{markup(one_line(value[: limit * 2])[:limit])}"'
