@@ -143,11 +143,26 @@ async def unbroken(work: Callable[..., T], *arguments: Any) -> T:
     return task.result()
 
 
+@dataclass(frozen=True, slots=True)
+class LeaseCodes:
+    """How errors name what is leased."""
+
+    missing: str = "no_instance"
+    busy: str = "busy"
+    idle: str = "nothing_running"
+    named: str = "instance_id"
+    """The parameter that tells which one."""
+
+
+_INSTANCES = LeaseCodes()
+
+
 class Leases:
     """The way to get a lease, and to stop whoever has one."""
 
-    def __init__(self, instances: Path) -> None:
+    def __init__(self, instances: Path, codes: LeaseCodes = _INSTANCES) -> None:
         self._instances = instances
+        self._codes = codes
         self._held: WeakValueDictionary[str, Lease] = WeakValueDictionary()
         self.closing = False
         """Whether this process is about to end: nobody waits for a lock any more."""
@@ -174,17 +189,17 @@ class Leases:
         """Wait for the instance's lock, at most so many seconds, then say who holds it."""
         folder = self._folder(instance_id)
         deadline = time.monotonic() + wait
-        with writing(f"instances/{instance_id}/{_LOCK}"):
+        with writing(f"{self._instances.name}/{instance_id}/{_LOCK}"):
             fd = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             while not _try_lock(fd):
                 if self.closing:
                     raise Busy("server_ending")
                 if time.monotonic() >= deadline:
-                    raise _busy(folder, wait)
+                    raise self._busy(folder, wait)
                 await asyncio.sleep(_RETRY_SECONDS)
             if not _same_file(fd, folder / _LOCK):
-                raise NotFound("no_instance", instance_id=instance_id)
+                raise self._missing(instance_id)
             lease = Lease(instance_id, secrets.token_hex(8), folder, fd)
             _sign(fd, lease, task)
         except BaseException:
@@ -221,10 +236,10 @@ class Leases:
         while (holder := running(folder)) is not None and not holder["lease"]:
             await asyncio.sleep(_RETRY_SECONDS)  # it has the lock and is about to sign
             if time.monotonic() >= deadline:
-                raise _busy(folder, wait)
+                raise self._busy(folder, wait)
         if holder is None:
             if kept_for(folder) is None:
-                raise NotFound("nothing_running", instance_id=instance_id)
+                raise NotFound(self._codes.idle, **{self._codes.named: instance_id})
             _free(folder, kept_for(folder))
             return "sampling"
         stop = folder / f"{_STOP}-{holder['lease']}"
@@ -232,7 +247,7 @@ class Leases:
         try:
             while (now := running(folder)) and now["lease"] == holder["lease"]:
                 if time.monotonic() >= deadline:
-                    raise _busy(folder, wait)
+                    raise self._busy(folder, wait)
                 await asyncio.sleep(_RETRY_SECONDS)
         finally:
             await unbroken(partial(stop.unlink, missing_ok=True))
@@ -247,10 +262,17 @@ class Leases:
         return kept_for(self._folder(instance_id))
 
     def _folder(self, instance_id: str) -> Path:
-        folder = self._instances / check_id(instance_id, "instance_id")
+        folder = self._instances / check_id(instance_id, self._codes.named)
         if not folder.is_dir():
-            raise NotFound("no_instance", instance_id=instance_id)
+            raise self._missing(instance_id)
         return folder
+
+    def _missing(self, instance_id: str) -> NotFound:
+        return NotFound(self._codes.missing, **{self._codes.named: instance_id})
+
+    def _busy(self, folder: Path, wait: float) -> Busy:
+        pid = (running(folder) or {}).get("pid", "?")
+        return Busy(self._codes.busy, **{self._codes.named: folder.name}, pid=pid, seconds=f"{wait:g}")
 
 
 def _try_lock(fd: int) -> bool:
@@ -315,8 +337,3 @@ def _free(folder: Path, turn: int | None) -> None:
     if turn is not None and kept_for(folder) == turn:
         with contextlib.suppress(OSError):
             os.close(os.open(folder / _AWAITED, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC))
-
-
-def _busy(folder: Path, wait: float) -> Busy:
-    pid = (running(folder) or {}).get("pid", "?")
-    return Busy("busy", instance_id=folder.name, pid=pid, seconds=f"{wait:g}")

@@ -1,0 +1,1 @@
+"""The steps that run a project: every skill on every case, judged and ranked."""

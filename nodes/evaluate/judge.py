@@ -1,0 +1,16 @@
+"""Let every answer be judged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nodes.evaluate.run import Run
+from nodes.evaluate.state import EvaluateState
+
+
+async def judge(state: EvaluateState, *, run: Run) -> dict[str, Any]:
+    """Score what was answered and is not scored yet; each case gets its result."""
+    evaluator = run.evaluator
+    tally = await evaluator.judge(await run.tasks())
+    found = run.after(evaluator, tally)
+    return {**found, "budget": found["budget"] or state.get("budget", "")}

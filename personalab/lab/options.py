@@ -1,0 +1,107 @@
+"""How is a project run: by which model, judged by whom, how many at a time, for how much?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from personalab.errors import UserError
+from personalab.lab.calling import check_flags
+from personalab.lab.projects import CallConfig
+from personalab.lab.records import Filled, Number, Record
+
+NO_SKILL_ID = "00000000-0000-4000-8000-000000000000"
+"""The id of the arm that has no skill; no asset has it."""
+NO_SKILL_VERSION = "v1"
+NO_SKILL_NAME = "No skill"
+NO_SKILL = "Answer the request.\n"
+"""What stands in the place of a skill where there is none."""
+MAX_CONCURRENCY = 64
+
+
+class RunOptions(Record):
+    """``x_run.json``: how a project is run."""
+
+    model: Filled
+    timeout_seconds: Number = Field(default=60, gt=0, le=86_400)
+    retry_count: int = Field(default=2, ge=0, le=20)
+    extra_flags: tuple[str, ...] = ()
+    concurrency: int = Field(default=4, ge=1, le=MAX_CONCURRENCY)
+    repeats: int = Field(default=1, ge=1, le=100)
+    """How often each case is executed."""
+    judges: tuple[Filled, ...] = Field(default=(), max_length=16)
+    """The models that judge; the one that executes where none is named."""
+    judge_repeats: int = Field(default=1, ge=1, le=100)
+    max_calls: int | None = Field(default=None, ge=0)
+    max_usd: Number | None = Field(default=None, ge=0)
+    no_skill_arm: bool = False
+    controls: bool = True
+    """Whether the judges are first tested on planted answers."""
+    language: Literal["zh", "en"] | None = None
+    """What the judges are asked in; the language of the cases where none is named."""
+    pass_score: Number = Field(default=60, ge=0, le=100)
+    backoff_seconds: Number = Field(default=1, ge=0, le=600)
+    """How long to wait before the first retry; each further one waits twice as long."""
+    backoff_limit: Number = Field(default=60, ge=0, le=3_600)
+    """No retry waits longer, whatever a service asks for."""
+
+    @field_validator("extra_flags")
+    @classmethod
+    def _harmless(cls, flags: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            return check_flags(flags)
+        except UserError as error:
+            raise ValueError(str(error)) from error
+
+    @field_validator("judges")
+    @classmethod
+    def _different(cls, judges: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(judges))
+
+    def judging(self) -> tuple[str, ...]:
+        """Name the models that judge."""
+        return self.judges or (self.model,)
+
+    def call_config(self) -> CallConfig:
+        """Give the part of it that the source's ``config.json`` has."""
+        return CallConfig(
+            model=self.model,
+            timeout_seconds=self.timeout_seconds,
+            retry_count=self.retry_count,
+            extra_flags=self.extra_flags,
+        )
+
+
+MEASURED = (
+    *("model", "extra_flags", "repeats", "judges", "judge_repeats", "no_skill_arm", "controls", "language"),
+    "pass_score",
+)
+"""What makes the scores what they are: it stands once there are results."""
+
+
+def options_from(config: CallConfig) -> RunOptions:
+    """Make the options of a project that another program made."""
+    return RunOptions.read(
+        {
+            "model": config.model,
+            "timeout_seconds": config.timeout_seconds,
+            "retry_count": config.retry_count,
+            "extra_flags": config.extra_flags,
+        },
+        "config.json",
+    )
+
+
+def changed_options(options: RunOptions, changes: Mapping[str, Any], *, begun: bool) -> RunOptions:
+    """Change options for the next run; once it has ``begun`` to measure, only what does not change the scores."""
+    for name in changes:
+        if name not in RunOptions.model_fields:
+            raise UserError("lab_no_option", option=name[:80], options=", ".join(RunOptions.model_fields))
+    fresh = options.changed(**changes)
+    if begun:
+        for name in MEASURED:
+            if getattr(fresh, name) != getattr(options, name):
+                raise UserError("lab_option_fixed", option=name)
+    return fresh

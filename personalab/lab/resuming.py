@@ -1,0 +1,212 @@
+"""Which calls of a case are paid, and which one comes next?
+
+Every call has a name that follows from what it is for and which attempt it is. So whoever goes on after a crash asks
+for the very call that was under way, and an answer that is there already is taken instead of paid for again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from personalab.errors import BadRecord
+from personalab.lab.calling import CallAnswer
+from personalab.lab.projects import Result
+from personalab.lab.records import SHORT, Count, Filled, Number, Record
+
+Role = Literal["execute", "judge", "control"]
+Standing = Literal["ok", "again", "failed"]
+"""What became of what was asked: an answer, another attempt to make, or nothing, for good."""
+BUDGET = "budget: "
+JUDGE = "judge: "
+SKIPPED = "skipped by a person"
+_SAFE = re.compile(r"[A-Za-z0-9_-]{1,48}", re.ASCII)
+
+
+class CallRow(Record):
+    """A call that was made for a case: what it was for, and what came of it."""
+
+    call_id: Filled
+    role: Role
+    repeat: int = Field(default=1, ge=1)
+    judge: str = ""
+    number: int = Field(default=1, ge=1)
+    """Which of a judge's repeats it is."""
+    attempt: int = Field(default=1, ge=1)
+    at: str
+    status: Literal["ok", "failed", "unreadable"]
+    """``unreadable``: there is an answer, and no judgement in it."""
+    text: str = ""
+    structured: Any = None
+    error: str | None = None
+    error_code: str | None = None
+    retryable: bool = False
+    retry_after: Number | None = None
+    duration_ms: Count = 0
+    executor: str = ""
+    cli_version: str = ""
+    model: str = ""
+    model_version: str = ""
+    usage: dict[str, int] | None = None
+    cost_usd: Number | None = None
+
+    def accounting(self) -> dict[str, Any]:
+        """Give what stands in ``calls.jsonl``: everything but texts."""
+        return self.model_dump(mode="json", exclude={"text", "structured", "retryable", "retry_after"})
+
+
+class CaseCalls(Record):
+    """``x_{case}.json``: every call of a case, in the order they ended."""
+
+    case_id: Filled
+    skill_id: Filled
+    skill_version: str
+    baseline_id: Filled
+    baseline_version: str
+    content_hash: str
+    """Of the skill's content, SHA-256."""
+    case_hash: str
+    """Of the case's input and what is expected."""
+    calls: tuple[CallRow, ...] = ()
+
+    def rows(self, prefix: str) -> list[CallRow]:
+        """List the attempts of what was asked."""
+        return [row for row in self.calls if attempts_of(row.call_id) == prefix]
+
+
+def row_of(answer: CallAnswer, *, call_id: str, role: Role, at: str, model: str, **place: Any) -> CallRow:
+    """Note a call and its answer."""
+    return CallRow(
+        call_id=call_id,
+        role=role,
+        attempt=int(call_id.rpartition("-a")[2]),
+        at=at,
+        status=answer.status,
+        text=answer.text,
+        structured=answer.structured,
+        error=answer.error,
+        error_code=answer.error_code,
+        retryable=answer.retryable,
+        retry_after=answer.retry_after,
+        duration_ms=answer.duration_ms,
+        executor=answer.executor,
+        cli_version=answer.cli_version,
+        model=model,
+        model_version=answer.model_version,
+        usage=dict(answer.usage) if answer.usage else None,  # pyright: ignore[reportArgumentType] (whole numbers)
+        cost_usd=answer.cost_usd,
+        **place,
+    )
+
+
+# --- names
+
+
+def safe_part(value: str, what: str) -> str:
+    """Return a part of a file's name unchanged, or refuse it before any path is built from it."""
+    if _SAFE.fullmatch(value) is None or value.startswith(
+        "x_"
+    ):  # so our own files beside the source's are named
+        raise BadRecord("lab_unsafe_id", what=what, value=value[:80])
+    return value
+
+
+def arm_folder(skill_id: str, version: str) -> str:
+    """Name the folder of a skill's results."""
+    return f"{safe_part(skill_id[:SHORT], 'skill_id')}_{safe_part(version, 'version')}"
+
+
+def case_file(case_id: str, baseline_id: str | None) -> str:
+    """Name a case's result, without ``.json``; ``baseline_id`` is given where a project has more than one."""
+    safe = safe_part(case_id, "case_id")
+    return f"{safe_part(baseline_id[:SHORT], 'baseline_id')}__{safe}" if baseline_id else safe
+
+
+def execute_calls(folder: str, file: str, repeat: int) -> str:
+    """Name the attempts to execute a case."""
+    return f"x-{folder}-{file}-r{repeat}"
+
+
+def judge_calls(answer_id: str, judge: str, number: int) -> str:
+    """Name the attempts of a judge at the answer of a call: another answer is judged anew."""
+    return f"j{answer_id[1:]}-{short_hash(judge)}-k{number}"
+
+
+def control_calls(identity: str, pair: int, side: Literal["good", "bad"]) -> str:
+    """Name the attempts of a judge at a planted answer."""
+    return f"c-{short_hash(identity)}-p{pair}-{side}"
+
+
+def nth(prefix: str, attempt: int) -> str:
+    """Name one attempt."""
+    return f"{prefix}-a{attempt}"
+
+
+def attempts_of(call_id: str) -> str:
+    """Name the attempts one of which a call is."""
+    return call_id.rpartition("-a")[0]
+
+
+def short_hash(text: str) -> str:
+    """Name a text by its hash."""
+    return hash_of(text)[:SHORT]
+
+
+def hash_of(*texts: str) -> str:
+    """Hash texts, each with its length, so that no two lists of them are alike."""
+    found = hashlib.sha256()
+    for text in texts:
+        raw = text.encode("utf-8", "surrogatepass")
+        found.update(f"{len(raw)}:".encode("ascii"))
+        found.update(raw)
+    return found.hexdigest()
+
+
+# --- what comes next
+
+
+def standing(rows: Sequence[CallRow], retry_count: int) -> Standing:
+    """Tell whether there is an answer or an attempt left: some for failures that pass, one for an unreadable one."""
+    if any(row.status == "ok" for row in rows):
+        return "ok"
+    unreadable = sum(row.status == "unreadable" for row in rows)
+    failed = len(rows) - unreadable
+    hopeless = any(row.status == "failed" and not row.retryable for row in rows)
+    if hopeless or unreadable > 1 or failed > retry_count:
+        return "failed"
+    return "again"
+
+
+def wait_before(rows: Sequence[CallRow], base: float, limit: float) -> float:
+    """Tell how long to wait before the next attempt; what a service asks for counts if it is longer."""
+    failed = [row for row in rows if row.status == "failed"]
+    if not failed or rows[-1].status != "failed":
+        return 0.0
+    return min(limit, max(base * 2 ** (len(failed) - 1), failed[-1].retry_after or 0.0))
+
+
+def answer_of(calls: CaseCalls, prefix: str) -> CallRow | None:
+    """Find the answer to what was asked: the last one, for a case may be executed anew."""
+    return next((row for row in reversed(calls.rows(prefix)) if row.status == "ok"), None)
+
+
+def is_judge_failure(result: Result) -> bool:
+    """Tell whether a case was executed and only its judgement failed."""
+    return result.status == "failed" and (result.error or "").startswith(JUDGE)
+
+
+def is_open(result: Result | None, *, again: bool) -> bool:
+    """Tell whether a case is still to be done.
+
+    A judge that failed is asked again in every run; what failed to execute only where it is wanted (``again``). What
+    the budget left out is open, what a person left out is not.
+    """
+    if result is None:
+        return True
+    if result.status == "failed":
+        return again or is_judge_failure(result)
+    return result.status == "skipped" and (result.error or "").startswith(BUDGET)

@@ -1,0 +1,287 @@
+"""How are skills run on cases, and their answers judged, so that nothing is done twice?"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal
+
+from personalab.lab.calling import Call
+from personalab.lab.judging import asked_again, judge_call
+from personalab.lab.options import RunOptions
+from personalab.lab.outcomes import failed_result, judged_result, judgement_of, left_out
+from personalab.lab.projects import Result
+from personalab.lab.resuming import (
+    CallRow,
+    answer_of,
+    execute_calls,
+    judge_calls,
+)
+from personalab.operations.lab.calls import CallDesk, NoMoreCalls, Wanted, all_of, together
+from personalab.operations.lab.tasks import (
+    Arm,
+    CaseSheet,
+    Pending,
+    Review,
+    Tally,
+    Task,
+    language_of,
+    open_sheet,
+    review,
+)
+from personalab.services import Services
+from personalab.storage.lab.projects import ProjectPlace
+from personalab.storage.leases import unbroken
+from personalab.texts import Language
+
+__all__ = ["Arm", "Evaluator", "Tally", "Task", "judge_question"]
+
+Stage = Literal["controls", "execute", "judge"]
+Tell = Callable[[dict[str, Any]], None]
+Checkpoint = Callable[[int, int], None]
+"""Saves how many tasks are completed and how many failed; may block."""
+Step = Callable[[Task, CaseSheet], Awaitable[bool]]
+"""Does a stage's part of a task; tells whether the task is through with that."""
+_TELL_SECONDS = 0.1
+_CHECKPOINT_SECONDS = 1.0
+
+
+class Evaluator:
+    """Executes and judges tasks of one project; whoever uses it holds the project's lease."""
+
+    def __init__(
+        self,
+        services: Services,
+        place: ProjectPlace,
+        options: RunOptions,
+        tell: Tell,
+        *,
+        stop_asked: Callable[[], bool] = lambda: False,
+        again: bool = False,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        self._services = services
+        self._place = place
+        self._options = options
+        self._tell = tell
+        self._again = again
+        self._checkpoint = checkpoint
+        self.desk = CallDesk(services, place, options, stop_asked)
+        self._language: Language | None = options.language
+        self._told_at = self._saved_at = 0.0
+        self._left: list[tuple[Task, CaseSheet]] = []
+        self._tally = Tally(0)
+        self._reviewed: tuple[Sequence[Task], Review] | None = None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it ended because someone asked to stop."""
+        return self.desk.stopped
+
+    @property
+    def budget(self) -> str:
+        """Why the budget allowed no more calls; empty if it did."""
+        return self.desk.budget
+
+    async def language(self) -> Language:
+        """Tell in which language the judges are asked."""
+        if self._language is None:
+            baselines = await asyncio.to_thread(self._place.baselines)
+            self._language = language_of(self._options, baselines)
+        return self._language
+
+    async def execute(self, tasks: Sequence[Task]) -> Tally:
+        """Let every skill answer its case, unless it has."""
+        return await self._run("execute", tasks, self._execute)
+
+    async def judge(self, tasks: Sequence[Task]) -> Tally:
+        """Let every answer be judged, unless it is; each gets its result."""
+        await self.language()
+        return await self._run("judge", tasks, self._judge)
+
+    async def results(self, tasks: Sequence[Task]) -> list[Result | None]:
+        """Read the results, in the order of the tasks."""
+        return await asyncio.to_thread(lambda: [self._place.result(task.result_path) for task in tasks])
+
+    # --- many tasks
+
+    async def _run(self, stage: Stage, tasks: Sequence[Task], one: Step) -> Tally:
+        found = await self.review(tasks)
+        self._tally, self._left = found.tally, []
+        await asyncio.to_thread(self._make_folders, tasks)
+        still_open: list[Pending] = []
+        async with self.desk.open():
+            self._report(stage, now=True)
+            queue = iter(found.pending)
+            workers = min(self._options.concurrency, len(found.pending))
+            await all_of(self._work(stage, queue, one, still_open) for _ in range(workers))
+            await unbroken(self._leave_out)
+            self._report(stage, now=True)
+            await self._save(now=True)
+        left = replace(self._tally, done=len(tasks) - len(still_open))
+        self._reviewed = None if self.stopped else (tasks, Review(still_open, left))
+        return self._tally
+
+    async def review(self, tasks: Sequence[Task]) -> Review:
+        """Find what is open among tasks; of the very same list a stage knows what the one before it left."""
+        if self._reviewed is None or self._reviewed[0] is not tasks:
+            self._reviewed = tasks, await asyncio.to_thread(self._review, tasks)
+        return self._reviewed[1]
+
+    def _review(self, tasks: Sequence[Task]) -> Review:
+        return review(self._place, tasks, again=self._again)
+
+    def _make_folders(self, tasks: Sequence[Task]) -> None:
+        for results, folder in {(task.results, task.folder) for task in tasks}:
+            self._place.make_folder(results / folder)
+
+    async def _work(
+        self, stage: Stage, queue: Iterator[Pending], one: Step, still_open: list[Pending]
+    ) -> None:
+        for pending in queue:
+            if self.stopped:
+                return
+            sheet = await self._sheet(pending)
+            is_through = False
+            try:
+                is_through = await one(pending.task, sheet)
+                self._tally.done += 1
+            except NoMoreCalls as ending:
+                if ending.reason:
+                    self._left.append((pending.task, sheet))
+            if not is_through:
+                still_open.append(replace(pending, begun=True))
+            self._report(stage)
+            await self._save()
+
+    async def _sheet(self, pending: Pending) -> CaseSheet:
+        if not pending.begun:
+            return open_sheet(self._place, pending)
+        sheet = await asyncio.to_thread(open_sheet, self._place, pending)
+        await self.desk.forget(sheet.calls.calls)
+        return sheet
+
+    def _leave_out(self) -> None:
+        for task, sheet in self._left:
+            executed = [row for row in self._answers(task, sheet) if row is not None]
+            result = left_out(task.tested, executed, self.budget)
+            if not executed:
+                result = result.model_copy(update={"executed_at": self._services.now()})
+            self._place.write(task.result_path, result)
+
+    # --- one task
+
+    async def _execute(self, task: Task, sheet: CaseSheet) -> bool:
+        rows = await together(self.desk.pursue(self._execution(task, n), sheet) for n in self._repeats(task))
+        answered = [row for row in rows if row.status == "ok"]
+        failure = next((row for row in rows if row.status != "ok"), None)
+        if failure is not None:
+            result = failed_result(task.tested, answered[:1], failure, by_judge=False)
+            return await self._finish(task, result)
+        if sheet.has_more:  # what an earlier run said of it is no longer true
+            await unbroken(partial(task.result_path.unlink, missing_ok=True))
+        return False
+
+    async def _judge(self, task: Task, sheet: CaseSheet) -> bool:
+        found = self._answers(task, sheet)
+        executed = [row for row in found if row is not None]
+        if len(executed) < len(found):
+            if sheet.earlier:
+                self._tally.count(task, "failed")
+            return False
+        rows = await together(
+            self.desk.pursue(self._judgement(task, row, judge, number), sheet)
+            for row in executed
+            for judge in self._options.judging()
+            for number in range(1, self._options.judge_repeats + 1)
+        )
+        failure = next((row for row in rows if row.status != "ok"), None)
+        if failure is not None:
+            result = failed_result(task.tested, executed, failure, by_judge=True)
+        else:
+            result = judged_result(task.tested, executed, rows, await self.language())
+        return await self._finish(task, result)
+
+    async def _finish(self, task: Task, result: Result) -> bool:
+        await unbroken(self._place.write, task.result_path, result)
+        self._tally.count(task, result.status)
+        return True
+
+    def _repeats(self, task: Task) -> range:
+        return range(task.repeat, task.repeat + self._options.repeats)
+
+    def _answers(self, task: Task, sheet: CaseSheet) -> list[CallRow | None]:
+        return [
+            answer_of(sheet.calls, execute_calls(task.folder, task.file, number))
+            for number in self._repeats(task)
+        ]
+
+    def _execution(self, task: Task, repeat: int) -> Wanted:
+        options, arm = self._options, task.arm
+
+        def question(call_id: str, _: str | None) -> Call:
+            return Call(
+                call_id=call_id,
+                system=arm.content,
+                system_file=str(arm.system_file),
+                text=task.case.input,
+                schema=None,
+                model=options.model,
+                timeout_seconds=options.timeout_seconds,
+                extra_flags=options.extra_flags,
+                repeat=repeat,
+            )
+
+        prefix = execute_calls(task.folder, task.file, repeat)
+        return Wanted(prefix, "execute", options.model, question, place={"repeat": repeat})
+
+    def _judgement(self, task: Task, row: CallRow, judge: str, number: int) -> Wanted:
+        case, prefix = task.case, judge_calls(row.call_id, judge, number)
+        place = {"repeat": row.repeat, "judge": judge, "number": number}
+        question = judge_question(
+            case.input, case.expected_output, row.text, self._language or "en", judge, self._options
+        )
+        return Wanted(prefix, "judge", judge, question, judgement_of, place)
+
+    # --- how far it is
+
+    def _report(self, stage: Stage, *, now: bool = False) -> None:
+        at = time.monotonic()
+        if not now and at - self._told_at < _TELL_SECONDS:
+            return
+        self._told_at = at
+        tally = self._tally
+        event: dict[str, Any] = {"type": "progress", "turn": None, "stage": stage}
+        event |= {"done": tally.done, "total": tally.total, "completed": tally.completed}
+        self._tell({**event, "failed": tally.failed, "cost_usd": self.desk.spent})
+
+    async def _save(self, *, now: bool = False) -> None:
+        at = time.monotonic()
+        if self._checkpoint is None or (not now and at - self._saved_at < _CHECKPOINT_SECONDS):
+            return
+        self._saved_at = at
+        await unbroken(self._checkpoint, self._tally.skills_completed, self._tally.skills_failed)
+
+
+def judge_question(
+    case_input: str, expected: str, answer: str, language: Language, judge: str, options: RunOptions
+) -> Callable[[str, str | None], Call]:
+    """Word what a judge is asked; it sees nothing of the skill."""
+
+    def question(call_id: str, wrong: str | None) -> Call:
+        asked = judge_call(case_input, expected, answer, language)
+        asked = asked_again(asked, wrong, language) if wrong else asked
+        return Call(
+            call_id=call_id,
+            system=asked.system,
+            system_file=None,
+            text=asked.text,
+            schema=asked.schema,
+            model=judge,
+            timeout_seconds=options.timeout_seconds,
+        )
+
+    return question

@@ -1,0 +1,155 @@
+"""Are the judges of a project tested on planted answers before anyone is ranked?"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from personalab.errors import ProviderError, UserError
+from personalab.lab.controls import LEAST_GAP, Control, chosen, verdict
+from personalab.lab.judging import judge_identity
+from personalab.lab.options import RunOptions
+from personalab.lab.outcomes import judgement_of
+from personalab.lab.ranking import JudgeFacts
+from personalab.lab.resuming import CallRow, attempts_of, control_calls
+from personalab.operations.lab.calls import CallDesk, Wanted, together
+from personalab.operations.lab.evaluating import judge_question
+from personalab.storage.lab.projects import ProjectPlace
+from personalab.storage.leases import unbroken
+from personalab.texts import Language
+
+Side = Literal["good", "bad"]
+_SIDES: tuple[Side, ...] = ("good", "bad")
+
+
+@dataclass(slots=True)
+class ControlSheet:
+    """The calls with which one judge is tested."""
+
+    place: ProjectPlace
+    identity: str
+    data: dict[str, Any]
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _first: int = 0
+
+    def __post_init__(self) -> None:
+        self._first = len(self.calls)
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """What is known of the judge."""
+        return self.data.setdefault("judges", {}).setdefault(self.identity, {})
+
+    @property
+    def calls(self) -> list[CallRow]:
+        """Every call that was made."""
+        return [CallRow.read(row, "x_controls.json") for row in self.entry.get("calls", [])]
+
+    def rows(self, prefix: str) -> list[CallRow]:
+        """List the attempts of what was asked."""
+        return [row for row in self.calls if attempts_of(row.call_id) == prefix]
+
+    def given_up(self, prefix: str) -> int:
+        """Count the attempts of earlier runs: a control is tried anew in each."""
+        return sum(attempts_of(row.call_id) == prefix for row in self.calls[: self._first])
+
+    def keep(self, row: CallRow) -> None:
+        """Note a call on disk."""
+        self.entry.setdefault("calls", []).append(row.model_dump(mode="json"))
+        self.place.save_controls(self.data)
+
+    def note(self, **facts: Any) -> None:
+        """Note the verdict on disk."""
+        self.entry.update(facts)
+        self.place.save_controls(self.data)
+
+
+def unproven(place: ProjectPlace, options: RunOptions, language: Language) -> list[str]:
+    """Name the judges that were not tested yet."""
+    if not options.controls:
+        return []
+    known = place.controls().get("judges", {})
+    return [
+        model
+        for model in options.judging()
+        if known.get(judge_identity(model, language), {}).get("passed") is None
+    ]
+
+
+def judge_facts(place: ProjectPlace, options: RunOptions, language: Language) -> tuple[JudgeFacts, ...]:
+    """Tell who judges, and how each did on the planted answers."""
+    known = place.controls().get("judges", {})
+    found: list[JudgeFacts] = []
+    for model in options.judging():
+        identity = judge_identity(model, language)
+        entry = known.get(identity, {})
+        found.append(JudgeFacts(identity, model, entry.get("gap"), entry.get("passed")))
+    return tuple(found)
+
+
+async def prove_judges(
+    place: ProjectPlace, options: RunOptions, desk: CallDesk, language: Language, *, again: bool
+) -> None:
+    """Let every judge score the planted answers, once a project; a blind one is an error.
+
+    ``again`` tests one anew that was found blind: its model may have been mended.
+    """
+    if not options.controls:
+        return
+    data = await asyncio.to_thread(place.controls)
+    for model in options.judging():
+        sheet = ControlSheet(place, judge_identity(model, language), data)
+        passed = sheet.entry.get("passed")
+        if passed is None or (again and not passed):
+            await _prove(place, options, desk, sheet, model, language)
+        if not sheet.entry["passed"]:
+            raise UserError(
+                "lab_judge_blind",
+                judge=model,
+                gap=f"{sheet.entry['gap']:g}",
+                least=f"{LEAST_GAP:g}",
+                reason=sheet.entry["reason"],
+            )
+
+
+async def _prove(
+    place: ProjectPlace,
+    options: RunOptions,
+    desk: CallDesk,
+    sheet: ControlSheet,
+    model: str,
+    language: Language,
+) -> None:
+    tries = int(sheet.entry.get("tries", 0)) + 1
+    await desk.forget(sheet.calls)
+    planted: list[tuple[int, Control, Side]] = [
+        (number, control, side) for number, control in enumerate(chosen(language), 1) for side in _SIDES
+    ]
+    rows = await together(
+        desk.pursue(_control(options, sheet.identity, model, language, tries, planted_one), sheet)
+        for planted_one in planted
+    )
+    failure = next((row for row in rows if row.status != "ok"), None)
+    if failure is not None:
+        raise ProviderError("lab_control_failed", retryable=True, judge=model, reason=failure.error or "?")
+    totals = [judgement_of(row).total for row in rows]
+    found = verdict(list(zip(totals[::2], totals[1::2], strict=True)))
+    facts = {"passed": found.passed, "gap": found.gap, "reason": found.told(language), "tries": tries}
+    async with sheet.lock:
+        await unbroken(lambda: sheet.note(model=model, language=language, **facts))
+
+
+def _control(
+    options: RunOptions,
+    identity: str,
+    model: str,
+    language: Language,
+    tries: int,
+    planted: tuple[int, Control, Side],
+) -> Wanted:
+    number, control, side = planted
+    answer = control.good if side == "good" else control.bad
+    question = judge_question(control.input, control.expected, answer, language, model, options)
+    prefix = f"{control_calls(identity, number, side)}-t{tries}"
+    return Wanted(prefix, "control", model, question, judgement_of, {"judge": model})

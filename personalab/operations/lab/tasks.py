@@ -1,0 +1,254 @@
+"""What is there to do in a project, and what of it is done?"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from personalab.dialogue import language_among
+from personalab.lab.assets import Case
+from personalab.lab.options import NO_SKILL, NO_SKILL_ID, NO_SKILL_NAME, NO_SKILL_VERSION, RunOptions
+from personalab.lab.outcomes import Tested
+from personalab.lab.projects import Result, ResultStatus
+from personalab.lab.resuming import CallRow, CaseCalls, arm_folder, case_file, hash_of, is_open
+from personalab.lab.segments import text_hash
+from personalab.storage.files import replace_file
+from personalab.storage.lab.projects import BaselineCopy, ProjectPlace
+from personalab.texts import Language
+
+_LANGUAGE_CASES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A skill that takes part."""
+
+    skill_id: str
+    name: str
+    version: str
+    content: str
+    system_file: Path
+    """The file that holds exactly the content."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A skill to be tested on a case."""
+
+    arm: Arm
+    baseline_id: str
+    baseline_version: str
+    case: Case
+    repeat: int
+    """The number of the first repeat: another test of the same skill and case begins after those there were."""
+    results: Path
+    """The folder of all results."""
+    prefixed: bool = False
+    """Whether the result's name tells the baseline, too: there is more than one."""
+
+    @property
+    def folder(self) -> str:
+        """The name of the folder of the skill's results."""
+        return arm_folder(self.arm.skill_id, self.arm.version)
+
+    @property
+    def file(self) -> str:
+        """The name of the result, without ``.json``."""
+        return case_file(self.case.id, self.baseline_id if self.prefixed else None)
+
+    @property
+    def result_path(self) -> Path:
+        """The result."""
+        return self.results / self.folder / f"{self.file}.json"
+
+    @property
+    def calls_path(self) -> Path:
+        """Every call that was made for it."""
+        return self.results / self.folder / f"x_{self.file}.json"
+
+    @property
+    def tested(self) -> Tested:
+        """What the result is about."""
+        arm = self.arm
+        return Tested(arm.skill_id, arm.version, self.baseline_id, self.baseline_version, self.case)
+
+
+@dataclass(slots=True)
+class CaseSheet:
+    """The calls of a task, in memory and on disk."""
+
+    place: ProjectPlace
+    task: Task
+    calls: CaseCalls
+    earlier: bool
+    """Whether an earlier run gave up on it, so that attempts are counted anew."""
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _first: int = 0
+
+    def __post_init__(self) -> None:
+        self._first = len(self.calls.calls) if self.earlier else 0
+
+    def rows(self, prefix: str) -> list[CallRow]:
+        """List the attempts of what was asked."""
+        return self.calls.rows(prefix)
+
+    def given_up(self, prefix: str) -> int:
+        """Count the attempts of an earlier run that gave up."""
+        earlier = self.calls.model_copy(update={"calls": self.calls.calls[: self._first]})
+        return len(earlier.rows(prefix)) if self._first else 0
+
+    @property
+    def has_more(self) -> bool:
+        """Whether calls were made since an earlier run gave up."""
+        return self.earlier and len(self.calls.calls) > self._first
+
+    def keep(self, row: CallRow) -> None:
+        """Note a call on disk."""
+        fresh = self.calls.model_copy(update={"calls": (*self.calls.calls, row)})
+        self.place.save_calls(self.task.calls_path, fresh)
+        self.calls = fresh
+
+
+@dataclass(slots=True)
+class Tally:
+    """How far a stage is."""
+
+    total: int
+    completed: int = 0
+    """Completed results among all tasks."""
+    failed: int = 0
+    done: int = 0
+    """Tasks with which the stage is through."""
+    skills_completed: int = 0
+    """The same without the arm that has no skill."""
+    skills_failed: int = 0
+
+    def count(self, task: Task, status: ResultStatus) -> None:
+        """Count a result."""
+        ours = task.arm.skill_id != NO_SKILL_ID
+        self.completed += status == "completed"
+        self.failed += status == "failed"
+        self.skills_completed += ours and status == "completed"
+        self.skills_failed += ours and status == "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A task that is open."""
+
+    task: Task
+    earlier: bool
+    """Whether an earlier run gave up on it."""
+    begun: bool
+    """Whether calls were made for it."""
+
+
+@dataclass(slots=True)
+class Review:
+    """What is open among tasks, and what is done."""
+
+    pending: list[Pending]
+    tally: Tally
+
+
+def review(place: ProjectPlace, tasks: Sequence[Task], *, again: bool) -> Review:
+    """Find the tasks that are open, by the results on disk; ``again`` opens those that failed."""
+    tally = Tally(len(tasks))
+    pending: list[Pending] = []
+    folders = _Folders()
+    for task in tasks:
+        folder, names = folders.of(task)
+        file = task.file
+        result: Result | None = None
+        if f"{file}.json" in names:
+            path = f"{folder}/{file}.json"
+            if place.is_completed(path):
+                tally.count(task, "completed")
+                continue
+            result = place.result(Path(path))
+        if is_open(result, again=again):
+            earlier = result is not None and result.status == "failed"
+            pending.append(Pending(task, earlier, f"x_{file}.json" in names))
+        elif result is not None:
+            tally.count(task, result.status)
+    tally.done = len(tasks) - len(pending)
+    return Review(pending, tally)
+
+
+class _Folders:
+    """The files of each skill's results, listed once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Path, str, str], tuple[str, frozenset[str]]] = {}
+
+    def of(self, task: Task) -> tuple[str, frozenset[str]]:
+        key = task.results, task.arm.skill_id, task.arm.version
+        if key not in self._known:
+            folder = str(task.results / task.folder)
+            names = frozenset(os.listdir(folder)) if os.path.isdir(folder) else frozenset[str]()
+            self._known[key] = folder, names
+        return self._known[key]
+
+
+@lru_cache(maxsize=64)
+def _content_hash(content: str) -> str:
+    return text_hash(content)
+
+
+def open_sheet(place: ProjectPlace, pending: Pending) -> CaseSheet:
+    """Read the calls of a task, or begin its list."""
+    task = pending.task
+    calls = (place.calls(task.calls_path) if pending.begun else None) or CaseCalls(
+        case_id=task.case.id,
+        skill_id=task.arm.skill_id,
+        skill_version=task.arm.version,
+        baseline_id=task.baseline_id,
+        baseline_version=task.baseline_version,
+        content_hash=_content_hash(task.arm.content),
+        case_hash=hash_of(task.case.input, task.case.expected_output),
+    )
+    return CaseSheet(place, task, calls, pending.earlier)
+
+
+# --- those of a project
+
+
+def arms_of(place: ProjectPlace, options: RunOptions) -> list[Arm]:
+    """List the skills of a project, and the arm without one if it is wanted."""
+    found = [
+        Arm(copy.ref.ref_id, copy.ref.name, copy.ref.version, copy.content, copy.file)
+        for copy in place.skills()
+    ]
+    if options.no_skill_arm:
+        file = place.folder / "x_no_skill.txt"
+        found.append(Arm(NO_SKILL_ID, NO_SKILL_NAME, NO_SKILL_VERSION, NO_SKILL, file))
+    return found
+
+
+def write_no_skill(place: ProjectPlace) -> None:
+    """Write what the arm without a skill is told."""
+    path = place.folder / "x_no_skill.txt"
+    if not path.is_file():
+        replace_file(path, NO_SKILL.encode("utf-8"), place.shown(path))
+
+
+def tasks_of(place: ProjectPlace, arms: Sequence[Arm], baselines: Sequence[BaselineCopy]) -> list[Task]:
+    """List every task of a project, skill by skill."""
+    several = len(baselines) > 1
+    return [
+        Task(arm, found.ref.ref_id, found.ref.version, case, 1, place.results, several)
+        for arm in arms
+        for found in baselines
+        for case in found.cases.cases
+    ]
+
+
+def language_of(options: RunOptions, baselines: Sequence[BaselineCopy]) -> Language:
+    """Tell in which language judges are asked: as wished, else as the cases are written."""
+    cases = [case for found in baselines for case in found.cases.cases][:_LANGUAGE_CASES]
+    texts = [text for case in cases for text in (case.input, case.expected_output)]
+    return options.language or language_among(texts) or "en"

@@ -1,0 +1,254 @@
+"""What the ledger engine is worth: it finds more than others, claims no more than it found, and shows why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from personalab.lab.dimensions import DIMENSIONS
+from personalab.lab.engine.landscape import Landscape
+from personalab.lab.engine.ledger import Scales, balance, sheet_of
+from personalab.lab.engine.ledger_engine import LedgerEngine
+from personalab.lab.engine.problem import (
+    BestLog,
+    CasePlace,
+    Observed,
+    Params,
+    Problem,
+    RoundLog,
+    Segment,
+    Trial,
+    candidate_of,
+)
+from personalab.lab.engine.proposing import Proposal, nearest_new, set_key, strategy_at
+from personalab.lab.engine.random_subset import RandomSubset
+from personalab.lab.world import Preset, World, make_world
+
+_PAID = 48
+
+
+def searched(world: World, budget: int) -> tuple[LedgerEngine, list[list[Trial]]]:
+    engine = LedgerEngine(
+        world.problem, Params(max_rounds=999, max_evaluations=budget - _PAID, seed=9), world.originals()
+    )
+    asked: list[list[Trial]] = []
+    while trials := engine.ask():
+        asked.append(trials)
+        engine.tell([world.evaluate(trial) for trial in trials])
+    return engine, asked
+
+
+def random_best(world: World, budget: int) -> BestLog:
+    engine = RandomSubset(
+        world.problem, Params(max_rounds=999, max_evaluations=budget - _PAID, seed=9), world.originals()
+    )
+    while trials := engine.ask():
+        engine.tell([world.evaluate(trial) for trial in trials])
+    return engine.best
+
+
+def headroom(worlds: Sequence[World], bests: Sequence[BestLog]) -> float:
+    shares = [
+        world.headroom(best.candidate) for world, best in zip(worlds, bests, strict=True) if best.candidate
+    ]
+    return sum(shares) / len(worlds)
+
+
+@pytest.mark.parametrize("preset", ["base", "deceptive"])
+def test_the_ledger_wins_far_more_than_chance(preset: Preset) -> None:
+    worlds = [world for seed in range(5) if (world := make_world(seed, preset)).counts]
+    ours = headroom(worlds, [searched(world, 250)[0].best for world in worlds])
+    theirs = headroom(worlds, [random_best(world, 250) for world in worlds])
+    assert ours > theirs + 0.25
+    assert ours > 0.6
+
+
+def test_what_is_reported_is_close_to_the_truth_and_less_than_the_plain_average() -> None:
+    off: list[float] = []
+    plain: list[float] = []
+    inside: list[bool] = []
+    for seed in range(8):
+        world = make_world(seed)
+        best = searched(world, 250)[0].best
+        assert best.candidate is not None
+        assert best.corrected is not None
+        assert best.avg is not None
+        true = world.true_score(best.candidate)
+        off.append(abs(best.corrected.score - true))
+        plain.append(abs(best.avg - true))
+        inside.append(best.corrected.low <= true <= best.corrected.high)
+    assert sum(off) / len(off) <= 1.0
+    assert sum(off) < sum(plain)
+    assert sum(inside) >= 6
+
+
+def test_under_pure_noise_hardly_any_gain_is_claimed() -> None:
+    gains: list[float] = []
+    for seed in range(8):
+        world = make_world(seed, "pure_noise")
+        corrected = searched(world, 300)[0].best.corrected
+        assert corrected is not None
+        gains.append(corrected.score - world.start)
+    assert sum(gains) / len(gains) <= 1.0
+
+
+def test_candidates_are_screened_on_all_categories_and_one_a_round_is_promoted() -> None:
+    world = make_world(4)
+    engine, asked = searched(world, 250)
+    category = {case.case_id: case.category for case in world.problem.cases}
+    first = asked[0]
+    for candidate in {trial.candidate for trial in first}:
+        assert len({category[trial.case_id] for trial in first if trial.candidate == candidate}) == 3
+    for one in engine.rounds:
+        assert sum(log.avg is not None for log in one.candidates) <= 1
+        screened = [log for log in one.candidates if log.avg is None]
+        assert all(log.error == "screened_out 3/12" for log in screened)
+    assert engine.best.round in {one.round for one in engine.rounds}
+
+
+def test_the_last_two_are_tested_once_more_and_one_of_them_wins() -> None:
+    world = make_world(4)
+    engine, asked = searched(world, 250)
+    again = asked[-1]
+    finalists = {trial.candidate.candidate_id for trial in again}
+    assert {trial.repeat for trial in again} == {2}
+    assert (len(finalists), len(again)) == (2, 24)
+    assert all(trial.repeat == 1 for batch in asked[:-1] for trial in batch)
+    best = engine.best.candidate
+    assert best is not None
+    assert best.candidate_id in finalists
+    assert engine.best.stop_cause == "budget"
+
+
+def test_the_average_of_the_best_is_the_plain_one_of_its_first_repeats() -> None:
+    world = make_world(6)
+    best = searched(world, 250)[0].best
+    assert best.candidate is not None
+    totals = [
+        sum((world.evaluate(Trial(best.candidate, case.case_id)).scores or {}).values())
+        for case in world.problem.cases
+    ]
+    assert best.avg == pytest.approx(sum(totals) / len(totals))
+    assert best.breakdown is not None
+    assert best.avg == pytest.approx(sum(best.breakdown.values()))
+
+
+def test_the_ledger_tells_helpful_segments_from_harmful_ones() -> None:
+    world = make_world(6)
+    engine, _ = searched(world, 408)
+    best = engine.best.candidate
+    assert best is not None
+    inside = covered = 0
+    for row in engine.ledger():
+        name = row["segment_id"]
+        with_it, without = {*best.segments, name}, set(best.segments) - {name}
+        true = world.true_score(candidate_of(with_it)) - world.true_score(candidate_of(without))
+        covered += row["total"]["low"] <= true <= row["total"]["high"]
+        inside += row["in_best"]
+        parts = sum(row["dimensions"][dimension]["effect"] for dimension in DIMENSIONS)
+        assert parts == pytest.approx(row["total"]["effect"], abs=0.01)
+    assert inside == len(best.segments)
+    assert covered >= 13
+
+
+def test_strategies_other_than_the_climb_come_in_on_a_plateau() -> None:
+    world = make_world(1)
+    engine, _ = searched(world, 500)
+    used: dict[bool, set[str]] = {True: set(), False: set()}
+    for one in engine.rounds:
+        for log in one.candidates:
+            # An older candidate that is promoted later keeps the strategy that made it.
+            if log.avg is None:
+                used[one.plateau_level >= 2].add(log.strategy or "")
+    assert used[False] <= {"GREEDY", "DIMENSION_FOCUS"}
+    assert {"SEGMENT_EXPLORE", "CROSS_POLLINATE", "RANDOM_SUBSET"} <= used[True]
+    odds = engine.strategy_odds()
+    assert sum(one["improved"] for one in odds.values()) >= 1
+    assert all(0.0 < one["odds"] < 1.0 for one in odds.values())
+    assert [strategy_at(0, number) for number in range(6)] == ["GREEDY"] * 6
+
+
+def test_a_search_with_nothing_to_hope_for_ends_on_a_plateau() -> None:
+    world = make_world(0, "pure_noise")
+    params = Params(max_rounds=400, plateau_threshold=20.0, plateau_rounds_before_escape=1)
+    engine = LedgerEngine(world.problem, params, world.originals())
+    while trials := engine.ask():
+        engine.tell([world.evaluate(trial) for trial in trials])
+    assert engine.best.stop_cause == "plateau"
+    assert len(engine.rounds) < 400
+
+
+def test_a_problem_of_the_largest_size_is_searched() -> None:
+    segments = tuple(Segment(f"s{i:03d}", f"skill_{i % 5}", DIMENSIONS[i % 6]) for i in range(400))
+    skills = {f"skill_{k}": tuple(one.segment_id for one in segments[k::5]) for k in range(5)}
+    cases = tuple(CasePlace(f"c{i:03d}", "standard") for i in range(200))
+    problem = Problem(segments, skills, cases, frozenset({"s000"}))
+    engine = LedgerEngine(problem, Params(max_rounds=2), ())
+    asked = engine.ask()
+    assert len(asked) == 3 * 50
+    world = make_world(0)
+    row = world.originals()[0].scores
+    engine.tell([Observed(one.candidate.candidate_id, one.case_id, one.repeat, row) for one in asked])
+    assert len(engine.ask()) == 150
+    assert len(engine.ledger()) == 400
+
+
+# --- the parts
+
+
+def test_the_balance_finds_effects_and_the_ease_of_cases() -> None:
+    rng = np.random.default_rng(3)
+    effect, ease = np.array([4.0, -3.0, 0.0, 2.0]), np.array([6.0, -6.0, 0.0])
+    sets = [rng.integers(0, 2, 4).astype(np.float64) for _ in range(40)]
+    rows: list[tuple[int, int, list[float]]] = []
+    for place, chosen in enumerate(sets):
+        for case in rng.permutation(3)[:2]:
+            total = 60.0 + float(effect @ chosen) + ease[case] + rng.normal(0.0, 1.0)
+            rows.append((place, int(case), [total / 6.0] * 6))
+    ledger = balance(sheet_of(sets, rows, 4, 3), Scales())
+    found, spread = ledger.effects(np.zeros(4))
+    assert np.abs(found.sum(axis=1) - effect).max() < 1.2
+    assert spread.max() < 1.0
+    assert np.allclose(found[:, 0] * 6, found.sum(axis=1))
+    parts = sum(ledger.dimension(place).value(sets[0]) for place in range(6))
+    assert parts == pytest.approx(ledger.mean().value(sets[0]))
+
+
+def test_a_climb_ends_where_no_single_change_helps_and_leaves_alone_what_is_not_free() -> None:
+    rng = np.random.default_rng(5)
+    upper = np.triu(rng.normal(size=(10, 10)), 1)
+    landscape = Landscape(1.0, rng.normal(size=10), upper + upper.T)
+    free = np.arange(10) > 2
+    start = np.ones(10)
+    top = landscape.climb(start, free)
+    assert landscape.value(top) >= landscape.value(start)
+    assert (landscape.gains(top)[free] <= 1e-9).all()
+    assert (top[~free] == 1.0).all()
+    changed = top.copy()
+    changed[7] = 1.0 - changed[7]
+    assert landscape.value(changed) - landscape.value(top) == pytest.approx(landscape.gains(top)[7])
+
+
+def test_the_nearest_new_set_is_the_best_one_around_that_is_not_known() -> None:
+    landscape = Landscape(0.0, np.array([3.0, 2.0, -1.0]), np.zeros((3, 3)))
+    free, top = np.ones(3, dtype=np.bool_), np.array([1.0, 1.0, 0.0])
+    known: set[bytes] = set()
+    found: list[tuple[float, ...]] = []
+    while (chosen := nearest_new(Proposal(top, (), landscape), free, known)) is not None:
+        found.append(tuple(chosen))
+        known.add(set_key(chosen))
+    assert found[:3] == [(1.0, 1.0, 0.0), (1.0, 1.0, 1.0), (1.0, 0.0, 0.0)]
+    assert len(found) == 7
+
+
+def test_rounds_once_told_do_not_change() -> None:
+    world = make_world(2)
+    engine = LedgerEngine(world.problem, Params(max_rounds=6), world.originals())
+    seen: tuple[RoundLog, ...] = ()
+    while trials := engine.ask():
+        engine.tell([world.evaluate(trial) for trial in trials])
+        assert engine.rounds[: len(seen)] == seen
+        seen = engine.rounds
+    assert len(seen) == 6
