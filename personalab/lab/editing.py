@@ -11,7 +11,7 @@ from personalab.errors import NotFound, UserError
 from personalab.lab.assets import BaselineMeta, Case, Cases, HistoryRecord, SkillMeta
 from personalab.lab.dimensions import CATEGORIES
 from personalab.lab.naming import check_folder_name
-from personalab.lab.records import is_uuid4, next_version, parse_time
+from personalab.lab.records import in_seconds, is_uuid4, next_version
 
 META_FIELDS = ("name", "description", "author", "source", "purpose", "provider", "type", "status")
 """What a person may change of a meta; the rest is derived."""
@@ -38,11 +38,6 @@ class BaselineEdit:
     meta: BaselineMeta
     cases: Cases
     history: HistoryRecord
-
-
-def in_seconds(time: str) -> str:
-    """Write a time as our files have it; what was read may have fractions of a second."""
-    return parse_time(time).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def edit_skill(

@@ -7,11 +7,11 @@ from typing import Literal
 from pydantic import Field
 
 from personalab.lab.dimensions import Dimension
+from personalab.lab.engine.problem import Strategy
 from personalab.lab.projects import Breakdown, average_doubts
 from personalab.lab.records import Count, Doubt, Filled, Number, Record, SegmentId, Time, Uuid, Version
 
 SegmentType = Literal["instruction", "constraint", "format", "role", "example"]
-Strategy = Literal["GREEDY", "DIMENSION_FOCUS", "SEGMENT_EXPLORE", "CROSS_POLLINATE", "RANDOM_SUBSET"]
 StopReason = Literal["threshold_reached", "max_rounds", "manual"]
 
 

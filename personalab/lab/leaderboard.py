@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from personalab.lab.projects import Breakdown, RankRow, Summary
-from personalab.lab.records import Count, Number, Record, parse_time
+from personalab.lab.records import Count, Number, Record, in_seconds
 
 Staleness = Literal["current", "skill_updated", "baseline_updated", "both_updated"]
 _FRESHNESS: Mapping[Staleness, int] = {
@@ -167,11 +167,6 @@ def _told(summary: Summary, extra: Mapping[str, Any]) -> _Told:
     """Read the sidecar; one that another summary came with says nothing of this one."""
     told = _Told.read(extra, "x_summary.json")
     return told if told.generated_at == summary.generated_at else _Told()
-
-
-def in_seconds(time: str) -> str:
-    """Write a time as the workspace does, whatever fractions it came with."""
-    return parse_time(time).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 # --- what is told

@@ -154,6 +154,11 @@ def asset_folder(kind: AssetKind, asset_id: str, version: str) -> str:
     return f"{kind}_{asset_id[:SHORT]}_{version}"
 
 
+def in_seconds(time: str) -> str:
+    """Write a time as our files have it; what was read may have fractions of a second."""
+    return parse_time(time).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def compact_time(time: str) -> str:
     """Write a time as it stands in the names of files: ``20240101120000``."""
     return parse_time(time).strftime("%Y%m%d%H%M%S")

@@ -8,8 +8,7 @@ from typing import Literal, cast
 
 from personalab.errors import NotFound, UserError
 from personalab.lab.assets import AutoTag, ManualTag, Tags
-from personalab.lab.editing import in_seconds
-from personalab.lab.records import AssetKind, is_uuid4
+from personalab.lab.records import AssetKind, in_seconds, is_uuid4
 from personalab.texts import Language, fill
 
 MAX_TAG = 40
