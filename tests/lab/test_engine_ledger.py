@@ -205,7 +205,7 @@ def test_the_balance_finds_effects_and_the_ease_of_cases() -> None:
     rows: list[tuple[int, int, list[float]]] = []
     for place, chosen in enumerate(sets):
         for case in rng.permutation(3)[:2]:
-            total = 60.0 + float(effect @ chosen) + ease[case] + rng.normal(0.0, 1.0)
+            total = 60.0 + float(effect @ chosen) + float(ease[int(case)]) + float(rng.normal(0.0, 1.0))
             rows.append((place, int(case), [total / 6.0] * 6))
     ledger = balance(sheet_of(sets, rows, 4, 3), Scales())
     found, spread = ledger.effects(np.zeros(4))

@@ -1,0 +1,1 @@
+"""How does an iteration search for a better skill, and what does it ask to be scored next?"""
