@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.commands import archive, exchange, looking, mcp, memory, playing, settings, stories, upkeep
+from cli.commands import archive, exchange, lab, looking, mcp, memory, playing, settings, stories, upkeep
 from cli.output import note, prepare_streams
 from cli.running import BAD_INPUT, guarded, keep_quiet, language, speak_up
 
-PLAY, LOOK, KEEP, JOIN = "Play / 故事", "Look / 查看", "Keep / 维护", "Connect / 连接"
+PLAY, LOOK, KEEP, LAB, JOIN = "Play / 故事", "Look / 查看", "Keep / 维护", "Lab / 实验室", "Connect / 连接"
 _debug: list[bool] = []
 
 app = typer.Typer(
@@ -69,6 +69,7 @@ app.command("export", rich_help_panel=KEEP)(exchange.send_out)
 app.add_typer(archive.app, name="archive", rich_help_panel=KEEP)
 app.command("reindex", rich_help_panel=KEEP)(upkeep.reindex)
 app.command("doctor", rich_help_panel=KEEP)(upkeep.doctor)
+app.add_typer(lab.app, name="lab", rich_help_panel=LAB)
 app.command("mcp-config", rich_help_panel=JOIN)(mcp.mcp_config)
 app.command("mcp", rich_help_panel=JOIN)(mcp.mcp)
 app.command("serve", rich_help_panel=JOIN)(mcp.serve)

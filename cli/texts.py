@@ -5,6 +5,7 @@ Errors and warnings of the product have their words in ``personalab.texts``.
 
 from __future__ import annotations
 
+from cli.lab_texts import LAB_TEXTS
 from personalab.reasons import in_chinese
 from personalab.texts import Language, Text, fill
 
@@ -17,6 +18,7 @@ def tell(code: str, language: Language, /, **params: object) -> str:
 
 
 TEXTS: dict[str, Text] = {
+    **LAB_TEXTS,
     # --- what went wrong at the entrance itself
     "usage": Text("{reason}（用法：{command} --help）", "{reason} (see {command} --help)"),
     "usage_other": Text("命令行不正确", "The command line cannot be read"),

@@ -1,0 +1,1 @@
+"""How does a terminal work with the skill lab?"""

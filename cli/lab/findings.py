@@ -1,0 +1,85 @@
+"""How does a terminal show why skills differ, and make a new one of their best parts?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cli.lab.finding import project_of
+from cli.lab.showing import named, show_stored, warned
+from cli.output import BOLD, CYAN, DIM, Progress, masked, note, paint, short, write, write_json
+from cli.running import language, services
+from cli.texts import tell
+from cli.turns import read_text
+
+if TYPE_CHECKING:
+    from personalab.lab.findings import AnalysisReport
+
+_WIDTH = 90
+
+
+async def analyse(word: str, model: str | None, *, as_json: bool) -> None:
+    """Find out what makes each skill good or bad, and print it."""
+    from personalab.operations.lab.analysing import run_analysis
+
+    place = await project_of(word)
+    progress = Progress()
+    progress.show(tell("lab_analysing", language(), project=place.name))
+    try:
+        report = await run_analysis(services(), place.name, model=model)
+    finally:
+        progress.clear()
+    if as_json:
+        write_json(report.model_dump(mode="json"))
+        return
+    _show_report(report, {ref.ref_id: ref.name for ref in place.config.skills})
+    note(tell("lab_after_analysis", language(), project=place.name))
+
+
+def _show_report(report: AnalysisReport, names: Mapping[str, str]) -> None:
+    write(tell("lab_best", language(), name=named(report.best_skill_name), skill_id=report.best_skill_id[:8]))
+    for dimension, skill_id in report.dimension_leaders.model_dump().items():
+        leader = named(names.get(skill_id, skill_id))
+        write(f"  {tell(f'lab_{dimension}', language())} {paint(leader, CYAN)}")
+    if not report.advantage_segments:
+        warned("lab_no_segments_found")
+    for segment in report.advantage_segments:
+        dimension = tell(f"lab_{segment.dimension}", language())
+        place = paint(f"{segment.type} · {dimension} · {named(segment.skill_name)}", DIM)
+        write(f"{paint(segment.id, CYAN)} {place}")
+        write(f"  {masked(short(segment.content, _WIDTH))}")
+        write(f"  {paint('← ' + masked(short(segment.reason, _WIDTH)), DIM)}")
+    for issue in report.issues:
+        dimension = tell(f"lab_{issue.dimension}", language())
+        write(
+            f"! {paint(named(issue.skill_name), BOLD)} {dimension}: {masked(short(issue.description, _WIDTH))}"
+        )
+
+
+async def recompose(
+    word: str,
+    segments: Sequence[str] | None,
+    rules: str,
+    name: str | None,
+    model: str | None,
+    *,
+    write_anew: bool,
+    as_json: bool,
+) -> None:
+    """Make a new skill of segments."""
+    from personalab.operations.lab.recomposing import recompose as make
+
+    place = await project_of(word)
+    said = await asyncio.to_thread(read_text, rules)
+    progress = Progress()
+    progress.show(tell("lab_recomposing", language(), project=place.name))
+    wishes: dict[str, Any] = {"segments": segments, "rules": said, "name": name or "", "write": write_anew}
+    try:
+        made = await make(services(), place.name, model=model, **wishes)
+    finally:
+        progress.clear()
+    show_stored(made, "lab_recomposed", as_json=as_json)
+    if not as_json:
+        write("")
+        write(masked(made.content))

@@ -1,0 +1,160 @@
+"""How does a terminal show what the lab's commands have in common: assets, numbers, long work?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from cli.output import (
+    BOLD,
+    CYAN,
+    DIM,
+    YELLOW,
+    Progress,
+    columns,
+    masked,
+    note,
+    one_line,
+    paint,
+    write,
+    write_json,
+)
+from cli.running import DONE, Refusal, language
+from cli.texts import tell
+from cli.turns import error_code
+
+if TYPE_CHECKING:
+    from personalab.storage.lab.assets import Stored
+
+SHORT = 8
+Event = dict[str, Any]
+
+
+def short_id(asset_id: str) -> str:
+    """Paint the beginning of an id, which the commands take for the whole."""
+    return paint(masked(asset_id[:SHORT]), CYAN)
+
+
+def named(text: object) -> str:
+    """Show a name in one line."""
+    return masked(one_line(str(text)))
+
+
+def warned(code: str, /, **params: object) -> None:
+    """Say on stderr what a person should know."""
+    note(paint(tell(code, language(), **params), YELLOW, sys.stderr))
+
+
+def score(value: float | None) -> str:
+    """Write a score."""
+    return "–" if value is None else f"{value:.1f}"
+
+
+def span(ends: Sequence[float] | None) -> str:
+    """Write an interval."""
+    return f"[{ends[0]:.1f}, {ends[1]:.1f}]" if ends else ""
+
+
+def money(value: float | None) -> str:
+    """Write an amount of money."""
+    if value is None:
+        return tell("lab_unknown_money", language())
+    return f"${value:.4f}" if 0 < value < 1 else f"${value:.2f}"
+
+
+def padded(text: str, width: int) -> str:
+    """Fill a text up to so many columns."""
+    return text + " " * max(0, width - columns(text))
+
+
+def stored_fields(stored: Stored) -> dict[str, Any]:
+    """Give an asset as JSON."""
+    from personalab.operations.lab.skills import shown
+
+    return {"kind": stored.kind, **shown(stored)}
+
+
+def show_stored(stored: Stored, code: str, *, as_json: bool) -> None:
+    """Print an asset that was made or changed."""
+    if as_json:
+        write_json(stored_fields(stored))
+        return
+    meta = stored.meta
+    write(tell(code, language(), name=named(meta.name), asset_id=meta.id, version=meta.version))
+
+
+def asset_row(fields: Mapping[str, Any], details: str) -> str:
+    """Lay out an asset as a list shows it."""
+    tags = "".join(f" #{named(tag)}" for tag in fields["tags"])
+    waiting = "".join(f" ?{named(tag)}" for tag in fields["pending_tags"])
+    gone = tell("lab_archived", language()) if fields["status"] == "archived" else ""
+    place = f"{fields['version']} {named(fields['purpose'])}/{named(fields['provider'])}"
+    rest = paint(f"{place} {details}{gone}".rstrip(), DIM)
+    return f"{short_id(fields['id'])} {paint(named(fields['name']), BOLD)} {rest}{tags}{paint(waiting, DIM)}"
+
+
+def show_meta(meta: Mapping[str, Any], tags: Mapping[str, Any], versions: Sequence[str]) -> None:
+    """Print what stands in the head of an asset."""
+    write(paint(named(meta["name"]), BOLD))
+    rows = {
+        "id": meta["id"],
+        "version": f"{meta['version']} ({', '.join(versions[-10:])})",
+        "status": meta["status"],
+        **{
+            name: meta.get(name)
+            for name in ("purpose", "provider", "type", "description", "author", "source")
+        },
+        "updated_at": meta["updated_at"],
+        "tags": ", ".join(
+            [tag["value"] for tag in tags["manual"]]
+            + [tag["value"] for tag in tags["auto"] if tag["status"] == "approved"]
+        ),
+        "pending_tags": ", ".join(tag["value"] for tag in tags["auto"] if tag["status"] == "pending"),
+    }
+    for name, value in rows.items():
+        if value:
+            write(f"{paint(name.ljust(13), DIM)} {named(value)}")
+
+
+# --- texts from the command line
+
+
+def text_of(text: str | None, file: Path | None) -> str | None:
+    """Take a long text from the command line, from stdin for ``-``, or from a file, exactly as it stands there."""
+    from personalab.lab.formats.plain import read_plain
+    from personalab.storage.lab.outside import read_outside
+
+    if text is not None and file is not None:
+        raise Refusal("not_together", names="--content, --file")
+    if file is not None and str(file) != "-":
+        return read_plain(read_outside(file), str(file)).content
+    return sys.stdin.read() if text == "-" or file is not None else text
+
+
+# --- long work
+
+
+async def follow_lab(work: AsyncGenerator[Any], told: Callable[[Event], str]) -> tuple[Event, int]:
+    """Run work to its end with one changing line; return its result and the exit code."""
+    progress, code = Progress(), DONE
+    result: Event = {}
+    try:
+        async with aclosing(work) as stream:
+            async for part in stream:
+                event = cast("Event", part)
+                match event.get("type"):
+                    case "progress":
+                        progress.show(told(event))
+                    case "error":
+                        code = error_code(event)
+                        result = {"error": event}
+                    case None:
+                        result = event
+                    case _:
+                        pass
+    finally:
+        progress.clear()
+    return result, code
