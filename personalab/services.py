@@ -30,6 +30,7 @@ def utc_now() -> str:
     """Tell the time: ISO 8601, UTC, to the second."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
+
 WORKSPACE = "workspace"
 """The lab's folder in the data root."""
 
@@ -137,13 +138,21 @@ class Services:
         if self._is_chat_model(model):
             from personalab.providers.chat_executor import ChatExecutor
 
-            return ChatExecutor(await self.model(model))
+            return ChatExecutor(await self._opened_for_lab(model))
         from personalab.providers.claude_cli import ClaudeCli
 
         path = (await asyncio.to_thread(self.lab_sessions.settings)).cli_path
         if path not in self.programs:
             self.programs[path] = ClaudeCli(path, environment=self.settings.for_programs)
         return self.programs[path]
+
+    async def _opened_for_lab(self, model: str) -> ReplyModel:
+        """Open a chat model for the lab, where nobody watches the stand-in type."""
+        if model == "rehearsal" and model not in self.models:
+            from personalab.providers.rehearsal import RehearsalModel
+
+            return RehearsalModel(delay=0)
+        return await self.model(model)
 
     async def close(self) -> None:
         """Let go of what is open; what is used again opens itself."""

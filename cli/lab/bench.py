@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Generator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from cli.output import GREEN, RED, Progress, bar, paint, write, write_json
@@ -11,7 +15,7 @@ from cli.running import DONE, FAILED, Refusal, language
 from cli.texts import tell
 
 if TYPE_CHECKING:
-    from personalab.lab.benching import Figure
+    from personalab.lab.benching import Figure, Spread
     from personalab.lab.world import Preset
 
 MAX_SEEDS = 1_000
@@ -42,20 +46,22 @@ def run(
 
     With ``check``, a figure that is not met makes the exit code 1.
     """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # for matrices this small, threads only get in the way
     from personalab.lab import benching
 
     wanted = seeds_of(USUAL_SEEDS if seeds is None else seeds)
     _check(presets, benching.PRESETS, "--preset")
     _check(engines, benching.ENGINES, "--engine")
     chosen: list[Preset] = [name for name in benching.PRESETS if not presets or presets.count(name)]
-    entered = {name: make for name, make in benching.ENGINES.items() if name in engines or not engines}
+    entered = [name for name in benching.ENGINES if name in engines or not engines]
     progress = Progress()
 
     def show(done: int, total: int) -> None:
         progress.show(tell("lab_benching", language(), bar=bar(done, total), done=done, total=total))
 
     try:
-        report = benching.run_bench(wanted, chosen, entered, progress=show)
+        with _workers() as spread:
+            report = benching.run_bench(wanted, chosen, entered, progress=show, spread=spread)
     finally:
         progress.clear()
     figures = benching.figures(report)
@@ -65,6 +71,17 @@ def run(
         write(benching.table(report))
         _show_figures(figures)
     return FAILED if check and not all(figure.met for figure in figures) else DONE
+
+
+@contextmanager
+def _workers() -> Generator[Spread]:
+    """Work with every core, each in a process of its own."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if count == 1:
+        yield map
+        return
+    with ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield pool.map
 
 
 def _fields(figure: Figure) -> dict[str, object]:

@@ -37,7 +37,7 @@ async def new_project(
     given = {option: value for option, value in wishes.items() if value is not None}
     options = RunOptions.read(
         {
-            "model": settings.default_model,
+            "model": services().lab_model(),
             "timeout_seconds": settings.default_timeout_seconds,
             "retry_count": settings.default_retry_count,
             **given,

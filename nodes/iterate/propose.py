@@ -17,11 +17,10 @@ async def propose(state: IterateState, *, services: Services, place: ProjectPlac
     def search() -> dict[str, Any]:
         found = resumed(place)
         save_progress(found, services.now())
-        best = found.engine.best
         return {
             "batch": len(found.trials),
             "round": len(found.engine.rounds),
-            "evaluations": best.evaluations,
+            "evaluations": found.engine.best.evaluations,
             "best": best_fields(found),
         }
 

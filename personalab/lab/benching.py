@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import inf, sqrt
 from statistics import mean, median, stdev
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from personalab.lab.engine.ledger_engine import LedgerEngine
 from personalab.lab.engine.pareto_race import ParetoRace
@@ -94,31 +94,56 @@ class _Run:
     off_by: float
 
 
+class Job(NamedTuple):
+    """A world, and who searches it."""
+
+    seed: int
+    preset: Preset
+    engines: tuple[str, ...]
+    budgets: tuple[int, ...]
+
+
+class Spread(Protocol):
+    """What ``map`` is."""
+
+    def __call__(
+        self, work: Callable[[Job], dict[str, _Run]], jobs: Sequence[Job], /
+    ) -> Iterable[dict[str, _Run]]:
+        """Do every job, and give what came of each in their order."""
+        ...
+
+
 def run_bench(
     seeds: Sequence[int],
     presets: Sequence[Preset] = PRESETS,
-    engines: Mapping[str, MakeEngine] = ENGINES,
+    engines: Collection[str] = tuple(ENGINES),
     budgets: Sequence[int] = BUDGETS,
     progress: Progress = lambda done, total: None,
+    spread: Spread = map,
 ) -> BenchReport:
-    """Let every engine search the world of every seed and preset.
+    """Let every engine, by its name, search the world of every seed and preset.
+
+    ``spread`` is what ``map`` is: another one may use several processes.
 
     Headroom below the last budget is that of the best at that moment of the same search; at the last budget everything
     is paid, re-tests too. Evaluations of the originals count.
     """
-    rows: list[Row] = []
-    done, total = 0, len(seeds) * len(presets)
-    for preset in presets:
-        runs: dict[str, list[_Run]] = {name: [] for name in engines}
-        for seed in seeds:
-            world = make_world(seed, preset)
-            if world.counts or preset == "pure_noise":
-                for name, make in engines.items():
-                    runs[name].append(_run(world, make, budgets))
-            done += 1
-            progress(done, total)
-        rows += [_row(preset, name, found, len(seeds), len(budgets)) for name, found in runs.items()]
+    jobs = [Job(seed, preset, tuple(engines), tuple(budgets)) for preset in presets for seed in seeds]
+    runs: dict[tuple[Preset, str], list[_Run]] = {(preset, name): [] for preset in presets for name in engines}
+    for done, (job, found) in enumerate(zip(jobs, spread(run_job, jobs), strict=True), 1):
+        for name, run in found.items():
+            runs[job.preset, name].append(run)
+        progress(done, len(jobs))
+    rows = [_row(preset, name, found, len(seeds), len(budgets)) for (preset, name), found in runs.items()]
     return BenchReport(tuple(seeds), tuple(budgets), tuple(rows))
+
+
+def run_job(job: Job) -> dict[str, _Run]:
+    """Let every engine search one world; one without headroom is left out."""
+    world = make_world(job.seed, job.preset)
+    if not world.counts and job.preset != "pure_noise":
+        return {}
+    return {name: _run(world, ENGINES[name], job.budgets) for name in job.engines}
 
 
 def _run(world: World, make: MakeEngine, budgets: Sequence[int]) -> _Run:

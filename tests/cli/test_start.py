@@ -15,7 +15,7 @@ HEAVY = (
 )  # fmt: skip
 COMMANDS = (
     "chat", "say", "new", "library", "read", "retry", "stop", "switch-background", "summarize", "recall", "prompt",
-    "settings", "reindex", "doctor", "serve", "mcp", "mcp-config",
+    "settings", "lab", "reindex", "doctor", "serve", "mcp", "mcp-config",
 )  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def test_every_command_explains_itself_in_both_languages(personalab: Run, comman
     done = personalab(command, "--help")
     assert done.returncode == 0
     assert any("\u4e00" <= character <= "\u9fff" for character in done.stdout)
-    assert command in ("chat", "serve", "mcp") or "--json" in done.stdout
+    assert command in ("chat", "serve", "mcp", "lab") or "--json" in done.stdout
 
 
 def test_a_bare_call_shows_the_help_and_is_bad_usage(personalab: Run) -> None:

@@ -384,3 +384,22 @@ async def test_the_status_of_a_search_is_read_from_its_files(services: Services)
     assert status["running"] is False
     assert status["report"] == result["report"]
     assert status["ledger"]["best"] == result["best"]
+
+
+@pytest.mark.anyio
+async def test_what_is_no_better_than_the_originals_is_not_kept(services: Services) -> None:
+    place, executor = await prepared(services)
+
+    def all_alike(call: Call) -> CallAnswer:
+        if call.schema is None:
+            return told(call.system)
+        scores = {name: {"score": MAXIMA[name] // 2, "reason": "half"} for name in DIMENSIONS}
+        return told(json.dumps(scores))
+
+    executor.rule = all_alike
+    before = {skill.meta.id for skill in services.assets.skills()}
+    result = await iterate(services, place, max_rounds=3)
+    assert result["status"] == "done"
+    assert (result["skill_id"], result["best"]["round"]) == (None, 0)
+    assert result["report"]["best_skill_id"] == SKILLS[0]
+    assert {skill.meta.id for skill in services.assets.skills()} == before

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from personalab.lab.benching import ENGINES, BenchReport, Row, figures, run_bench, table
+from personalab.lab.benching import BenchReport, Row, figures, run_bench, table
 
-_SMALL = {name: ENGINES[name] for name in ("ledger", "beam_3")}
+_SMALL = ("ledger", "beam_3")
 
 
 def _row(preset: str, engine: str, headroom: float | None, to_80: float | None) -> Row:

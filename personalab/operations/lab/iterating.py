@@ -14,7 +14,7 @@ from typing import Any
 from personalab.errors import NotFound, UserError
 from personalab.lab.assets import SkillMeta
 from personalab.lab.engine.ledger_engine import LedgerEngine
-from personalab.lab.engine.problem import Candidate, Observed, Problem, StopCause, Trial, original
+from personalab.lab.engine.problem import BestLog, Candidate, Observed, Problem, StopCause, Trial, original
 from personalab.lab.findings import Provenance, RoundConfig
 from personalab.lab.iterating import (
     IterationParams,
@@ -51,10 +51,26 @@ class Search:
     number: int
     """The round they belong to; 0 for what is tested once more at the end."""
 
+    originals: dict[str, float]
+    """The averages of the originals that went through all cases, by skill."""
+
     def skill_of(self, candidate: Candidate) -> str:
         """Give the id of the skill that a candidate is."""
         known = self.plan.original(candidate)
         return known or candidate_skill_id(self.plan.project_id, self.plan.started_at, candidate)
+
+    @property
+    def best(self) -> BestLog:
+        """The best so far: a candidate only if its average is above that of every original."""
+        found = self.engine.best
+        if not self.originals or found.candidate is None or found.round == 0:
+            return found
+        before = max(self.originals, key=lambda skill_id: (self.originals[skill_id], skill_id))
+        if found.avg is not None and round(found.avg, 1) > round(self.originals[before], 1):
+            return found
+        candidate = original(self.plan.problem(), before)
+        average = self.originals[before]
+        return replace(found, candidate=candidate, round=0, avg=average, breakdown=None, corrected=None)
 
 
 # --- beginning
@@ -162,13 +178,14 @@ def resumed(place: ProjectPlace) -> Search:
     if plan is None:
         raise NotFound("lab_no_iteration", project=place.config.name)
     problem = plan.problem()
-    engine = LedgerEngine(problem, plan.parameters.engine(), _known(place, plan, problem))
+    known = _known(place, plan, problem)
+    engine = LedgerEngine(problem, plan.parameters.engine(), known)
     while True:
         number = len(engine.rounds) + 1
         trials = tuple(engine.ask())
         if trials and trials[0].repeat > 1:
             number = 0
-        search = Search(place, files, plan, engine, trials, number)
+        search = Search(place, files, plan, engine, trials, number, _averages(plan, problem, known))
         if not trials:
             return search
         observed = [_observed(search, trial) for trial in trials]
@@ -189,6 +206,17 @@ def _known(place: ProjectPlace, plan: IterationPlan, problem: Problem) -> list[O
             result = place.result(folder / f"{name}.json")
             if result is not None and result.status == "completed":
                 found.append(Observed(candidate.candidate_id, case.id, 1, result.scores.by_dimension()))
+    return found
+
+
+def _averages(plan: IterationPlan, problem: Problem, known: list[Observed]) -> dict[str, float]:
+    """Average the originals that were scored on every case."""
+    found: dict[str, float] = {}
+    for skill_id in plan.skills:
+        name = original(problem, skill_id).candidate_id
+        totals = [sum(seen.scores.values()) for seen in known if seen.candidate_id == name and seen.scores]
+        if len(totals) == len(plan.cases):
+            found[skill_id] = sum(totals) / len(totals)
     return found
 
 
@@ -289,7 +317,7 @@ def _round(
 
 def ledger_fields(search: Search) -> dict[str, Any]:
     """Tell what is known of each segment, and how the search came to its end."""
-    best = search.engine.best
+    best = search.best
     return {
         "stop_cause": best.stop_cause,
         "evaluations": best.evaluations,
@@ -302,7 +330,7 @@ def ledger_fields(search: Search) -> dict[str, Any]:
 
 def best_fields(search: Search) -> dict[str, Any] | None:
     """Tell the best so far."""
-    best = search.engine.best
+    best = search.best
     if best.candidate is None:
         return None
     corrected = best.corrected
@@ -325,7 +353,7 @@ def conclude(services: Services, search: Search, ended_by: StopCause | None) -> 
     ``ended_by`` says what ended the search where that was not its own decision.
     """
     now = services.now()
-    best = search.engine.best
+    best = search.best
     best = replace(best, stop_cause=ended_by or best.stop_cause or "manual")
     plan = search.plan.changed(completed_at=now, stop_cause=best.stop_cause)
     report = iteration_report(plan, search.engine.rounds, best, search.skill_of, now)
@@ -339,7 +367,7 @@ def conclude(services: Services, search: Search, ended_by: StopCause | None) -> 
 
 def _add_winner(services: Services, search: Search, now: str) -> str | None:
     """Add the winner, once: whoever concludes again finds it there."""
-    best, plan = search.engine.best, search.plan
+    best, plan = search.best, search.plan
     if best.candidate is None or best.round == 0 or plan.original(best.candidate):
         return None
     skill_id = search.skill_of(best.candidate)
@@ -375,7 +403,7 @@ def _provenance(search: Search, candidate: Candidate, now: str) -> Provenance:
         project_id=plan.project_id,
         project_name=place.config.name,
         strategy=iteration_strategy(
-            search.engine.best.round,
+            search.best.round,
             candidate.strategy or "GREEDY",
             parent,
             [row.segment_id for row in chosen],

@@ -64,7 +64,7 @@ async def create_project(
     """Make a project with copies of the newest versions of assets; edits of them change nothing in it."""
     settings = await asyncio.to_thread(services.lab_sessions.settings)
     options = options or RunOptions(
-        model=settings.default_model,
+        model=await asyncio.to_thread(services.lab_model),
         timeout_seconds=settings.default_timeout_seconds,
         retry_count=settings.default_retry_count,
     )
