@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.commands import archive, exchange, lab, looking, mcp, memory, playing, settings, stories, upkeep
+from cli.commands import archive, exchange, looking, mcp, memory, playing, settings, stories, upkeep
 from cli.output import note, prepare_streams
 from cli.running import BAD_INPUT, guarded, keep_quiet, language, speak_up
 
@@ -69,7 +69,21 @@ app.command("export", rich_help_panel=KEEP)(exchange.send_out)
 app.add_typer(archive.app, name="archive", rich_help_panel=KEEP)
 app.command("reindex", rich_help_panel=KEEP)(upkeep.reindex)
 app.command("doctor", rich_help_panel=KEEP)(upkeep.doctor)
-app.add_typer(lab.app, name="lab", rich_help_panel=LAB)
+
+
+@app.command(
+    "lab",
+    rich_help_panel=LAB,
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+)
+def _lab(context: typer.Context) -> Any:  # pyright: ignore[reportUnusedFunction] (typer calls it)
+    """Find out which prompt is better, and make a better one / 技能实验室"""
+    from cli.commands import lab  # its many commands would make every other one start later
+
+    return lab.app(context.args, prog_name="personalab lab", standalone_mode=False)
+
+
 app.command("mcp-config", rich_help_panel=JOIN)(mcp.mcp_config)
 app.command("mcp", rich_help_panel=JOIN)(mcp.mcp)
 app.command("serve", rich_help_panel=JOIN)(mcp.serve)

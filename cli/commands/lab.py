@@ -14,7 +14,10 @@ from cli.running import wait_for
 app = typer.Typer(
     help="Find out which prompt is better, and make a better one / 技能实验室",
     no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
     rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 ASSETS, PROJECTS, RESULTS, WORKSPACE = (
     "Assets / 资产",
