@@ -9,9 +9,6 @@ import asyncio
 import base64
 import binascii
 import importlib
-import os
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import PurePath
 from typing import Annotated, Any
 
@@ -29,7 +26,8 @@ from mcp_server.knowing import brief
 from mcp_server.results import Compacted, Exported, Imports, result
 from mcp_server.stories import Cursor
 from mcp_server.texts import tell
-from personalab.errors import BadRecord, PersonaLabError
+from mcp_server.wording import without_paths, worded
+from personalab.errors import BadRecord
 from personalab.operations.archives import archive_of, undo_compaction
 from personalab.operations.exchange_folder import (
     FOLDER,
@@ -74,7 +72,7 @@ class ArchiveTools:
         brought = self._content(content, content_base64)
         wishes = ImportWishes(character=character_id, into=into)
         services = self._desk.services
-        with self._without_paths():
+        with without_paths(self._desk):
             if brought is not None:
                 called = check_file_name(name) if name is not None else None
                 report = await import_content(services, called, brought, wishes)
@@ -127,7 +125,7 @@ class ArchiveTools:
         session_id: Annotated[str | None, Field(description="Of a story, for a transcript or chat")] = None,
     ) -> Annotated[CallToolResult, Exported]:
         """Take something out."""
-        with self._without_paths():
+        with without_paths(self._desk):
             put = await export_to_exchange(self._desk.services, entry_id, format, session_id=session_id)
         language, budget = self._desk.language, await self._desk.budget()
         data: dict[str, Any] = {
@@ -181,7 +179,7 @@ class ArchiveTools:
                 stream = graph.stream_compact(self._desk.services, call, model=model)
                 found = await follow(ctx, stream, self._desk.language)
             if error := found.get("error"):
-                raise ToolError(self._worded(str(error.get("message", ""))))
+                raise ToolError(worded(self._desk, str(error.get("message", ""))))
             return found
 
         if summary is not None:
@@ -199,7 +197,7 @@ class ArchiveTools:
             raise ToolError(tell("one_of", self._desk.language, names=", ".join(names)))
 
     async def _undo(self, session_id: str, archive: str | None) -> CallToolResult:
-        with self._without_paths():
+        with without_paths(self._desk):
             place = archive_of(self._desk.services, name=archive)
             undone = await undo_compaction(place, session_id)
         told = {"session_id": undone["session_id"], "entries": undone["entries"]}
@@ -218,26 +216,12 @@ class ArchiveTools:
 
     # --- what all have in common
 
-    @contextmanager
-    def _without_paths(self) -> Generator[None]:
-        """Say what went wrong without the folder in which the data root lies."""
-        try:
-            yield
-        except PersonaLabError as error:
-            raise ToolError(self._worded(error.message(self._desk.language))) from None
-
-    def _worded(self, message: str) -> str:
-        root = self._desk.services.settings.data_root
-        for folder in (root, os.path.realpath(root)):
-            message = message.replace(f"{folder}/", "")
-        return self._desk.worded(message)
-
     def _plain(self, told: dict[str, Any]) -> dict[str, Any]:
         """Name files by their names alone."""
         for row in (*told["imported"], *told["skipped"]):
             row["file"] = PurePath(row["file"]).name
             if "reason" in row:
-                row["reason"] = self._worded(row["reason"])
+                row["reason"] = worded(self._desk, row["reason"])
         return told
 
 

@@ -46,6 +46,7 @@ from mcp_server.arguments import PlainArguments, unknown_arguments, word_faults,
 from mcp_server.asking import Asking
 from mcp_server.desk import MAX_TURNS, Desk
 from mcp_server.growing import GrowthTools
+from mcp_server.lab_runs import Runs
 from mcp_server.looking import LookingTools
 from mcp_server.memories import MemoryTools
 from mcp_server.resources import Resources
@@ -53,6 +54,7 @@ from mcp_server.results import well_formed
 from mcp_server.schemas import brief, brief_arguments
 from mcp_server.stories import StoryTools
 from mcp_server.texts import ARCHIVE_INSTRUCTIONS, DESCRIPTIONS, INSTRUCTIONS, TITLES, tell
+from mcp_server.texts_lab import LAB_INSTRUCTIONS
 from mcp_server.turns import TurnTools
 from mcp_server.updates import MAX_SUBSCRIPTIONS, Updates
 from personalab.errors import PersonaLabError, UserError
@@ -113,6 +115,7 @@ class PersonaServer(MCPServer[None]):
         self.desk = desk
         self._resources = Resources(desk)
         self._listening = ListenHandler(desk.updates.bus)
+        self._runs = Runs()
         stories = StoryTools(desk)
         apps = Apps()
         panel = Path(__file__).with_name("panel.html").read_text(encoding="utf-8")
@@ -122,7 +125,7 @@ class PersonaServer(MCPServer[None]):
             title="PersonaLab",
             instructions=_instructions(desk, toolsets),
             version=_version(),
-            tools=_tools(desk, stories, toolsets),
+            tools=_tools(desk, stories, toolsets, self._runs),
             extensions=[apps],
             lifespan=_watching,
             log_level="WARNING",
@@ -240,7 +243,8 @@ class PersonaServer(MCPServer[None]):
         await self._lowlevel_server.run(read, write, options)
 
     async def close(self) -> None:
-        """End what is open: replies are closed as interrupted, streams of updates end, memories are let go."""
+        """End what is open: runs and replies are interrupted, streams of updates end, memories are let go."""
+        await self._runs.close()
         await self.desk.close_turns()
         self._listening.close()
         with suppress(TimeoutError):
@@ -286,7 +290,7 @@ async def _watching(server: MCPServer[None]) -> AsyncGenerator[None]:
             await task
 
 
-def _tools(desk: Desk, stories: StoryTools, toolsets: tuple[str, ...]) -> list[Tool]:
+def _tools(desk: Desk, stories: StoryTools, toolsets: tuple[str, ...], runs: Runs) -> list[Tool]:
     asking = Asking(desk)
     tools: list[Tool] = []
     if "chat" in toolsets:
@@ -295,11 +299,15 @@ def _tools(desk: Desk, stories: StoryTools, toolsets: tuple[str, ...]) -> list[T
         tools += _memory_tools(desk, asking)
     if "archive" in toolsets:
         tools += _archive_tools(desk, asking)
+    if "lab" in toolsets:
+        tools += _lab_tools(desk, asking, runs)
     return tools
 
 
 def _instructions(desk: Desk, toolsets: tuple[str, ...]) -> str:
-    told = [INSTRUCTIONS, ARCHIVE_INSTRUCTIONS] if "archive" in toolsets else [INSTRUCTIONS]
+    told = [INSTRUCTIONS]
+    told += [ARCHIVE_INSTRUCTIONS] if "archive" in toolsets else []
+    told += [LAB_INSTRUCTIONS] if "lab" in toolsets else []
     return "".join(getattr(text, desk.language) for text in told)
 
 
@@ -313,6 +321,30 @@ def _archive_tools(desk: Desk, asking: Asking) -> list[Tool]:
         _tool(archives.archive_import, _ADDS),
         _tool(archives.archive_export, _ADDS),
         _tool(archives.archive_compact, _ASKS),
+    ]
+
+
+def _lab_tools(desk: Desk, asking: Asking, runs: Runs) -> list[Tool]:
+    from mcp_server.lab import LabTools  # few hosts want them, and much comes along
+
+    lab = LabTools(desk, asking, runs)
+    return [
+        _tool(lab.skills.skill_list, _READS),
+        _tool(lab.skills.skill_get, _READS),
+        _tool(lab.skills.skill_save, _ADDS),
+        _tool(lab.skills.skill_tag, _ASKS),
+        _tool(lab.baselines.baseline_list, _READS),
+        _tool(lab.baselines.baseline_get, _READS),
+        _tool(lab.baselines.baseline_save, _ASKS),
+        _tool(lab.projects.project_create, _ADDS),
+        _tool(lab.projects.project_run, _ASKS),
+        _tool(lab.projects.project_status, _READS),
+        _tool(lab.projects.project_report, _ADDS),
+        _tool(lab.findings.analysis_run, _ASKS),
+        _tool(lab.findings.skill_recompose, _ASKS),
+        _tool(lab.findings.iteration_start, _ASKS),
+        _tool(lab.findings.iteration_stop, _SETTLES),
+        _tool(lab.findings.leaderboard_query, _READS),
     ]
 
 

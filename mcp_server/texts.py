@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from mcp_server.texts_lab import LAB_COMMANDS, LAB_DESCRIPTIONS, LAB_TEXTS, LAB_TITLES
 from personalab.texts import Language, Text, fill
 
 
@@ -36,6 +37,7 @@ _COMMANDS = {
     "import": "archive_import",
     "export": "archive_export",
     "archive compact": "archive_compact",
+    **LAB_COMMANDS,
 }
 _COMMAND = re.compile(rf"personalab ({'|'.join(_COMMANDS)})\b")
 _ID = "([A-Za-z0-9_-]*[A-Za-z0-9_])"
@@ -122,6 +124,7 @@ TITLES = {
     "archive_import": Text("导入文件", "Bring a file in"),
     "archive_export": Text("导出为文件", "Take something out as a file"),
     "archive_compact": Text("压缩存档的对话", "Compact an archived conversation"),
+    **LAB_TITLES,
 }
 
 DESCRIPTIONS = {
@@ -149,6 +152,7 @@ DESCRIPTIONS = {
     "archive_import": "Bring in a character card, lorebook, chat or Veloca file: by its name in the folder exchange, or by its content.",
     "archive_export": "Write a story, character or background to a file in the folder exchange, in a format other programs read.",
     "archive_compact": "Sum up the old part of an archived conversation (Veloca). If the result is awaiting_answer, write the JSON its prompt asks for and call again with answer.",
+    **LAB_DESCRIPTIONS,
 }
 
 TEXTS: dict[str, Text] = {
@@ -513,4 +517,5 @@ TEXTS: dict[str, Text] = {
         "请根据下面的记录，用几段话讲讲故事 {instance_id} 到现在发生了什么：人物、地点、约定和还没解决的事。只讲记录里有的。",
         "From the record below, tell in a few paragraphs what has happened in the story {instance_id} so far: people, places, promises, and what is still open. Tell only what stands there.",
     ),
+    **LAB_TEXTS,
 }

@@ -331,14 +331,13 @@ def _until(true: Callable[[], bool], process: subprocess.Popen[str]) -> None:
 
 _WALK = """
 import json, sys, typer.main
-from cli.program import app
+from cli.commands.lab import app
 def walk(command, path):
     for name, found in getattr(command, "commands", {}).items():
         yield from walk(found, [*path, name])
     if not getattr(command, "commands", None):
         yield path, command.help or "", [name for option in command.params for name in option.opts]
-lab = typer.main.get_command(app).commands["lab"]
-rows = list(walk(lab, ["lab"]))
+rows = list(walk(typer.main.get_command(app), ["lab"]))
 heavy = [name for name in ("pydantic", "asyncio", "numpy", "langgraph", "personalab.lab") if name in sys.modules]
 print(json.dumps([rows, heavy]))
 """

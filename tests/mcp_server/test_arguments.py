@@ -142,6 +142,9 @@ class House:
             for entry in (self.root / folder).iterdir():
                 if not any(name.startswith(f"{folder}/{entry.name}/") for name in self.pristine):
                     _remove_empty(entry)
+        for path in sorted((self.root / "workspace").rglob("*"), reverse=True):
+            if path.is_dir() and not any(path.iterdir()):
+                path.rmdir()
 
 
 def _remove_empty(folder: Path) -> None:
@@ -163,6 +166,7 @@ def furnished(root: Path, language: Language, **environment: str) -> Services:
     )
     services.models["rehearsal"] = ScriptedModel(["……嗯。"], loop=True)
     services.preferences.change({"language": language})
+    services.lab_sessions.settings()  # made when they are first read
     character = services.stories.character("char_alserqi")
     services.stories.create_instance(character, services.stories.background("bg_wasteland"), "inst_001", NOW)
     said = (
@@ -185,7 +189,7 @@ def houses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Language, 
             root = tmp_path_factory.mktemp(language) / "data"
             services = furnished(root, language)
             stack.callback(portal.call, services.memories.close)
-            server = build_server(services, ("chat", "memory", "archive"))
+            server = build_server(services, ("chat", "memory", "archive", "lab"))
             clients: dict[Mode, Client] = {
                 mode: stack.enter_context(portal.wrap_async_context_manager(Client(server, mode=mode)))
                 for mode in MODES
@@ -346,6 +350,15 @@ LIKELY: dict[str, tuple[Any, ...]] = {
     "messages": ([{"role": "user", "content": "你好"}], []),
     "content_types": (["mind"], []),
     "answer": ("{}", '{"points": []}'),
+    "skill_id": ("fa1c653c", "2abeadd6"),
+    "asset_id": ("fa1c653c", "00ebb45f"),
+    "baseline_id": ("00ebb45f", "92e110b0"),
+    "skill_ids": (["fa1c653c"], ["fa1c653c", "8e780218"]),
+    "baseline_ids": (["00ebb45f"], []),
+    "case_id": ("case_001", "case_999"),
+    "cases": ([{"name": "a", "input": "b", "expected_output": "c"}], [{"id": "case_001", "remove": True}]),
+    "purpose": ("talk", "persona"),
+    "version": ("v1", "v2"),
 }
 """What a caller would give; anything else follows from the schema."""
 

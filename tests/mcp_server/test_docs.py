@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server.server import build_server
+from mcp_server.server import TOOLSETS, build_server
 from personalab.services import Services
 from tests.conftest import PROJECT
 
@@ -34,8 +34,8 @@ def test_the_walk_through_runs(root: Path) -> None:
 
 @pytest.mark.anyio
 async def test_the_table_of_tools_is_the_servers(services: Services) -> None:
-    server = build_server(services)
-    table = re.compile(r"^\| `((?:persona|memory)_\w+)` \| `([^|]*?)`", re.MULTILINE)
+    server = build_server(services, TOOLSETS)
+    table = re.compile(r"^\| `([a-z]+_\w+)` \| `([^|]*?)`", re.MULTILINE)
     rows = dict(table.findall(_page("docs/mcp.md")))
     tools = {tool.name: tool.input_schema for tool in await server.list_tools()}
     assert list(rows) == list(tools)

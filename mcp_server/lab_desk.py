@@ -1,0 +1,47 @@
+"""What does every tool of the lab work with, beside the desk?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from mcp_server.asking import Asking
+from mcp_server.budget import Budget
+from mcp_server.desk import Desk
+from mcp_server.lab_runs import Runs
+from mcp_server.wording import without_paths, worded
+from personalab.texts import Language
+
+_FREE = ("scripted:", "local:")
+
+
+@dataclass(eq=False)
+class LabDesk:
+    """The desk, who answers, and the runs under way."""
+
+    desk: Desk
+    asking: Asking
+    runs: Runs
+
+    @property
+    def language(self) -> Language:
+        """The reader's language, as it is set now."""
+        return self.desk.language
+
+    async def budget(self) -> Budget:
+        """Count what results cost."""
+        return await self.desk.budget()
+
+    def plainly(self) -> AbstractContextManager[None]:
+        """Say what went wrong in words of this entrance, without paths."""
+        return without_paths(self.desk)
+
+    def worded(self, message: str) -> str:
+        """Word a message for this entrance."""
+        return worded(self.desk, message)
+
+
+def may_be_free(models: Sequence[str]) -> bool:
+    """Tell whether these models run here, and so cost nothing."""
+    return all(model == "rehearsal" or model.startswith(_FREE) for model in models)

@@ -1,0 +1,274 @@
+"""The lab's tools that find out why a skill is better, and make a better one."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Annotated, Any, cast
+
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import CallToolResult, InputRequiredResult
+from pydantic import Field
+
+from mcp_server.asking import Work, nothing_to_note
+from mcp_server.growing import Given
+from mcp_server.lab_desk import LabDesk, may_be_free
+from mcp_server.lab_fitting import CONTENT_TOKENS, LIST_TOKENS, META_TOKENS, fit, page
+from mcp_server.lab_projects import Confirm, Project, Wait
+from mcp_server.lab_results import Analysed, Board, Iterated, Recomposed
+from mcp_server.lab_runs import Run
+from mcp_server.lab_showing import (
+    analysis_fields,
+    analysis_text,
+    iteration_fields,
+    iteration_text,
+    score,
+    warning_text,
+)
+from mcp_server.results import result
+from mcp_server.stories import Cursor
+from mcp_server.texts import tell
+from personalab.errors import Busy, NotFound, UserError
+from personalab.lab.findings import AnalysisReport
+from personalab.lab.iterating import IterationParams
+from personalab.operations.lab.analysing import run_analysis
+from personalab.operations.lab.iterating import iteration_status, stop_iteration
+from personalab.operations.lab.leaderboard import leaderboard
+from personalab.operations.lab.recomposing import recompose
+from personalab.storage.lab.assets import StoredSkill
+from personalab.storage.lab.projects import ProjectPlace
+
+_MORE = ("beam_width", "plateau_threshold", "plateau_rounds_before_escape", "seed")
+_STOP_SECONDS = 10.0
+_LEAST_SCREENED, _SCREENED = 3, 4
+_WARNINGS = 10
+
+
+class FindingTools:
+    """Why, and better."""
+
+    def __init__(self, lab: LabDesk) -> None:
+        self._lab = lab
+        self._services = lab.desk.services
+
+    async def analysis_run(
+        self, ctx: Context[Any], project: Project, answer: Given = None, cursor: Cursor = None
+    ) -> Annotated[CallToolResult, Analysed] | InputRequiredResult:
+        """Analyse a project."""
+        with self._lab.plainly():
+            place = await asyncio.to_thread(self._services.projects.project, project)
+
+            async def run(model: str | None) -> AnalysisReport:
+                return await run_analysis(self._services, place.name, model=model)
+
+            again = f'analysis_run(project="{place.name}", '
+            work = Work("analysis_run", place.name, {"project": place.name}, again, answer, cursor)
+            settled = await self._lab.asking.settle(ctx, work, run, nothing_to_note)
+            if not isinstance(settled, tuple):
+                return settled
+        shown = await asyncio.to_thread(fit, analysis_fields(settled[0]), await self._lab.budget())
+        data = {"project": place.name, "status": "done", "analysis": shown}
+        return result("\n".join(analysis_text(shown, self._lab.language)), data)
+
+    async def skill_recompose(
+        self,
+        ctx: Context[Any],
+        project: Project,
+        segments: Annotated[
+            list[str] | None, Field(description="Such as seg_001, in order; left out: all")
+        ] = None,
+        rules: Annotated[
+            str, Field(description="What to keep or drop: keep seg_001 …", max_length=20_000)
+        ] = "",
+        name: str = "",
+        write: Annotated[bool, Field(description="A model words them into one prompt")] = False,
+        answer: Given = None,
+        cursor: Cursor = None,
+    ) -> Annotated[CallToolResult, Recomposed] | InputRequiredResult:
+        """Make a new skill of segments."""
+        with self._lab.plainly():
+            place = await asyncio.to_thread(self._services.projects.project, project)
+
+            async def run(model: str | None) -> StoredSkill:
+                wishes: dict[str, Any] = {"segments": segments, "rules": rules, "name": name, "write": write}
+                return await recompose(self._services, place.name, model=model, **wishes)
+
+            if not write:
+                return await self._recomposed(place.name, await run(None))
+            parts = ",".join(segments) if segments else ""
+            again = f'skill_recompose(project="{place.name}", …, write=true, '
+            key = "\n".join((place.name, parts, name, rules))
+            work = Work("skill_recompose", key, {"project": place.name}, again, answer, cursor)
+            settled = await self._lab.asking.settle(ctx, work, run, nothing_to_note)
+            if not isinstance(settled, tuple):
+                return settled
+            return await self._recomposed(place.name, settled[0])
+
+    async def _recomposed(self, project: str, made: StoredSkill) -> CallToolResult:
+        budget, meta = await self._lab.budget(), made.meta
+        skill = {"id": meta.id, "name": meta.name, "version": meta.version, "purpose": meta.purpose}
+        provenance = made.provenance.model_dump(mode="json") if made.provenance else None
+        about = {"skill": skill, "provenance": provenance}
+        about = await asyncio.to_thread(fit, about, budget, META_TOKENS)
+        content = await asyncio.to_thread(budget.cut, made.content, CONTENT_TOKENS)
+        whole = len(content) == len(made.content)
+        said = [tell("lab_recomposed", self._lab.language, **cast("dict[str, str]", about["skill"]))]
+        if not whole:
+            said.append(tell("lab_content_cut", self._lab.language, skill_id=meta.id))
+        data = {"project": project, "status": "done", **about, "content": content, "whole": whole}
+        return result("\n".join([*said, "", content]), data)
+
+    # --- searching
+
+    async def iteration_start(
+        self,
+        ctx: Context[Any],
+        project: Project,
+        confirm: Confirm = False,
+        max_rounds: Annotated[int | None, Field(ge=1, le=1_000)] = None,
+        max_evaluations: Annotated[int | None, Field(ge=1)] = None,
+        stop_threshold: Annotated[
+            float | None, Field(description="Enough at this score", ge=0, le=100)
+        ] = None,
+        retention_rules: Annotated[str | None, Field(description="keep seg_001 …", max_length=20_000)] = None,
+        baseline_id: Annotated[str | None, Field(description="Left out: the first")] = None,
+        options: Annotated[dict[str, Any] | None, Field(description=", ".join(_MORE))] = None,
+        fresh: Annotated[bool, Field(description="Not go on with an interrupted one")] = False,
+        wait: Wait = True,
+    ) -> Annotated[CallToolResult, Iterated]:
+        """Search for a better skill."""
+        known = {
+            "max_rounds": max_rounds,
+            "max_evaluations": max_evaluations,
+            "stop_threshold": stop_threshold,
+            "retention_rules": retention_rules,
+            "baseline_id": baseline_id,
+            **(options or {}),
+        }
+        wishes = {name: value for name, value in known.items() if value is not None}
+        with self._lab.plainly():
+            self._check(options or {})
+            place = await asyncio.to_thread(self._services.projects.project, project)
+            run = self._running(place.name)
+            if run is None:
+                plan, may_begin = await self._plan(place, wishes, fresh=fresh)
+                if not (confirm or may_begin):
+                    said = [tell("lab_search_plan", self._lab.language, **plan)]
+                    said.append(tell("lab_confirm", self._lab.language))
+                    return result("\n".join(said), {"project": place.name, "status": "plan", "plan": plan})
+                run = await self._begin(place.name, {**wishes, "fresh": fresh})
+            if not wait:
+                said = tell("lab_runs_on", self._lab.language, project=place.name)
+                return result(said, {"project": place.name, "status": "running"})
+            ended = await self._lab.runs.follow(ctx, run, self._lab.language)
+            if error := ended.get("error"):
+                raise ToolError(self._lab.worded(str(error.get("message", ""))))
+            return await self._searched(place.name, ended, "done")
+
+    def _check(self, options: Mapping[str, Any]) -> None:
+        for name in options:
+            if name not in _MORE:
+                raise UserError("lab_no_option", option=name[:80], options=", ".join(_MORE))
+
+    def _running(self, project: str) -> Run | None:
+        run = self._lab.runs.of(project)
+        if run is not None and run.kind != "iterate":
+            raise ToolError(tell("lab_is_run", self._lab.language, project=project))
+        return run
+
+    async def _begin(self, project: str, wishes: Mapping[str, Any]) -> Run:
+        graph = await asyncio.to_thread(importlib.import_module, "graph.iterate")
+        run = self._running(project)  # another call may have begun it meanwhile
+        if run is None:
+            stream = graph.stream_iterate(self._services, {"project": project, **wishes})
+            run = self._lab.runs.begin(project, "iterate", stream)
+        return run
+
+    async def _plan(
+        self, place: ProjectPlace, wishes: Mapping[str, Any], *, fresh: bool
+    ) -> tuple[dict[str, Any], bool]:
+        """Bound what a search takes, and tell whether it may begin unasked."""
+        options = await asyncio.to_thread(place.options)
+        known: dict[str, Any] = {}
+        if not fresh:
+            with suppress(NotFound):
+                found = await iteration_status(self._services, place.name)
+                known = found["parameters"] if found["completed_at"] is None else {}
+        asked = {name: value for name, value in wishes.items() if name in IterationParams.model_fields}
+        params = IterationParams.read({**known, **asked}, "options")
+        copies = await asyncio.to_thread(place.baselines)
+        cases = max(len(copy.cases.cases) for copy in copies)
+        screened = max(_LEAST_SCREENED, -(-cases // _SCREENED))
+        most = params.max_rounds * (params.beam_width * screened + cases) + 2 * cases
+        evaluations = min(most, params.max_evaluations or most)
+        each = options.repeats * (1 + len(options.judging()) * options.judge_repeats)
+        limited = any(value is not None for value in (options.max_calls, options.max_usd))
+        limited = limited or params.max_evaluations is not None
+        plan = {"evaluations": evaluations, "calls_each": each, "calls": evaluations * each}
+        limits = {"max_calls": options.max_calls, "max_usd": options.max_usd}
+        models = [options.model, *options.judging()]
+        return {**plan, **limits, "models": ", ".join(dict.fromkeys(models))}, limited or may_be_free(models)
+
+    async def iteration_stop(self, project: Project) -> Annotated[CallToolResult, Iterated]:
+        """End a search."""
+        with self._lab.plainly():
+            place = await asyncio.to_thread(self._services.projects.project, project)
+            run = self._running(place.name)
+            try:
+                await stop_iteration(self._services, place.name)
+            except Busy:
+                said = tell("lab_now_stopping", self._lab.language, project=place.name)
+                return result(said, {"project": place.name, "status": "stopping"})
+            if run is not None:
+                await asyncio.wait([run.task], timeout=_STOP_SECONDS)
+            found = await iteration_status(self._services, place.name)
+            return await self._searched(place.name, found, "stopped")
+
+    async def _searched(self, project: str, found: Mapping[str, Any], status: str) -> CallToolResult:
+        shown = await asyncio.to_thread(fit, iteration_fields(found), await self._lab.budget(), LIST_TOKENS)
+        data = {"project": project, "status": status, "iteration": shown}
+        return result("\n".join(iteration_text(shown, self._lab.language)), data)
+
+    # --- all projects
+
+    async def leaderboard_query(
+        self,
+        baseline_id: str | None = None,
+        purpose: str | None = None,
+        group: Annotated[bool, Field(description="By baseline")] = True,
+        cursor: Cursor = None,
+    ) -> Annotated[CallToolResult, Board]:
+        """Show the leaderboard."""
+        with self._lab.plainly():
+            found = await leaderboard(self._services, group=group, baseline_id=baseline_id, purpose=purpose)
+            groups: list[dict[str, Any]] = found["groups"] if group else [{"records": found["records"]}]
+            rows: list[dict[str, Any]] = [row for one in groups for row in one["records"]]
+            budget = await self._lab.budget()
+            shown, following = await asyncio.to_thread(page, rows, cursor, budget, LIST_TOKENS - 1_000)
+        language = self._lab.language
+        warned = [self._lab.worded(warning_text(row, language)) for row in found["warnings"][:_WARNINGS]]
+        warned = await asyncio.to_thread(fit, warned, budget, 800)
+        said = [tell("lab_board", language, count=len(rows))]
+        before = None
+        for row in shown:
+            if group and row["baseline_id"] != before:
+                before = row["baseline_id"]
+                said.append(f"# {row['baseline_name']} ({before[:8]})")
+            said.append(_board_row(row, with_baseline=not group))
+        said += warned
+        if following:
+            said.append(tell("lab_more", language, cursor=following))
+        archived = found["archived_baselines"][:50]
+        data = {"records": shown, "archived_baselines": archived, "warnings": warned, "cursor": following}
+        return result("\n".join(said), data)
+
+
+def _board_row(row: Mapping[str, Any], *, with_baseline: bool) -> str:
+    where = f" · {row['baseline_name']}" if with_baseline else ""
+    stale = "" if row["staleness"] == "current" else f" · {row['staleness']}"
+    done = f"{row['completed_cases']}/{row['case_count']}"
+    who = f"{row['skill_name']} {row['skill_version_tested']} ({row['skill_id'][:8]})"
+    return f"- {score(row['avg_score'])} {who} {done}{where} · {row['project_name']}{stale}"

@@ -1,0 +1,29 @@
+"""How is what went wrong said without the folder in which the data root lies?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from mcp.server.mcpserver.exceptions import ToolError
+
+from mcp_server.desk import Desk
+from personalab.errors import PersonaLabError
+
+
+def worded(desk: Desk, message: str) -> str:
+    """Word a message for this entrance; files are named from the data root on."""
+    root = desk.services.settings.data_root
+    for folder in (root, os.path.realpath(root)):
+        message = message.replace(f"{folder}/", "")
+    return desk.worded(message)
+
+
+@contextmanager
+def without_paths(desk: Desk) -> Generator[None]:
+    """Say what went wrong with files named from the data root on."""
+    try:
+        yield
+    except PersonaLabError as error:
+        raise ToolError(worded(desk, error.message(desk.language))) from None
