@@ -22,6 +22,7 @@ from personalab import config
 from personalab.errors import Busy, PersonaLabError
 from personalab.operations.doctor_archive import examine_archives, examine_beside
 from personalab.operations.doctor_findings import Finding, Report
+from personalab.operations.doctor_lab import examine_lab
 from personalab.operations.doctor_memory import examine_memories
 from personalab.operations.doctor_sessions import (
     repair_session,
@@ -44,7 +45,7 @@ __all__ = ["Finding", "Report", "examine_root"]
 Progress = Callable[[str], None]
 STALE_SECONDS = 60.0
 """A temporary file this old belongs to nobody."""
-_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp|\.new-[0-9a-f]{12}")
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp|\.new-[0-9a-f]{8,12}")
 
 
 async def examine_root(
@@ -67,7 +68,9 @@ async def examine_root(
     ward.findings += await examine_memories(services, fix=fix)
     progress("archive")
     ward.findings += await asyncio.to_thread(examine_archives, services)
-    return Report(ward.findings, len(ward.seen))
+    progress("workspace")
+    found, looked_at = await examine_lab(services, ward.leftovers, fix=fix)
+    return Report([*ward.findings, *found], len(ward.seen) + looked_at)
 
 
 async def _examine_instance(services: Services, ward: _Ward, folder: Path) -> None:

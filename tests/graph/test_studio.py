@@ -21,6 +21,7 @@ from langgraph_sdk.client import LangGraphClient
 
 from personalab.operations.instances import new_instance
 from personalab.services import Services
+from tests.lab.running import make_project
 
 pytestmark = pytest.mark.anyio
 PROJECT = Path(__file__).parents[2]
@@ -36,6 +37,7 @@ def _free_port() -> int:
 def server(root: Path, services: Services, tmp_path: Path) -> Iterator[str]:
     """``langgraph dev`` on this test's data root, with a slow scripted model."""
     asyncio.run(new_instance(services, "char_alserqi", "bg_wasteland", "inst_001"))
+    asyncio.run(make_project(services, cases=1, model="rehearsal"))
     script = tmp_path / "script.json"
     slow = {"pieces": [f"word{n} " for n in range(200)], "delay": 0.05}
     script.write_text(
@@ -90,11 +92,12 @@ def _lines(root: Path) -> list[dict[str, Any]]:
 async def test_studio_shows_streams_and_cancels_a_turn(server: str, root: Path) -> None:
     async with get_client(url=server, api_key=None) as client:
         await _drive(client, root)
+        await _drive_the_lab(client, root)
 
 
 async def _drive(client: LangGraphClient, root: Path) -> None:
     assistants = {found["graph_id"]: found["assistant_id"] for found in await client.assistants.search()}
-    assert {"chat_turn", "summarize", "update_memory"} <= set(assistants)
+    assert {"chat_turn", "summarize", "update_memory", "evaluate", "iterate"} <= set(assistants)
     growth = await client.assistants.get_graph(assistants["update_memory"])
     names = [node["id"] for node in growth["nodes"]][1:-1]
     assert (names[0], names[-1]) == ("read_turns", "save_persona")
@@ -160,3 +163,26 @@ async def _drive(client: LangGraphClient, root: Path) -> None:
     assert (values["status"], values["turn"], values["reply"]) == ("done", 4, "好。")
     state = json.loads((root / "instances" / "inst_001" / "instance_state.json").read_text(encoding="utf-8"))
     assert state["plot_state"]["no_update_count"] == 3
+
+
+async def _drive_the_lab(client: LangGraphClient, root: Path) -> None:
+    """Run a project, and search for a better skill, as anyone may who has only the server."""
+    steps = {
+        "evaluate": ["plan", "execute", "judge", "summarise"],
+        "iterate": ["prepare", "propose", "evaluate_candidates", "conclude"],
+    }
+    for graph_id, names in steps.items():
+        found = await client.assistants.search(graph_id=graph_id)
+        graph = await client.assistants.get_graph(found[0]["assistant_id"])
+        assert [node["id"] for node in graph["nodes"]][1:-1] == names
+        schemas = cast("dict[str, Any]", await client.assistants.get_schemas(found[0]["assistant_id"]))
+        assert "project" in schemas["input_schema"]["properties"]
+        assert "status" in schemas["output_schema"]["properties"]
+    runs = cast("Any", client.runs)
+    evaluated: Any = await runs.wait(None, "evaluate", input={"project": "First test"})
+    assert (evaluated["status"], evaluated["completed"]) == ("done", 2), evaluated["error"]
+    searched: Any = await runs.wait(None, "iterate", input={"project": "First test", "max_rounds": 1})
+    assert searched["status"] == "done", searched["error"]
+    project = root / "workspace" / "projects" / evaluated["project"]
+    assert (project / "results" / "summary.json").is_file()
+    assert (project / "iterations" / "iteration_report.json").is_file()
