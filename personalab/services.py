@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -126,8 +125,10 @@ class Services:
 
     def lab_model(self) -> str:
         """Tell which model the lab uses where none is named: its own if it can be called, else the turns' one."""
+        from personalab.providers.claude_cli import find_program
+
         settings = self.lab_sessions.settings()
-        callable_here = self._is_chat_model(settings.default_model) or shutil.which(settings.cli_path)
+        callable_here = self._is_chat_model(settings.default_model) or find_program(settings.cli_path)
         return settings.default_model if callable_here else self.settings.model
 
     def _is_chat_model(self, name: str) -> bool:

@@ -74,7 +74,10 @@ def iterate(
     max_evaluations: Annotated[
         int | None,
         typer.Option(
-            "--max-evaluations", metavar="N", min=1, help="Scores in all, originals too / 评估总数上限"
+            "--max-evaluations",
+            metavar="N",
+            min=1,
+            help="Evaluations at most, re-tests too / 最多评测次数（含复测）",
         ),
     ] = None,
     rules: Rules = "",

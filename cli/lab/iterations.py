@@ -100,8 +100,9 @@ async def show_iteration(word: str, *, as_json: bool) -> None:
 async def stop(word: str, *, as_json: bool) -> None:
     """Ask a search to come to its end, and wait for it."""
     place = await project_of(word)
-    name = await iterating.stop_iteration(services(), place.name)
+    ended = await iterating.stop_iteration(services(), place.name)
     if as_json:
-        write_json({"project": name, "status": "stopped"})
+        write_json(ended)
     else:
-        write(tell("lab_paused", language(), project=name))
+        code = "lab_paused" if ended["status"] == "stopped" else "lab_stopping"
+        write(tell(code, language(), project=place.name))

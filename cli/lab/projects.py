@@ -94,6 +94,8 @@ async def show_project(word: str, *, as_json: bool) -> None:
         warned("lab_unreal", versions=", ".join(named(version) for version in unreal))
     if details.get("skills"):
         show_ranking(details)
+    elif found["ranking"]:
+        _show_plain(found["ranking"])
     elif found["progress"]["completed_tasks"] == 0:
         note(tell("lab_run_it", language(), project=found["project"]))
 
@@ -147,6 +149,16 @@ def show_ranking(details: Mapping[str, Any]) -> None:
         note(paint(tell("lab_detectable", language(), points=f"{least:.1f}"), DIM))
     for warning in details.get("warnings", ()):
         warned("warning", message=_worded(warning))
+
+
+def _show_plain(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print a ranking of another program, which knows no intervals."""
+    width = max(columns(named(row["skill_name"])) for row in rows)
+    write("")
+    for row in rows:
+        shown = {**row, "mean": row["avg_score"], "interval": None, "skipped": 0}
+        shown |= {"completed": row["completed_cases"], "failed": row["failed_cases"]}
+        write(f"{row['rank']:>4} {_arm(shown, width)}")
 
 
 def _arm(row: Mapping[str, Any], width: int) -> str:

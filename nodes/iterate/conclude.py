@@ -15,7 +15,7 @@ async def conclude(state: IterateState, *, services: Services, place: ProjectPla
     """Write the reports; a search that was ended early is told as far as it came."""
 
     def end() -> dict[str, Any]:
-        search = iterating.resumed(place)
+        search = iterating.resumed(place, state.get("lease", ""))
         ended_by = state.get("ended_by")
         if ended_by:
             search.engine.stop()

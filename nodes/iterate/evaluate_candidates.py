@@ -8,7 +8,7 @@ from typing import Any
 
 from nodes.iterate.state import IterateState
 from personalab.operations.lab.evaluating import Evaluator, Tell
-from personalab.operations.lab.iterating import resumed, tasks_of
+from personalab.operations.lab.iterating import failing, mark_redo, resumed, tasks_of
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.storage.leases import unbroken
@@ -22,16 +22,29 @@ async def evaluate_candidates(
     tell: Tell,
     stop_asked: Callable[[], bool],
 ) -> dict[str, Any]:
-    """Evaluate the candidates; a person who asks to stop, or the budget, ends the search."""
+    """Evaluate the candidates; a person who asks to stop, or the budget, ends the search, and a pause does not."""
+    lease = state.get("lease", "")
     options = await asyncio.to_thread(place.options)
-    search = await asyncio.to_thread(resumed, place)
+    search = await asyncio.to_thread(resumed, place, lease)
     tasks = await unbroken(tasks_of, search, options.repeats, services.now())
 
     def told(event: dict[str, Any]) -> None:
         tell({**event, "round": search.number or len(search.engine.rounds)})
 
-    evaluator = Evaluator(services, place, options, told, stop_asked=stop_asked)
+    again = search.plan.redo == search.number
+    evaluator = Evaluator(services, place, options, told, stop_asked=stop_asked, again=again)
     await evaluator.execute(tasks)
     if not evaluator.stopped:
         await evaluator.judge(tasks)
-    return {"ended_by": "manual" if evaluator.stopped else "budget" if evaluator.budget else None}
+    if evaluator.stopped:
+        wanted = await asyncio.to_thread(search.files.stop_wanted)
+        return {"ended_by": "manual"} if wanted else {"status": "interrupted"}
+    if evaluator.budget:
+        return {"ended_by": "budget"}
+    failure = failing(search, await evaluator.results(tasks))
+    if failure is not None:
+        await unbroken(mark_redo, search, lease, search.number)
+        raise failure
+    if again:
+        await unbroken(mark_redo, search, lease, None)
+    return {}

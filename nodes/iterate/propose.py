@@ -15,7 +15,7 @@ async def propose(state: IterateState, *, services: Services, place: ProjectPlac
     """Go through the search again, and write down the rounds that have ended."""
 
     def search() -> dict[str, Any]:
-        found = resumed(place)
+        found = resumed(place, state.get("lease", ""))
         save_progress(found, services.now())
         return {
             "batch": len(found.trials),

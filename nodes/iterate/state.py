@@ -36,7 +36,7 @@ class IterateOutput(TypedDict, total=False):
     round: int
     """The rounds that have ended."""
     evaluations: int
-    """How many scores the search rests on, those of the originals included."""
+    """How many evaluations were made."""
     best: dict[str, Any] | None
     """The best so far: skill_id, name, round, avg_score, and its corrected score with an interval."""
     stop_cause: str | None

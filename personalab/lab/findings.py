@@ -88,7 +88,7 @@ class RoundConfig(Record):
     """``iterations/round_{n}/config.json``."""
 
     round: int = Field(ge=1)
-    skill_id: Uuid
+    skill_id: Filled
     skill_name: str
     skill_version: Version
     baseline_id: Filled

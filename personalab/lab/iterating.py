@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from personalab.lab.dimensions import DIMENSIONS, Category, Dimension
 from personalab.lab.engine.problem import (
@@ -61,6 +61,14 @@ class PlannedCase(Record):
     category: Category
 
 
+class KnownScore(Record):
+    """A score of an original, as it stood when the search was begun."""
+
+    skill_id: Filled
+    case_id: CaseId
+    scores: dict[Dimension, Number]
+
+
 class IterationParams(Record):
     """What was asked for, whole: the values that a run really had."""
 
@@ -102,10 +110,28 @@ class IterationPlan(Record):
     """The pieces that candidates are made of, each with its places in the originals."""
     skills: dict[str, tuple[str, ...]]
     """The segments of each original, by its id."""
+    names: dict[str, str] = Field(default_factory=dict[str, str])
+    """The originals' names, by their ids."""
     cases: tuple[PlannedCase, ...]
+    known: tuple[KnownScore, ...] = ()
+    earlier: int = Field(default=0, ge=0)
+    """How many searches of this project were set aside before."""
+    redo: int | None = None
+    """The round whose failed evaluations are made again, because so many of them failed."""
     started_at: Time
     completed_at: Time | None = None
     stop_cause: StopCause | Literal["error"] | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        """Refuse a plan that somebody has taken pieces out of."""
+        pieces = {found.segment_id for found in self.pool()}
+        used = {*self.kept, *(name for ids in self.skills.values() for name in ids)}
+        if not used <= pieces:
+            raise ValueError(f"segments has no {min(used - pieces)}")
+        if not self.skills or not self.cases:
+            raise ValueError("it has no skills or no cases")
+        return self
 
     def problem(self) -> Problem:
         """Give what is searched."""
@@ -128,14 +154,18 @@ class IterationPlan(Record):
         kept = {found.segment_id: found.text for found in pool if found.segment_id in self.kept}
         return checked_content(compose(pool, candidate.segments), kept)
 
+    def name_of(self, skill_id: str) -> str:
+        """Give the name of an original."""
+        return self.names.get(skill_id) or self.base_name
+
     def original(self, candidate: Candidate) -> str | None:
         """Tell which original skill a candidate is, if it is one."""
         return next((name for name, ids in self.skills.items() if set(ids) == set(candidate.segments)), None)
 
 
-def candidate_skill_id(project_id: str, started_at: str, candidate: Candidate) -> str:
+def candidate_skill_id(plan: IterationPlan, candidate: Candidate) -> str:
     """Give a candidate the id of a skill, the same one however often the search is gone through again."""
-    seed = f"{project_id}\n{started_at}\n{candidate.candidate_id}".encode()
+    seed = f"{plan.project_id}\n{plan.started_at}\n{plan.earlier}\n{candidate.candidate_id}".encode()
     return str(uuid.UUID(bytes=hashlib.sha256(seed).digest()[:16], version=4))
 
 
@@ -181,7 +211,7 @@ def iteration_report(
         stop_threshold=plan.parameters.stop_threshold,
         best_round=best.round,
         best_skill_id=skill_of(best.candidate) if best.candidate and improved else original,
-        best_skill_name=round_name(plan.base_name, best.round) if improved else plan.base_name,
+        best_skill_name=round_name(plan.base_name, best.round) if improved else plan.name_of(original),
         best_avg_score=None if best.avg is None else round(best.avg, 1),
         rounds=rounds_table(plan, rounds, skill_of),
     )

@@ -157,7 +157,14 @@ def board_project(
         if len(baselines) > 1:
             rows, cases = row.ranking, row.total_cases
         found.append(
-            BoardBaseline(baseline_id, baseline_name, version, row.content_sha256, cases, tuple(rows))
+            BoardBaseline(
+                baseline_id,
+                baseline_name,
+                version,
+                row.content_sha256,
+                cases,
+                tuple(ranked.derived() for ranked in rows),
+            )
         )
     hashes = {row.skill_id: row.content_sha256 for row in told.skills}
     return BoardProject(summary.project_id, name, in_seconds(summary.generated_at), tuple(found), hashes)

@@ -207,6 +207,13 @@ class RankRow(Record):
             return []
         return average_doubts(self.avg_score, self.score_breakdown, f"ranking[{self.rank - 1}].avg_score")
 
+    def derived(self) -> Self:
+        """Give the row with the average of its parts, where another program wrote one that is not."""
+        if self.score_breakdown is None or not self.doubts():
+            return self
+        total = sum(self.score_breakdown.by_dimension().values())
+        return self.model_copy(update={"avg_score": round(total, 1)})
+
 
 def average_doubts(average: float, breakdown: Breakdown, field: str) -> list[Doubt]:
     """Compare an average with the sum of its parts, each rounded to one decimal."""

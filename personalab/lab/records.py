@@ -59,9 +59,9 @@ def parse_time(value: str) -> datetime:
     """Read a time, with or without fractions of a second; one without a zone is UTC."""
     try:
         found = datetime.fromisoformat(value)
-    except ValueError:
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):
         raise ValueError("it is not a time in ISO 8601") from None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 def _version(value: str) -> str:
@@ -93,7 +93,8 @@ CaseId = Annotated[str, _named(_CASE, "case_001")]
 SegmentId = Annotated[str, _named(_SEGMENT, "seg_001")]
 Filled = Annotated[str, AfterValidator(_filled)]
 Count = Annotated[int, Field(ge=0, strict=True)]
-Number = int | Annotated[float, Field(allow_inf_nan=False)]
+_MOST = 10**15
+Number = Annotated[int, Field(ge=-_MOST, le=_MOST)] | Annotated[float, Field(ge=-_MOST, le=_MOST)]
 """A whole number stays one: ``28`` is not written as ``28.0``."""
 AssetKind = Literal["skill", "baseline"]
 

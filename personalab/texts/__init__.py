@@ -214,8 +214,8 @@ TEXTS: dict[str, Text] = {
     ),
     # --- files
     "file_missing": Text(
-        "缺少文件 {file}；请从备份恢复它，或用 personalab new 新建实例",
-        "The file {file} is missing; restore it from a backup, or make a new instance with personalab new",
+        "缺少文件 {file}；请从备份恢复它，或重新建立它所属的内容",
+        "The file {file} is missing; restore it from a backup, or make what it belongs to anew",
     ),
     "file_broken": Text(
         "文件 {file} 无法读取：{reason}；请修正它，或运行 personalab doctor --fix",

@@ -259,6 +259,10 @@ LAB: dict[str, Text] = {
         "{file} 的 {field} 是 “{value}”；只读取写在配置里或 .yaml、.json、.csv 文件里的测试，请先转换",
         "{file}: {field} is '{value}'; only tests in the configuration or in a .yaml, .json or .csv file are read, convert them first",
     ),
+    "lab_promptfoo_unread": Text(
+        "{file} 中有些设置会改变评测方式，这里没有沿用：{found}；请检查用例的期望是否仍然合适",
+        "Some settings of {file} change what is measured and were not taken over: {found}; check whether the expectations of the cases still fit",
+    ),
     "lab_case_begin": Text("请开始。", "Begin."),
     "lab_assert_equals": Text("回答应等于：{value}", "The answer equals: {value}"),
     "lab_assert_contains": Text("回答应包含：{value}", "The answer contains: {value}"),
@@ -325,6 +329,10 @@ LAB: dict[str, Text] = {
         "项目 {project} 里没有（唯一的）基线 {baseline}",
         "The project {project} has no baseline {baseline}, or more than one",
     ),
+    "lab_iteration_failing": Text(
+        "这一批 {total} 次评测有 {failed} 次失败（{reason}）；搜索停在这里，什么都没有丢，问题解决后再次运行 personalab lab iterate 会重做失败的",
+        "{failed} of this batch's {total} evaluations failed ({reason}); the search waits here and nothing is lost: once that is mended, personalab lab iterate makes the failed ones again",
+    ),
     "lab_iteration_drops": Text(
         "迭代的规则只能要求保留片段，不能去掉 {segments}；要去掉它们请用重组（personalab lab recompose）",
         "The rules of an iteration can keep segments, not drop {segments}; to drop them, recompose (personalab lab recompose)",
@@ -345,6 +353,10 @@ LAB: dict[str, Text] = {
     "lab_retention_contradiction": Text(
         "保留规则对片段 {segment} 既要求保留又要求去掉；请只说一种",
         "The retention rules both keep and drop the segment {segment}; say one of the two",
+    ),
+    "lab_retention_unclear": Text(
+        "看不准这条保留规则：“{clause}”。请写成：保留 seg_001；去掉 seg_002",
+        "This retention rule is not clear: “{clause}”. Write: keep seg_001; drop seg_002",
     ),
     "lab_dropped_segment_stays": Text(
         "片段 {segments} 应当去掉，却仍在结果里（它与保留的片段重叠，或写作者又写了回来）；请修改保留规则后重试",
@@ -381,6 +393,10 @@ LAB: dict[str, Text] = {
     "lab_board_baseline_gone": Text(
         "基线 {name}（{asset_id}）已不在库中；它的成绩按测试时的版本显示",
         "The baseline {name} ({asset_id}) is in the library no more; its scores are shown as of the version tested",
+    ),
+    "lab_board_doubt": Text(
+        "项目 {project} 的汇总里有个平均分不等于各维度之和（{reason}）；这里按各维度之和显示",
+        "In the summary of the project {project} an average is not the sum of its parts ({reason}); the sum is shown",
     ),
     "lab_board_unreadable": Text(
         "项目 {project} 的成绩无法读取：{reason}；它没有列入排行榜",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, cast
@@ -29,7 +30,7 @@ from personalab.lab.findings import (
 from personalab.lab.iterating import IterationPlan
 from personalab.lab.projects import Result
 from personalab.operations.lab.iterating import iteration_status, stop_iteration
-from personalab.operations.lab.projects import change_options, create_project
+from personalab.operations.lab.projects import change_options, create_project, pause_project
 from personalab.services import Services
 from personalab.storage.lab.iterations import IterationFiles
 from personalab.storage.lab.projects import ProjectPlace
@@ -191,7 +192,7 @@ async def test_an_interrupted_search_goes_on_and_ends_as_an_undisturbed_one(
 ) -> None:
     place, executor, expected = await iterated(services)
     undisturbed = files_of(place)
-    IterationFiles(place.folder).set_aside(NOW)
+    _remove(place.folder / "iterations")
     for skill in services.assets.skills():
         if skill.meta.id == expected["skill_id"]:
             _remove(skill.folder)
@@ -284,7 +285,7 @@ async def test_a_candidate_without_a_kept_segment_cannot_be_written(services: Se
 async def test_a_person_can_stop_a_search_and_what_was_found_is_told(services: Services) -> None:
     place, executor = await prepared(services)
     executor.calls.clear()
-    asked: list[asyncio.Task[str]] = []
+    asked: list[asyncio.Task[Sent]] = []
 
     async def stop(_: Call) -> None:
         if len(executor.calls) == 20:
@@ -293,7 +294,7 @@ async def test_a_person_can_stop_a_search_and_what_was_found_is_told(services: S
 
     executor.before = stop
     result = await iterate(services, place, max_rounds=50)
-    assert await asked[0] == place.name
+    assert await asked[0] == {"project": place.name, "status": "stopped"}
     assert result["status"] == "done"
     assert result["stop_cause"] == "manual"
     assert result["report"]["stop_reason"] == "manual"
@@ -334,16 +335,133 @@ async def test_another_search_sets_the_one_before_aside(services: Services) -> N
 
 
 @pytest.mark.anyio
-async def test_a_search_that_has_not_ended_is_not_gone_on_with_under_other_terms(services: Services) -> None:
+async def test_a_search_that_has_not_ended_is_gone_on_with_under_the_same_terms_or_with_more_rounds(
+    services: Services,
+) -> None:
     place, _ = await prepared(services)
-    async with aclosing(
-        stream_iterate(services, cast("IterateInput", {"project": place.name, "max_rounds": 6}))
-    ) as stream:
+    call = cast("IterateInput", {"project": place.name, "max_rounds": 3, "baseline_id": "numbers"})
+    async with aclosing(stream_iterate(services, call)) as stream:
         async for _ in stream:
             break
-    refused = await iterate(services, place, max_rounds=7)
+    refused = await iterate(services, place, beam_width=5)
     assert refused["error"]["code"] == "lab_other_iteration"
+    assert (await iterate(services, place, max_rounds=4, baseline_id="numbers"))["status"] == "done"
+    assert not list(place.folder.glob("x_iterations_*"))
+
+
+@pytest.mark.anyio
+async def test_more_rounds_go_on_with_a_search_that_had_ended_and_pay_for_nothing_again(
+    services: Services,
+) -> None:
+    place, executor, first = await iterated(services, max_rounds=2)
+    assert first["stop_cause"] == "max_rounds"
+    result = await iterate(services, place, max_rounds=5)
+    assert result["status"] == "done"
+    assert result["round"] > 2
+    assert not list(place.folder.glob("x_iterations_*"))
+    made = Counter(call.call_id for call in executor.calls)
+    assert made.most_common(1)[0][1] == 1
+
+
+@pytest.mark.anyio
+async def test_a_pause_leaves_a_search_open(services: Services) -> None:
+    place, executor = await prepared(services)
+    executor.calls.clear()
+    asked: list[asyncio.Task[Any]] = []
+
+    async def pause(_: Call) -> None:
+        if len(executor.calls) == 20:
+            asked.append(asyncio.create_task(pause_project(services, place.name)))
+            await asyncio.sleep(0.5)
+
+    executor.before = pause
+    result = await iterate(services, place, max_rounds=6)
+    await asked[0]
+    assert (result["status"], result["report"]) == ("interrupted", None)
+    executor.before = None
     assert (await iterate(services, place, max_rounds=6))["status"] == "done"
+    assert Counter(executor.ids()).most_common(1)[0][1] == 1
+
+
+@pytest.mark.anyio
+async def test_a_batch_that_fails_ends_the_run_and_is_made_again_the_next_time(services: Services) -> None:
+    place, executor, expected = await iterated(services)
+    _remove(place.folder / "iterations")
+    for skill in services.assets.skills():
+        if skill.meta.id == expected["skill_id"]:
+            _remove(skill.folder)
+
+    def down(call: Call) -> CallAnswer:
+        return CallAnswer("failed", error="HTTP 400", error_code="provider.refused", executor="fake")
+
+    executor.rule = down
+    failed = await iterate(services, place, max_rounds=6)
+    assert (failed["status"], failed["error"]["code"]) == ("error", "lab_iteration_failing")
+    assert "HTTP 400" in failed["error"]["message"]
+    executor.rule = by_pieces
+    result = await iterate(services, place, max_rounds=6)
+    assert result["status"] == "done"
+    assert result["best"]["avg_score"] == expected["best"]["avg_score"]
+
+
+@pytest.mark.anyio
+async def test_scores_that_change_during_a_search_do_not_change_its_way(services: Services) -> None:
+    place, executor, _ = await iterated(services)
+    undisturbed = files_of(place)
+    path = next(place.results.glob("*/case_001.json"))
+    result = json.loads(path.read_text(encoding="utf-8"))
+    result["scores"] = {**dict.fromkeys(DIMENSIONS, 0), "total": 0}
+    path.write_text(json.dumps(result), encoding="utf-8")
+    plan = cast("IterationPlan", IterationFiles(place.folder).plan())
+    IterationFiles(place.folder).save_plan(plan.changed(completed_at=None, stop_cause=None))
+    executor.calls.clear()
+    assert (await iterate(services, place, max_rounds=6))["status"] == "done"
+    assert executor.calls == []
+    assert files_of(place) == undisturbed
+
+
+@pytest.mark.anyio
+async def test_every_call_of_a_second_search_is_accounted_for(services: Services) -> None:
+    place, executor, _ = await iterated(services, max_rounds=2)
+    before = len(place.journal.read_text(encoding="utf-8").splitlines())
+    executor.calls.clear()
+    assert (await iterate(services, place, fresh=True, max_rounds=2))["status"] == "done"
+    assert len(place.journal.read_text(encoding="utf-8").splitlines()) - before == len(executor.calls) > 0
+
+
+def _without_a_text(plan: Sent) -> None:
+    del plan["segments"][0]["text"]
+
+
+def _with_another_case(plan: Sent) -> None:
+    plan["cases"].append({"id": "case_900", "category": "standard"})
+
+
+def _with_a_piece_less(plan: Sent) -> None:
+    del plan["segments"][0]
+
+
+def _without_skills(plan: Sent) -> None:
+    plan["skills"] = {}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("spoil", [_without_a_text, _with_another_case, _with_a_piece_less, _without_skills])
+async def test_a_plan_that_was_spoiled_by_hand_is_an_error_that_names_it(
+    services: Services, spoil: Callable[[Sent], None]
+) -> None:
+    place, _ = await prepared(services)
+    call = cast("IterateInput", {"project": place.name, "max_rounds": 6})
+    async with aclosing(stream_iterate(services, call)) as stream:
+        async for _ in stream:
+            break
+    path = place.folder / "iterations" / "x_iteration.json"
+    plan = json.loads(path.read_text(encoding="utf-8"))
+    spoil(plan)
+    path.write_text(json.dumps(plan), encoding="utf-8")
+    result = await iterate(services, place)
+    assert result["status"] == "error"
+    assert "x_iteration.json" in result["error"]["message"]
 
 
 @pytest.mark.anyio
@@ -403,3 +521,24 @@ async def test_what_is_no_better_than_the_originals_is_not_kept(services: Servic
     assert (result["skill_id"], result["best"]["round"]) == (None, 0)
     assert result["report"]["best_skill_id"] == SKILLS[0]
     assert {skill.meta.id for skill in services.assets.skills()} == before
+
+
+@pytest.mark.anyio
+async def test_the_files_of_another_programs_iteration_are_told(services: Services) -> None:
+    place, _, first = await iterated(services)
+    (place.folder / "iterations" / "x_iteration.json").unlink()
+    status = await iteration_status(services, place.name)
+    assert status["report"] == first["report"]
+    assert status["parameters"]["max_rounds"] == 6
+    assert status["stop_cause"] == first["report"]["stop_reason"]
+
+
+@pytest.mark.anyio
+async def test_skills_whose_ids_are_another_programs_can_be_searched(services: Services) -> None:
+    place, _ = await prepared(services)
+    foreign = "a1b2c3d4-e5f6-7890-abcd-ef1234567890"
+    for path in [*place.folder.rglob("*.json"), place.journal]:
+        path.write_text(path.read_text(encoding="utf-8").replace(SKILLS[0], foreign), encoding="utf-8")
+    (place.results / "aaaaaaaa_v1").rename(place.results / "a1b2c3d4_v1")
+    result = await iterate(services, services.projects.project(place.name), max_rounds=2)
+    assert result["status"] == "done", result["error"]

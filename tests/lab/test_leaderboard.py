@@ -191,7 +191,7 @@ def test_any_current_test_makes_a_skill_current(states: list[Any]) -> None:
 
 def test_with_one_baseline_the_sources_summary_is_enough() -> None:
     summary = Summary(
-        project_id="p", generated_at="2024-01-01T00:00:00.123Z", total_cases=3, ranking=(_row("a", 8),)
+        project_id="p", generated_at="2024-01-01T00:00:00.123Z", total_cases=3, ranking=(_row("a", 6),)
     )
     found = board_project(summary, "name", [("base", "Base", "v2")], {})
     assert (found.tested_at, found.baselines[0].version) == ("2024-01-01T00:00:00Z", "v2")

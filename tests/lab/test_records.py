@@ -62,7 +62,7 @@ FILES: dict[str, type[Record]] = {
     "8.5.3": SkillTestSummary,
 }
 V4 = "3f2b8c1e-5d47-4a90-9b3e-7c6d5e4f3a2b"
-_NO_ID = frozenset({"2.3", "5.1", "8.1", "8.2", "8.5.1", "8.5.2", "8.5.3"})
+_NO_ID = frozenset({"2.3", "5.1", "7.1", "8.1", "8.2", "8.5.1", "8.5.2", "8.5.3"})
 """Examples with no id of their own, only those of assets that may be another program's, or that are never written."""
 
 
@@ -270,3 +270,21 @@ def test_only_a_uuid_of_version_4_is_one(text: str) -> None:
 def test_a_version_is_v_and_a_positive_number(version: str) -> None:
     with pytest.raises(BadRecord, match="version"):
         SkillMeta.read({**EXAMPLES["2.1"], "version": version}, "meta.json")
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "yesterday", ""])
+def test_a_time_that_no_clock_shows_is_refused_like_any_other_field(time: str) -> None:
+    with pytest.raises(BadRecord, match="created_at"):
+        SkillMeta.read({**EXAMPLES["2.1"], "created_at": time}, "meta.json")
+
+
+def test_a_number_without_measure_is_refused() -> None:
+    data = {**EXAMPLES["5.1"], "scores": {**EXAMPLES["5.1"]["scores"], "total": 10**400}}
+    with pytest.raises(BadRecord, match="total"):
+        Result.read(data, "r")
+
+
+def test_an_average_of_another_program_is_derived_from_its_parts() -> None:
+    """Resolution 2."""
+    summary = Summary.read(EXAMPLES["5.2"], "summary.json")
+    assert [row.derived().avg_score for row in summary.ranking] == [87.3, 79.2]

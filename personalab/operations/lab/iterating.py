@@ -7,18 +7,20 @@ search again, which takes its answers from the results, and arrives where someth
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from personalab.errors import NotFound, UserError
+from personalab.errors import Busy, NotFound, ProviderError, StorageError, UserError
 from personalab.lab.assets import SkillMeta
 from personalab.lab.engine.ledger_engine import LedgerEngine
 from personalab.lab.engine.problem import BestLog, Candidate, Observed, Problem, StopCause, Trial, original
-from personalab.lab.findings import Provenance, RoundConfig
+from personalab.lab.findings import ExplorationLog, IterationReport, Provenance, RoundConfig
 from personalab.lab.iterating import (
     IterationParams,
     IterationPlan,
+    KnownScore,
     PlannedCase,
     candidate_skill_id,
     exploration_log,
@@ -34,8 +36,13 @@ from personalab.operations.lab.evaluating import Arm, Task
 from personalab.services import Services
 from personalab.storage.lab.iterations import IterationFiles
 from personalab.storage.lab.projects import BaselineCopy, ProjectPlace
+from personalab.storage.leases import unbroken
 
 _VERSION = "v1"
+_MAY_GROW = ("max_rounds", "max_evaluations")
+_MOST_OPEN = 8
+_open: OrderedDict[str, Search] = OrderedDict()
+"""Searches that someone holds the lease of; whatever is not here is made again from its files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +64,7 @@ class Search:
     def skill_of(self, candidate: Candidate) -> str:
         """Give the id of the skill that a candidate is."""
         known = self.plan.original(candidate)
-        return known or candidate_skill_id(self.plan.project_id, self.plan.started_at, candidate)
+        return known or candidate_skill_id(self.plan, candidate)
 
     @property
     def best(self) -> BestLog:
@@ -77,33 +84,56 @@ class Search:
 
 
 def begin(services: Services, place: ProjectPlace, asked: Mapping[str, Any]) -> IterationPlan:
-    """Find the plan of an iteration that goes on, or make one; what stood there before is set aside."""
+    """Find the plan of a search that goes on, or make one; what stood there before is set aside.
+
+    A search that a person or the budget ended is gone on with as well, and so is one that may have more rounds now.
+    """
     files = IterationFiles(place.folder)
+    files.want_stop(False)
     plan = files.plan()
     wishes = {name: value for name, value in asked.items() if value is not None}
-    fresh = bool(wishes.pop("fresh", False))
-    if plan is not None and plan.completed_at is None and not fresh:
-        return _same(plan, wishes)
-    made = _plan(services, place, wishes)
+    if wishes.get("baseline_id") is not None:
+        wishes["baseline_id"] = _baseline(place, wishes["baseline_id"]).ref.ref_id
+    if plan is not None and not bool(wishes.pop("fresh", False)):
+        grown = _grown(plan, wishes)
+        if plan.completed_at is None or plan.stop_cause in ("manual", "budget") or grown != plan.parameters:
+            _check_same(plan, wishes)
+            plan = plan.changed(parameters=grown.model_dump(), completed_at=None, stop_cause=None)
+            files.save_plan(plan)
+            return plan
+    wishes.pop("fresh", None)
+    made = _plan(services, place, wishes, files.set_aside_before())
     files.set_aside(services.now())
     files.save_plan(made)
     return made
 
 
-def _same(plan: IterationPlan, wishes: Mapping[str, Any]) -> IterationPlan:
-    """Go on with a plan, if nothing else is asked for; more rounds and more evaluations are not something else."""
+def _grown(plan: IterationPlan, wishes: Mapping[str, Any]) -> IterationParams:
+    """Give the parameters with more rounds and more evaluations, where more are wanted."""
+    more = {name: wishes[name] for name in _MAY_GROW if name in wishes}
+    known = plan.parameters
+    larger = {
+        name: value
+        for name, value in more.items()
+        if isinstance(value, int) and (getattr(known, name) is not None and value > getattr(known, name))
+    }
+    return known.changed(**larger) if larger else known
+
+
+def _check_same(plan: IterationPlan, wishes: Mapping[str, Any]) -> None:
+    """Refuse to go on under other terms."""
     known: dict[str, Any] = {
         **plan.parameters.model_dump(),
         "retention_rules": plan.retention_rules,
         "baseline_id": plan.baseline_id,
     }
+    grown = _grown(plan, wishes)
     for name, value in wishes.items():
-        if known[name] != value:
+        if value not in (known[name], getattr(grown, name, known[name])):
             raise UserError("lab_other_iteration", field=name, value=known[name])
-    return plan
 
 
-def _plan(services: Services, place: ProjectPlace, wishes: dict[str, Any]) -> IterationPlan:
+def _plan(services: Services, place: ProjectPlace, wishes: dict[str, Any], earlier: int) -> IterationPlan:
     rules = str(wishes.pop("retention_rules", ""))
     baseline = _baseline(place, wishes.pop("baseline_id", None))
     skills = {copy.ref.ref_id: copy for copy in place.skills()}
@@ -126,7 +156,7 @@ def _plan(services: Services, place: ProjectPlace, wishes: dict[str, Any]) -> It
         provider=skills[best].ref.provider if best in skills else "",
         baseline_id=baseline.ref.ref_id,
         baseline_version=baseline.ref.version,
-        parameters=_parameters(place.config.iteration_config, wishes),
+        parameters=_parameters(place.config.iteration_config, {"seed": earlier, **wishes}),
         retention_rules=rules,
         kept=tuple(kept),
         segments=tuple(row.fields() for row in found),
@@ -136,12 +166,15 @@ def _plan(services: Services, place: ProjectPlace, wishes: dict[str, Any]) -> It
             )
             for skill_id in skills
         },
+        names={skill_id: copy.ref.name for skill_id, copy in skills.items()},
         cases=tuple(PlannedCase(id=case.id, category=case.category) for case in baseline.cases.cases),
+        earlier=earlier,
         started_at=services.now(),
     )
-    if not _known(place, plan, plan.problem()):
+    known = _known(place, plan)
+    if not known:
         raise UserError("lab_not_run_yet", project=place.config.name)
-    return plan
+    return plan.model_copy(update={"known": known})
 
 
 def _parameters(defaults: IterationConfig | None, wishes: Mapping[str, Any]) -> IterationParams:
@@ -171,42 +204,63 @@ def _best(place: ProjectPlace) -> str:
 # --- going on
 
 
-def resumed(place: ProjectPlace) -> Search:
-    """Go through the search with the results on disk, up to where something is left to evaluate."""
+def resumed(place: ProjectPlace, lease_id: str) -> Search:
+    """Go on with a search up to where something is left to evaluate.
+
+    Whoever holds the lease goes on from where it was; whoever comes anew goes through it all with the results on disk.
+    """
+    search = _advanced(_open.pop(lease_id, None) or _first(place))
+    _open[lease_id] = search
+    while len(_open) > _MOST_OPEN:
+        _open.popitem(last=False)
+    return search
+
+
+def _first(place: ProjectPlace) -> Search:
     files = IterationFiles(place.folder)
     plan = files.plan()
     if plan is None:
         raise NotFound("lab_no_iteration", project=place.config.name)
     problem = plan.problem()
-    known = _known(place, plan, problem)
+    known = [
+        Observed(original(problem, row.skill_id).candidate_id, row.case_id, 1, row.scores)
+        for row in plan.known
+        if row.skill_id in plan.skills
+    ]
     engine = LedgerEngine(problem, plan.parameters.engine(), known)
-    while True:
-        number = len(engine.rounds) + 1
-        trials = tuple(engine.ask())
-        if trials and trials[0].repeat > 1:
-            number = 0
-        search = Search(place, files, plan, engine, trials, number, _averages(plan, problem, known))
-        if not trials:
-            return search
-        observed = [_observed(search, trial) for trial in trials]
+    return _asked(Search(place, files, plan, engine, (), 0, _averages(plan, problem, known)))
+
+
+def _advanced(search: Search) -> Search:
+    """Tell the engine what is on disk, as long as all that it asked for is."""
+    while search.trials:
+        observed = [_observed(search, trial) for trial in search.trials]
         if any(found is None for found in observed):
-            return search
-        engine.tell([found for found in observed if found is not None])
+            break
+        search.engine.tell([found for found in observed if found is not None])
+        search = _asked(search)
+    return search
 
 
-def _known(place: ProjectPlace, plan: IterationPlan, problem: Problem) -> list[Observed]:
+def _asked(search: Search) -> Search:
+    number = len(search.engine.rounds) + 1
+    trials = tuple(search.engine.ask())
+    return replace(search, trials=trials, number=0 if trials and trials[0].repeat > 1 else number)
+
+
+def _known(place: ProjectPlace, plan: IterationPlan) -> tuple[KnownScore, ...]:
     """Read what the project's own run found out about the originals."""
-    found: list[Observed] = []
+    found: list[KnownScore] = []
     several = len(place.config.baselines) > 1
     for ref in place.config.skills:
         folder = place.results / arm_folder(ref.ref_id, ref.version)
-        candidate = original(problem, ref.ref_id)
         for case in plan.cases:
             name = case_file(case.id, plan.baseline_id if several else None)
             result = place.result(folder / f"{name}.json")
-            if result is not None and result.status == "completed":
-                found.append(Observed(candidate.candidate_id, case.id, 1, result.scores.by_dimension()))
-    return found
+            scores = result.scores.by_dimension() if result and result.status == "completed" else None
+            if scores is not None:
+                found.append(KnownScore(skill_id=ref.ref_id, case_id=case.id, scores=scores))
+    return tuple(found)
 
 
 def _averages(plan: IterationPlan, problem: Problem, known: list[Observed]) -> dict[str, float]:
@@ -221,14 +275,19 @@ def _averages(plan: IterationPlan, problem: Problem, known: list[Observed]) -> d
 
 
 def _observed(search: Search, trial: Trial) -> Observed | None:
-    """Read what came of an evaluation; ``None`` where it is still to be made."""
+    """Read what came of an evaluation, in whichever round it was made; ``None`` where it is still to be made."""
     skill_id = search.skill_of(trial.candidate)
-    folder = search.files.results(search.number) / arm_folder(skill_id, _version_of(search, skill_id))
-    result = search.place.result(folder / f"{case_file(trial.case_id, None)}.json")
-    if result is None or _was_left_out(result):
-        return None
-    scores = result.scores.by_dimension() if result.status == "completed" else None
-    return Observed(trial.candidate.candidate_id, trial.case_id, trial.repeat, scores)
+    name = f"{case_file(trial.case_id, None)}.json"
+    folder = arm_folder(skill_id, _version_of(search, skill_id))
+    for results in search.files.all_results(search.number):
+        result = search.place.result(results / folder / name)
+        if result is None or _was_left_out(result):
+            continue
+        if result.status != "completed" and search.number == search.plan.redo:
+            return None
+        scores = result.scores.by_dimension() if result.status == "completed" else None
+        return Observed(trial.candidate.candidate_id, trial.case_id, trial.repeat, scores)
+    return None
 
 
 def _was_left_out(result: Result) -> bool:
@@ -249,6 +308,11 @@ def tasks_of(search: Search, repeats: int, now: str) -> list[Task]:
     arms: dict[str, Arm] = {}
     tasks: list[Task] = []
     for trial in search.trials:
+        if _observed(search, trial) is not None:
+            continue
+        if trial.case_id not in cases:
+            file = f"{search.place.name}/iterations/x_iteration.json"
+            raise StorageError("file_broken", file=file, reason=f"the baseline has no {trial.case_id}")
         known = arms.get(trial.candidate.candidate_id)
         arm = arms[trial.candidate.candidate_id] = known or _arm(search, trial.candidate, now)
         tasks.append(
@@ -257,7 +321,7 @@ def tasks_of(search: Search, repeats: int, now: str) -> list[Task]:
                 baseline_id=search.plan.baseline_id,
                 baseline_version=search.plan.baseline_version,
                 case=cases[trial.case_id],
-                repeat=1 + repeats * (trial.repeat - 1),
+                repeat=1 + repeats * (trial.repeat - 1 + (search.plan.earlier if trial.repeat > 1 else 0)),
                 results=search.files.results(search.number),
             )
         )
@@ -265,8 +329,12 @@ def tasks_of(search: Search, repeats: int, now: str) -> list[Task]:
 
 
 def _arm(search: Search, candidate: Candidate, now: str) -> Arm:
+    """Make a candidate a skill that can be tested; an original is tested as the project has it."""
     skill_id, plan = search.skill_of(candidate), search.plan
-    content, version = plan.content(candidate), _version_of(search, skill_id)
+    for copy in search.place.skills():
+        if copy.ref.ref_id == skill_id:
+            return Arm(skill_id, copy.ref.name, copy.ref.version, copy.content, copy.file)
+    content, version = plan.content(candidate), _VERSION
     meta = SkillMeta(
         id=skill_id,
         name=round_name(plan.base_name, search.number) if search.number else plan.base_name,
@@ -336,7 +404,9 @@ def best_fields(search: Search) -> dict[str, Any] | None:
     corrected = best.corrected
     return {
         "skill_id": search.skill_of(best.candidate),
-        "name": round_name(search.plan.base_name, best.round) if best.round else search.plan.base_name,
+        "name": round_name(search.plan.base_name, best.round)
+        if best.round
+        else search.plan.name_of(search.skill_of(best.candidate)),
         "round": best.round,
         "strategy": best.candidate.strategy,
         "segments": list(best.candidate.segments),
@@ -362,6 +432,7 @@ def conclude(services: Services, search: Search, ended_by: StopCause | None) -> 
     search.files.save_ledger({**ledger_fields(search), "stop_cause": best.stop_cause})
     search.files.save_report(report)
     search.files.save_plan(plan)
+    search.files.want_stop(False)
     return {"report": report.fields(), "skill_id": winner, "stop_cause": plan.stop_cause}
 
 
@@ -425,18 +496,13 @@ async def iteration_status(services: Services, project: str) -> dict[str, Any]:
     def read() -> dict[str, Any]:
         place = services.projects.project(project)
         files = IterationFiles(place.folder)
-        plan = files.plan()
-        if plan is None:
+        plan, report, log, ledger = files.plan(), files.report(), files.log(), files.ledger()
+        if plan is None and report is None and log is None:
             raise NotFound("lab_no_iteration", project=place.config.name)
-        report, log, ledger = files.report(), files.log(), files.ledger()
         return {
             "project": place.name,
             "running": services.projects.is_running(place),
-            "parameters": plan.parameters.model_dump(),
-            "retention_rules": plan.retention_rules,
-            "started_at": plan.started_at,
-            "completed_at": plan.completed_at,
-            "stop_cause": plan.stop_cause,
+            **(_planned(plan) if plan else _told_by_others(report, log)),
             "rounds": [found.model_dump(mode="json") for found in log.rounds] if log else [],
             "best_ever": log.best_ever.model_dump() if log and log.best_ever else None,
             "report": report.model_dump(mode="json") if report else None,
@@ -446,8 +512,63 @@ async def iteration_status(services: Services, project: str) -> dict[str, Any]:
     return await asyncio.to_thread(read)
 
 
-async def stop_iteration(services: Services, project: str) -> str:
-    """Ask whoever iterates to come to an end, and wait until it has; give the project's folder name."""
+def _planned(plan: IterationPlan) -> dict[str, Any]:
+    return {
+        "parameters": plan.parameters.model_dump(),
+        "retention_rules": plan.retention_rules,
+        "retention": {"kept": list(plan.kept), "dropped": []},
+        "started_at": plan.started_at,
+        "completed_at": plan.completed_at,
+        "stop_cause": plan.stop_cause,
+    }
+
+
+def _told_by_others(report: IterationReport | None, log: ExplorationLog | None) -> dict[str, Any]:
+    """Tell what another program wrote of its iteration."""
+    return {
+        "parameters": log.params.model_dump() if log else {},
+        "retention_rules": "",
+        "retention": {"kept": [], "dropped": []},
+        "started_at": log.started_at if log else None,
+        "completed_at": report.generated_at if report else log.completed_at if log else None,
+        "stop_cause": report.stop_reason if report else None,
+    }
+
+
+async def stop_iteration(services: Services, project: str) -> dict[str, Any]:
+    """Ask whoever iterates to come to an end with its report; tell whether it has, or is about to."""
     place = await asyncio.to_thread(services.projects.project, project)
-    await services.projects.leases.stop(place.name, wait=services.settings.busy_seconds)
-    return place.name
+    files = IterationFiles(place.folder)
+    if not await asyncio.to_thread(services.projects.is_running, place):
+        raise NotFound("lab_project_idle", project=place.name)
+    await unbroken(files.want_stop, True)
+    try:
+        await services.projects.leases.stop(place.name, wait=services.settings.busy_seconds)
+    except Busy:
+        return {"project": place.name, "status": "stopping"}
+    except NotFound:
+        await unbroken(files.want_stop, False)
+        raise
+    return {"project": place.name, "status": "stopped"}
+
+
+# --- a batch that failed
+
+
+def failing(search: Search, results: Sequence[Result | None]) -> ProviderError | None:
+    """Tell that most of a batch failed: no search can be built on that, and it is made again the next time."""
+    failed = [result for result in results if result is not None and result.status == "failed"]
+    if len(failed) * 2 <= len(results):
+        return None
+    reason = failed[0].error or "–"
+    return ProviderError(
+        "lab_iteration_failing", retryable=True, failed=len(failed), total=len(results), reason=reason
+    )
+
+
+def mark_redo(search: Search, lease_id: str, number: int | None) -> None:
+    """Note that a round's failed evaluations are to be made again, or no more."""
+    plan = search.plan.changed(redo=number)
+    search.files.save_plan(plan)
+    if lease_id in _open:
+        _open[lease_id] = replace(_open[lease_id], plan=plan)

@@ -104,6 +104,10 @@ def _records(services: Services, library: Library) -> tuple[list[LeaderboardReco
         try:
             if (summary := place.summary()) is not None:
                 projects.append(_tested(place, summary))
+                unreadable += [
+                    {"code": "lab_board_doubt", "project": place.config.name, "reason": doubt.reason}
+                    for doubt in summary.doubts()
+                ]
         except PersonaLabError as error:
             reason = error.params.get("reason", str(error))
             unreadable.append(

@@ -158,7 +158,7 @@ async def project_status(services: Services, project: str) -> dict[str, Any]:
             "options": place.options().model_dump(mode="json"),
             "calls_made": account.calls,
             "spent_usd": account.spent,
-            "ranking": [row.model_dump(mode="json") for row in summary.ranking] if summary else [],
+            "ranking": [row.derived().model_dump(mode="json") for row in summary.ranking] if summary else [],
         }
 
     return await asyncio.to_thread(read)

@@ -17,6 +17,7 @@ from personalab.lab.records import asset_folder, compact_time
 from personalab.storage.files import read_json, replace_file, write_json, writing
 
 FOLDER = "iterations"
+_STOP = "x_stop"
 _PLAN, _REPORT, _LOG, _LEDGER = (
     "x_iteration.json",
     "iteration_report.json",
@@ -65,6 +66,23 @@ class IterationFiles:
             os.rename(self.folder, target)
         return target.name
 
+    def set_aside_before(self) -> int:
+        """Count the iterations there were before the next one."""
+        return len(list(self._project.glob(f"x_{FOLDER}_*"))) + self.folder.exists()
+
+    def want_stop(self, wanted: bool) -> None:
+        """Note that a person wants the search to end with its report, or that nobody does any more."""
+        path = self.folder / _STOP
+        with writing(self._shown(path)):
+            if wanted:
+                path.touch()
+            else:
+                path.unlink(missing_ok=True)
+
+    def stop_wanted(self) -> bool:
+        """Tell whether a person wants the search to end."""
+        return (self.folder / _STOP).exists()
+
     # --- rounds
 
     def round_folder(self, number: int) -> Path:
@@ -74,6 +92,13 @@ class IterationFiles:
     def results(self, number: int) -> Path:
         """Name the folder of a round's results."""
         return self.round_folder(number) / "results"
+
+    def all_results(self, first: int) -> list[Path]:
+        """Name the folders of results in which an evaluation may stand, its own round's first; re-tests are apart."""
+        if first == 0:
+            return [self.results(0)]
+        others = sorted(self.folder.glob("round_*/results"))
+        return [self.results(first), *(path for path in others if path != self.results(first))]
 
     def save_candidate(self, number: int, meta: SkillMeta, content: str) -> Path:
         """Write a candidate's files and give the one with its content; the same ones are written but once."""
