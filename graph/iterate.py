@@ -37,7 +37,7 @@ Step = Callable[[IterateState, ProjectPlace, Lease, Runtime[TurnContext]], Await
 _TASK = "iterate"
 _FRESH: Update = {
     "status": "running", "error": None, "report": None, "best": None, "skill_id": None, "stop_cause": None,
-    "round": 0, "evaluations": 0, "batch": 0, "ended_by": None,
+    "round": 0, "evaluations": 0, "batch": 0, "ended_by": None, "ended_before": False,
 }  # fmt: skip
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from nodes.iterate.state import IterateState
-from personalab.operations.lab.iterating import begin
+from personalab.operations.lab.iterating import begin, ended_before
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.storage.leases import unbroken
@@ -17,7 +18,9 @@ _ASKED = (
 
 
 async def prepare(state: IterateState, *, services: Services, place: ProjectPlace) -> dict[str, Any]:
-    """Go on with the iteration that stands there, or begin one."""
+    """Go on with the iteration that stands there, or begin one; one that has ended is told as it ended."""
     asked = {name: state.get(name) for name in _ASKED}
     plan = await unbroken(begin, services, place, asked)
-    return {"project": place.name, "report": None, "stop_cause": plan.stop_cause}
+    if plan.completed_at is None:
+        return {"project": place.name}
+    return {"project": place.name, "status": "done", **await asyncio.to_thread(ended_before, place)}

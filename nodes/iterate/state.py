@@ -40,6 +40,8 @@ class IterateOutput(TypedDict, total=False):
     best: dict[str, Any] | None
     """The best so far: skill_id, name, round, avg_score, and its corrected score with an interval."""
     stop_cause: str | None
+    ended_before: bool
+    """Whether the search had come to its end already, and nothing was done."""
     report: dict[str, Any] | None
     """``iteration_report.json``, once it has ended."""
     skill_id: str | None

@@ -129,7 +129,9 @@ def run_bench(
     is paid, re-tests too. Evaluations of the originals count.
     """
     jobs = [Job(seed, preset, tuple(engines), tuple(budgets)) for preset in presets for seed in seeds]
-    runs: dict[tuple[Preset, str], list[_Run]] = {(preset, name): [] for preset in presets for name in engines}
+    runs: dict[tuple[Preset, str], list[_Run]] = {
+        (preset, name): [] for preset in presets for name in engines
+    }
     for done, (job, found) in enumerate(zip(jobs, spread(run_job, jobs), strict=True), 1):
         for name, run in found.items():
             runs[job.preset, name].append(run)

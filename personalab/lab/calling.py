@@ -30,6 +30,11 @@ _REFUSED_FLAGS = frozenset(
         *("--dangerously-skip-permissions", "--allow-dangerously-skip-permissions"),
     ]
 )
+_REFUSED_BEGINNINGS = (
+    *("--allow", "--disallow", "--tool", "--mcp", "--strict-mcp", "--setting", "--plugin", "--agent"),
+    *("--permission", "--add-dir", "--fallback-model", "--ide", "--chrome", "--init"),
+)
+"""What would give the program tools, settings or another model: then it would not be the skill that is measured."""
 _NO_ASKING = "bypasspermissions"
 
 
@@ -132,13 +137,17 @@ def check_flags(flags: Iterable[str]) -> tuple[str, ...]:
             reason = "it has control or invisible characters"
         elif at == 0 and not flag.startswith("--"):
             reason = "it is no flag with a long name"
-        elif flag == "--" or name.lower() in _REFUSED_FLAGS or _NO_ASKING in flag.lower():
+        elif flag == "--" or _is_refused(name.lower()) or _NO_ASKING in flag.lower():
             reason = "the lab sets it itself, or cannot work with it"
         elif flag.startswith("-") and not flag.startswith("--") and not _is_number(flag):
             reason = "it is no flag with a long name"
         if reason:
             raise UserError("lab_flag_refused", flag=flag[:80], reason=reason)
     return known
+
+
+def _is_refused(name: str) -> bool:
+    return name in _REFUSED_FLAGS or name.startswith(_REFUSED_BEGINNINGS)
 
 
 def amount_of(value: object) -> float | None:

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple, cast
 
 from personalab.dialogue import object_in
@@ -209,6 +210,7 @@ def _score_schema(most: int) -> dict[str, Any]:
     }
 
 
+@cache
 def _system(language: Language) -> str:
     rows = [
         fill(

@@ -11,9 +11,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from personalab.errors import UserError
+from pydantic import TypeAdapter, ValidationError
+
+from personalab.errors import BadRecord, UserError
 from personalab.lab.cutting import Kind, Mark, Segment, partition
 from personalab.lab.dimensions import Dimension
 from personalab.lab.findings import AdvantageSegment, SegmentType
@@ -72,16 +75,20 @@ class PoolSegment:
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> PoolSegment:
-        """Read what ``fields`` gave."""
-        return cls(
-            segment_id=data["segment_id"],
-            skill_id=data["skill_id"],
-            text=data["text"],
-            dimension=data["dimension"],
-            type=data["type"],
-            also=tuple(data["also"]),
-            places=tuple(Place(**{name: row[name] for name in Place.__slots__}) for row in data["places"]),
-        )
+        """Read what ``fields`` gave, and refuse anything else."""
+        try:
+            return _reader().validate_python(data)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            field = ".".join(["segments", *(str(step) for step in first["loc"])])
+            raise BadRecord(
+                "lab_bad_record", file="x_iteration.json", field=field, reason=first["msg"]
+            ) from error
+
+
+@cache
+def _reader() -> TypeAdapter[PoolSegment]:
+    return TypeAdapter(PoolSegment)
 
 
 # --- finding

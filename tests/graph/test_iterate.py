@@ -29,7 +29,7 @@ from personalab.lab.findings import (
 )
 from personalab.lab.iterating import IterationPlan
 from personalab.lab.projects import Result
-from personalab.operations.lab.iterating import iteration_status, stop_iteration
+from personalab.operations.lab.iterating import iteration_bound, iteration_status, stop_iteration
 from personalab.operations.lab.projects import change_options, create_project, pause_project
 from personalab.services import Services
 from personalab.storage.lab.iterations import IterationFiles
@@ -325,7 +325,10 @@ async def test_a_threshold_ends_a_search(services: Services) -> None:
 @pytest.mark.anyio
 async def test_another_search_sets_the_one_before_aside(services: Services) -> None:
     place, _, first = await iterated(services)
-    second = await iterate(services, place, max_rounds=2, seed=5)
+    assert await iterate(services, place) == {**first, "ended_before": True}
+    refused = await iterate(services, place, seed=5)
+    assert refused["error"]["code"] == "lab_iteration_ended"
+    second = await iterate(services, place, max_rounds=2, seed=5, fresh=True)
     assert second["status"] == "done"
     assert [path.name for path in place.folder.glob("x_iterations_*")] == ["x_iterations_20251016103000"]
     aside = json.loads(
@@ -542,3 +545,29 @@ async def test_skills_whose_ids_are_another_programs_can_be_searched(services: S
     (place.results / "aaaaaaaa_v1").rename(place.results / "a1b2c3d4_v1")
     result = await iterate(services, services.projects.project(place.name), max_rounds=2)
     assert result["status"] == "done", result["error"]
+
+
+@pytest.mark.anyio
+async def test_a_case_that_was_left_out_stays_out_and_nothing_is_searched_without_a_whole_original(
+    services: Services,
+) -> None:
+    place, executor = await prepared(services)
+    for path in place.results.glob("*/case_001.json"):
+        path.unlink()
+    executor.calls.clear()
+    result = await iterate(services, place, max_rounds=2)
+    assert result["status"] == "done"
+    assert not [call for call in executor.calls if call.text == "Say 1."]
+    (place.results / "aaaaaaaa_v1" / "case_002.json").unlink()
+    (place.results / "bbbbbbbb_v1" / "case_003.json").unlink()
+    refused = await iterate(services, place, fresh=True)
+    assert refused["error"]["code"] == "lab_iterate_incomplete"
+
+
+@pytest.mark.anyio
+async def test_the_bound_of_a_search_is_never_exceeded(services: Services) -> None:
+    place, executor = await prepared(services)
+    executor.calls.clear()
+    bound = await iteration_bound(services, place.name, {"max_rounds": 2})
+    await iterate(services, place, max_rounds=2)
+    assert 0 < len(executor.calls) <= bound["calls"]

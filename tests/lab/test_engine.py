@@ -158,13 +158,57 @@ def test_failed_evaluations_end_no_search(make: MakeEngine, reply: Answer) -> No
     engine = make(problem, Params(max_rounds=20, seed=3), known_of(problem))
     search(engine, reply)
     logs = [log for one in engine.rounds for log in one.candidates]
-    lost = [log for log in logs if log.error == "failed"]
+    lost = [log for log in logs if log.error and log.error.startswith("failed ")]
     assert lost
     assert all(log.avg is None and not log.won for log in lost)
     assert engine.best.candidate is not None
     if reply is failing:
         assert len(lost) == len(logs)
         assert engine.best.round == 0
+
+
+def failing_on(case_id: str) -> Answer:
+    """Give full marks, but fail on one case."""
+
+    def reply(trial: Trial) -> Observed:
+        if trial.case_id == case_id:
+            return failing(trial)
+        full: dict[Dimension, float] = {name: float(MAXIMA[name]) for name in DIMENSIONS}
+        return Observed(trial.candidate.candidate_id, trial.case_id, trial.repeat, full)
+
+    return reply
+
+
+@every_engine
+@pytest.mark.parametrize("lost", ["case_000", "case_004"])
+def test_who_lacks_the_scores_of_one_case_is_no_winner(make: MakeEngine, lost: str) -> None:
+    problem = problem_of(2, 6, 5)
+    engine = make(problem, Params(max_rounds=8, seed=3), known_of(problem))
+    asked = [trial for batch in search(engine, failing_on(lost)) for trial in batch]
+    logs = [log for one in engine.rounds for log in one.candidates]
+    failed = [log for log in logs if log.error == "failed 1/5"]
+    assert failed
+    assert all(log.avg is None and log.breakdown is None and not log.won for log in logs)
+    assert engine.best.round == 0
+    originals = {original(problem, skill_id).candidate_id for skill_id in problem.skills}
+    assert {trial.candidate.candidate_id for trial in asked if trial.repeat > 1} <= originals
+
+
+@every_engine
+def test_an_original_that_lacks_a_case_is_neither_the_best_nor_tried_further(make: MakeEngine) -> None:
+    problem = problem_of(2, 6, 5)
+    names = [original(problem, skill_id).candidate_id for skill_id in problem.skills]
+    full: dict[Dimension, float] = {name: float(MAXIMA[name]) for name in DIMENSIONS}
+    whole = [seen for seen in known_of(problem) if seen.candidate_id == names[1]]
+    known = [Observed(names[0], case.case_id, 1, full) for case in problem.cases[:-1]]
+    engine = make(problem, Params(max_rounds=3, seed=3), [*known, *whole])
+    assert engine.best.candidate is not None
+    assert engine.best.candidate.candidate_id == names[1]
+    asked = [trial for batch in search(engine) for trial in batch]
+    assert names[0] not in {trial.candidate.candidate_id for trial in asked}
+    assert engine.best.candidate.candidate_id != names[0]
+    alone = make(problem, Params(max_rounds=3, seed=3), known)
+    assert alone.best.candidate is None
 
 
 @every_engine

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from personalab.lab.dimensions import DIMENSIONS
+from personalab.lab.dimensions import DIMENSIONS, MAXIMA, Dimension
 from personalab.lab.engine.landscape import Landscape
 from personalab.lab.engine.ledger import Scales, balance, sheet_of
 from personalab.lab.engine.ledger_engine import LedgerEngine
 from personalab.lab.engine.problem import (
     BestLog,
     CasePlace,
+    Corrected,
     Observed,
     Params,
     Problem,
@@ -24,6 +25,7 @@ from personalab.lab.engine.problem import (
 )
 from personalab.lab.engine.proposing import Proposal, nearest_new, set_key, strategy_at
 from personalab.lab.engine.random_subset import RandomSubset
+from personalab.lab.engine.telling import SURE, Estimate, by_retest, interval, settled
 from personalab.lab.world import Preset, World, make_world
 
 _PAID = 48
@@ -195,7 +197,62 @@ def test_a_problem_of_the_largest_size_is_searched() -> None:
     assert len(engine.ledger()) == 400
 
 
+def _only_whole(trial: Trial) -> Observed:
+    """Score without any noise: all segments together are good, any fewer are bad."""
+    share = 0.9 if len(trial.candidate.segments) == 3 else 0.3
+    scores: dict[Dimension, float] = {name: float(int(MAXIMA[name] * share)) for name in DIMENSIONS}
+    return Observed(trial.candidate.candidate_id, trial.case_id, trial.repeat, scores)
+
+
+@pytest.mark.parametrize("cases", [3, 4, 12])
+@pytest.mark.parametrize("budget", [None, 12])
+def test_what_segments_do_not_explain_is_reported_as_it_was_measured(cases: int, budget: int | None) -> None:
+    segments = tuple(Segment(f"s{i}", "skill") for i in range(3))
+    places = tuple(CasePlace(f"c{i:02d}", "standard") for i in range(cases))
+    problem = Problem(segments, {"skill": ("s0", "s1", "s2")}, places)
+    original = candidate_of(("s0", "s1", "s2"))
+    known = [_only_whole(Trial(original, place.case_id)) for place in places]
+    engine = LedgerEngine(problem, Params(max_rounds=2, max_evaluations=budget), known)
+    while trials := engine.ask():
+        engine.tell([_only_whole(trial) for trial in trials])
+    best = engine.best
+    assert best.candidate == original
+    assert best.corrected is not None
+    assert best.avg == 89.0
+    assert best.corrected.low <= 89.0 <= best.corrected.high
+    if best.evaluations:
+        assert best.corrected.score == pytest.approx(89.0, abs=1.0)
+
+
 # --- the parts
+
+
+def test_a_belief_that_fits_stays_and_one_that_does_not_gives_way_to_what_was_seen() -> None:
+    belief, seen = Estimate(80.0, 1.0), Estimate(90.0, 1.0)
+    assert settled(belief, seen, -5.0) == belief
+    assert settled(belief, seen, 1.0).score == pytest.approx(85.0)
+    far = settled(belief, seen, 1e6)
+    assert far.score == pytest.approx(90.0, abs=0.01)
+    assert far.error == pytest.approx(1.0, abs=0.01)
+
+
+def test_the_interval_reaches_as_far_as_the_re_test_with_its_error() -> None:
+    told = Estimate(80.0, 1.0)
+    assert interval(told, None) == Corrected(80.0, 80.0 - SURE, 80.0 + SURE)
+    assert interval(told, Estimate(80.5, 1.0)) == interval(told, None)
+    assert interval(told, Estimate(83.0, 1.5)) == Corrected(80.0, 80.0 - SURE, 84.5)
+    assert interval(told, Estimate(77.0, 1.5)) == Corrected(80.0, 75.5, 80.0 + SURE)
+    assert interval(Estimate(99.5, 1.0), Estimate(101.0, 1.0)).high == 100.0
+
+
+def test_a_re_test_within_chance_only_moves_the_report_and_one_beyond_decides_it() -> None:
+    expected = {"a": Estimate(80.0, 1.0), "b": Estimate(78.0, 1.0)}
+    near = by_retest(expected, {"a": Estimate(81.0, 1.0), "b": Estimate(79.0, 1.0)}, "a")
+    assert near.score == pytest.approx(80.5)
+    far = by_retest(expected, {"a": Estimate(92.0, 1.0), "b": Estimate(66.0, 1.0)}, "a")
+    assert far.score == pytest.approx(92.0, abs=0.2)
+    other = by_retest(expected, {"b": Estimate(80.0, 1.0)}, "a")
+    assert other.score == pytest.approx(81.0)
 
 
 def test_the_balance_finds_effects_and_the_ease_of_cases() -> None:

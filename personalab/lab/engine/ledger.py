@@ -79,6 +79,11 @@ class Ledger:
         left = self.noise - self.noise**2 * np.diagonal(self.inverse)
         return np.sqrt(np.maximum(left, 0.0))
 
+    def surprise(self, place: int) -> tuple[float, float]:
+        """Give how far a set's total is from what all others promise, and the variance this has if they fit."""
+        own = float(self.inverse[place, place])
+        return float(self.weights[place].sum()) / own, 1.0 / own
+
     def mean(self) -> Landscape:
         """Give the landscape that is believed in."""
         return self._landscape(self.weights.sum(axis=1), float(self.shift.sum()))

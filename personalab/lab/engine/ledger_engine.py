@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from math import sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -46,7 +45,16 @@ from personalab.lab.engine.proposing import (
 )
 from personalab.lab.engine.scorebook import logged, opened
 from personalab.lab.engine.screening import cases_for, use_of
-from personalab.lab.engine.telling import SURE, next_repeat, odds_of, segment_rows, surprise_of
+from personalab.lab.engine.telling import (
+    Estimate,
+    by_evidence,
+    by_retest,
+    interval,
+    next_repeat,
+    odds_of,
+    retests,
+    segment_rows,
+)
 
 _LEAST_SCREENED = 3
 _SCREENED = 4
@@ -58,9 +66,12 @@ _FINALISTS = 2
 _RETEST_FROM = 4
 """A finalist is tested again if the budget is at least so many times the number of cases."""
 _HARVEST_ROUNDS = 2
-_FRESH = 0.5
-"""How much of the re-test's surprise goes into what is reported, against the optimism of choosing by the ledger."""
 _Phase = Literal["screen", "promote", "retest", "over"]
+
+
+def screened(cases: int) -> int:
+    """Tell on how many of so many cases a new candidate is tried first."""
+    return min(cases, max(_LEAST_SCREENED, round(cases / _SCREENED)))
 
 
 class LedgerEngine:
@@ -90,7 +101,7 @@ class LedgerEngine:
         self._streak = 0
         self._cause: StopCause | None = None
         self._finalists: tuple[str, ...] = ()
-        self._expected: dict[str, tuple[float, float]] = {}
+        self._expected: dict[str, Estimate] = {}
         self._weigh()
 
     # --- what is asked and told
@@ -115,7 +126,7 @@ class LedgerEngine:
             return
         before = self._best_id()
         if self._phase == "retest":
-            self._expected = {one: (self._believed[one], self._spread[one]) for one in self._finalists}
+            self._expected = {one: self._belief(one) for one in self._finalists}
         self._book.add(observed)
         self._pending = []
         self._weigh()
@@ -190,13 +201,14 @@ class LedgerEngine:
         self._ledger: Ledger = balance(sheet_of(sets, rows, len(self._place), len(self._case)), self._scales)
         self._scales = self._ledger.scales
         believed, spread = self._ledger.believed().sum(axis=1), self._ledger.spread()
+        self._row = {one: place for place, one in enumerate(ids)}
         self._believed = {one: float(value) for one, value in zip(ids, believed, strict=True)}
         self._spread = {one: float(value) for one, value in zip(ids, spread, strict=True)}
         # Ties are broken by the id, so that nothing depends on the order of answers.
         self._ranked = sorted(ids, key=lambda one: (-self._believed[one], one))
         allowed = [one for one in self._ranked if self._is_allowed(one)]
-        self._open = [one for one in allowed if not self._book.is_complete(one)]
-        self._whole = [one for one in allowed if self._book.is_complete(one)]
+        self._open = [one for one in allowed if self._book.is_open(one)]
+        self._whole = [one for one in allowed if self._book.is_whole(one)]
         self._named = {set_key(self._set(self._book.candidates[one])): one for one in ids}
 
     def _best_id(self) -> str | None:
@@ -207,14 +219,14 @@ class LedgerEngine:
         return self._problem.kept <= set(self._book.candidates[candidate_id].segments)
 
     def _corrected(self, candidate_id: str) -> Corrected:
-        score, spread = self._believed[candidate_id], self._spread[candidate_id]
-        if candidate_id in self._expected:
-            score, spread = self._expected[candidate_id]
-            surprise, error = surprise_of(self._book, self._case, self._expected, self._ledger.variance)
-            score, spread = score + _FRESH * surprise, sqrt(spread**2 + (_FRESH * error) ** 2)
-        reach = SURE * spread
-        low, mid, high = (min(100.0, max(0.0, one)) for one in (score - reach, score, score + reach))
-        return Corrected(mid, low, high)
+        found = retests(self._book, self._case, self._expected, self._ledger.variance)
+        if found and candidate_id in self._expected:
+            return interval(by_retest(self._expected, found, candidate_id), found.get(candidate_id))
+        place = self._row[candidate_id]
+        return interval(by_evidence(self._ledger, place, self._belief(candidate_id)), None)
+
+    def _belief(self, candidate_id: str) -> Estimate:
+        return Estimate(self._believed[candidate_id], self._spread[candidate_id])
 
     # --- a round
 
@@ -237,8 +249,7 @@ class LedgerEngine:
         return None
 
     def _screened(self) -> int:
-        cases = len(self._case)
-        return min(cases, max(_LEAST_SCREENED, round(cases / _SCREENED)))
+        return screened(len(self._case))
 
     def _room(self) -> int:
         """Tell how many candidates can be screened so that one of them can still be promoted."""
@@ -341,7 +352,7 @@ class LedgerEngine:
     def _end_round(self, before: str | None) -> None:
         number = len(self._rounds) + 1
         for candidate in self._current:
-            if self._book.is_complete(candidate.candidate_id):
+            if self._book.is_whole(candidate.candidate_id):
                 self._promoted.setdefault(candidate.candidate_id, number)
         best_id = self._best_id()
         gain = 0.0

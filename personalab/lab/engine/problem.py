@@ -86,7 +86,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class CandidateLog:
-    """How one candidate of a round fared; ``avg`` is None if not every case was tried."""
+    """How one candidate of a round fared; ``avg`` is None if not every case was answered."""
 
     candidate: Candidate
     strategy: Strategy | None

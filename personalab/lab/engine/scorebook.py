@@ -13,7 +13,7 @@ Scores = Mapping[Dimension, float]
 
 @dataclass(frozen=True, slots=True)
 class Average:
-    """A plain average over the cases that were answered."""
+    """A plain average over all cases."""
 
     total: float
     breakdown: Mapping[Dimension, float]
@@ -60,10 +60,18 @@ class Scorebook:
         """Give the cases a candidate was tried on at least once, answered or failed."""
         return self._tried.get(candidate_id, set())
 
-    def is_complete(self, candidate_id: str) -> bool:
-        """Tell whether nothing is left to try and something was answered."""
-        whole = candidate_id in self.originals or len(self.tried(candidate_id)) == len(self._cases)
-        return whole and self.is_answered(candidate_id)
+    def is_whole(self, candidate_id: str) -> bool:
+        """Tell whether a candidate has scores on every case; only such ones can be compared."""
+        return 0 < len(self._cases) == len(self.totals(candidate_id))
+
+    def failures(self, candidate_id: str) -> int:
+        """Count the cases a candidate was tried on without ever being answered."""
+        return len(self.tried(candidate_id)) - len(self.totals(candidate_id))
+
+    def is_open(self, candidate_id: str) -> bool:
+        """Tell whether a candidate can still become whole; an original is tried by the project's own run alone."""
+        is_candidate = candidate_id not in self.originals and not self.failures(candidate_id)
+        return is_candidate and len(self.tried(candidate_id)) < len(self._cases)
 
     def is_answered(self, candidate_id: str) -> bool:
         """Tell whether any evaluation of a candidate was answered."""
@@ -74,13 +82,13 @@ class Scorebook:
         return self._totals.get(candidate_id, {})
 
     def average(self, candidate_id: str) -> Average | None:
-        """Average the first repeats of a candidate that was tried on every case."""
+        """Average the first repeats of a candidate that has scores on every case."""
         if candidate_id not in self._averages:
             self._averages[candidate_id] = self._averaged(candidate_id)
         return self._averages[candidate_id]
 
     def _averaged(self, candidate_id: str) -> Average | None:
-        if not self.is_complete(candidate_id):
+        if not self.is_whole(candidate_id):
             return None
         firsts = [
             scores
@@ -96,7 +104,7 @@ class Scorebook:
 
 
 def opened(problem: Problem, known: Sequence[Observed]) -> Scorebook:
-    """Open a book with what is known of the originals; that much counts as all there is to know of them."""
+    """Open a book with what is known of the originals."""
     book = Scorebook(problem)
     told = {one.candidate_id for one in known}
     for skill_id in problem.skills:
@@ -115,5 +123,6 @@ def logged(book: Scorebook, candidate: Candidate, cases: int, won: str | None) -
     average = book.average(one)
     if average is not None:
         return CandidateLog(candidate, strategy, average.total, average.breakdown, one == won, None)
-    tried = f"screened_out {len(book.tried(one))}/{cases}"
-    return CandidateLog(candidate, strategy, None, None, False, tried if book.is_answered(one) else "failed")
+    failed, tried = book.failures(one), len(book.tried(one))
+    error = f"failed {failed}/{cases}" if failed else f"screened_out {tried}/{cases}"
+    return CandidateLog(candidate, strategy, None, None, False, error)

@@ -14,7 +14,7 @@ from typing import Any
 
 from personalab.errors import Busy, NotFound, ProviderError, StorageError, UserError
 from personalab.lab.assets import SkillMeta
-from personalab.lab.engine.ledger_engine import LedgerEngine
+from personalab.lab.engine.ledger_engine import LedgerEngine, screened
 from personalab.lab.engine.problem import BestLog, Candidate, Observed, Problem, StopCause, Trial, original
 from personalab.lab.findings import ExplorationLog, IterationReport, Provenance, RoundConfig
 from personalab.lab.iterating import (
@@ -66,11 +66,18 @@ class Search:
         known = self.plan.original(candidate)
         return known or candidate_skill_id(self.plan, candidate)
 
+    def retested(self, candidate: Candidate) -> int:
+        """Count the cases on which a candidate was tested once more."""
+        skill_id = self.skill_of(candidate)
+        folder = self.files.results(0) / arm_folder(skill_id, _version_of(self, skill_id))
+        found = [self.place.result(folder / f"{case_file(case.id, None)}.json") for case in self.plan.cases]
+        return sum(result is not None and result.status == "completed" for result in found)
+
     @property
     def best(self) -> BestLog:
         """The best so far: a candidate only if its average is above that of every original."""
         found = self.engine.best
-        if not self.originals or found.candidate is None or found.round == 0:
+        if found.candidate is None or found.round == 0:
             return found
         before = max(self.originals, key=lambda skill_id: (self.originals[skill_id], skill_id))
         if found.avg is not None and round(found.avg, 1) > round(self.originals[before], 1):
@@ -86,7 +93,8 @@ class Search:
 def begin(services: Services, place: ProjectPlace, asked: Mapping[str, Any]) -> IterationPlan:
     """Find the plan of a search that goes on, or make one; what stood there before is set aside.
 
-    A search that a person or the budget ended is gone on with as well, and so is one that may have more rounds now.
+    A search that a person or the budget ended is gone on with as well, and so is one that may have more rounds now. One
+    that has come to its end stays so.
     """
     files = IterationFiles(place.folder)
     files.want_stop(False)
@@ -94,14 +102,14 @@ def begin(services: Services, place: ProjectPlace, asked: Mapping[str, Any]) -> 
     wishes = {name: value for name, value in asked.items() if value is not None}
     if wishes.get("baseline_id") is not None:
         wishes["baseline_id"] = _baseline(place, wishes["baseline_id"]).ref.ref_id
-    if plan is not None and not bool(wishes.pop("fresh", False)):
+    fresh = bool(wishes.pop("fresh", False))
+    if plan is not None and not fresh:
+        _check_same(plan, wishes)
         grown = _grown(plan, wishes)
         if plan.completed_at is None or plan.stop_cause in ("manual", "budget") or grown != plan.parameters:
-            _check_same(plan, wishes)
             plan = plan.changed(parameters=grown.model_dump(), completed_at=None, stop_cause=None)
             files.save_plan(plan)
-            return plan
-    wishes.pop("fresh", None)
+        return plan
     made = _plan(services, place, wishes, files.set_aside_before())
     files.set_aside(services.now())
     files.save_plan(made)
@@ -130,7 +138,8 @@ def _check_same(plan: IterationPlan, wishes: Mapping[str, Any]) -> None:
     grown = _grown(plan, wishes)
     for name, value in wishes.items():
         if value not in (known[name], getattr(grown, name, known[name])):
-            raise UserError("lab_other_iteration", field=name, value=known[name])
+            code = "lab_iteration_ended" if plan.completed_at else "lab_other_iteration"
+            raise UserError(code, field=name, value=known[name])
 
 
 def _plan(services: Services, place: ProjectPlace, wishes: dict[str, Any], earlier: int) -> IterationPlan:
@@ -171,10 +180,21 @@ def _plan(services: Services, place: ProjectPlace, wishes: dict[str, Any], earli
         earlier=earlier,
         started_at=services.now(),
     )
+    return _measured(place, plan)
+
+
+def _measured(place: ProjectPlace, plan: IterationPlan) -> IterationPlan:
+    """Note what is known of the originals; a case that none of them has a score for is left out of the search."""
     known = _known(place, plan)
-    if not known:
+    scored = {row.case_id for row in known}
+    if not scored:
         raise UserError("lab_not_run_yet", project=place.config.name)
-    return plan.model_copy(update={"known": known})
+    plan = plan.model_copy(
+        update={"known": known, "cases": tuple(case for case in plan.cases if case.id in scored)}
+    )
+    if all({row.case_id for row in known if row.skill_id == name} != scored for name in plan.skills):
+        raise UserError("lab_iterate_incomplete", project=place.config.name)
+    return plan
 
 
 def _parameters(defaults: IterationConfig | None, wishes: Mapping[str, Any]) -> IterationParams:
@@ -411,6 +431,7 @@ def best_fields(search: Search) -> dict[str, Any] | None:
         "strategy": best.candidate.strategy,
         "segments": list(best.candidate.segments),
         "avg_score": None if best.avg is None else round(best.avg, 1),
+        "retested": search.retested(best.candidate),
         "corrected": None
         if corrected is None
         else {name: round(getattr(corrected, name), 2) for name in ("score", "low", "high")},
@@ -487,7 +508,43 @@ def _provenance(search: Search, candidate: Candidate, now: str) -> Provenance:
     )
 
 
+def ended_before(place: ProjectPlace) -> dict[str, Any]:
+    """Tell how a search ended that has come to its end before."""
+    files = IterationFiles(place.folder)
+    plan, report, ledger = files.plan(), files.report(), files.ledger() or {}
+    best: Any = ledger.get("best") or {}
+    return {
+        "ended_before": True,
+        "round": report.total_rounds if report else 0,
+        "evaluations": ledger.get("evaluations") or 0,
+        "best": best or None,
+        "stop_cause": plan.stop_cause if plan else None,
+        "report": report.model_dump(mode="json") if report else None,
+        "skill_id": best.get("skill_id") if best.get("round") else None,
+    }
+
+
 # --- what entrances ask for
+
+
+async def iteration_bound(services: Services, project: str, wishes: Mapping[str, Any]) -> dict[str, int]:
+    """Tell how many evaluations a search makes at the most, and how many calls that are."""
+
+    def read() -> dict[str, int]:
+        place = services.projects.project(project)
+        options, files = place.options(), IterationFiles(place.folder)
+        plan = files.plan()
+        known = plan.parameters if plan and not wishes.get("fresh") else None
+        given = {name: value for name, value in wishes.items() if name in IterationParams.model_fields}
+        defaults = known.model_dump() if known else {}
+        params = _parameters(place.config.iteration_config, {**defaults, **given})
+        cases = len(_baseline(place, wishes.get("baseline_id")).cases.cases)
+        rounds = params.max_rounds * (params.beam_width * screened(cases) + cases)
+        evaluations = min(rounds + 2 * cases, params.max_evaluations or rounds + 2 * cases)
+        each = options.repeats * (1 + len(options.judging()) * options.judge_repeats)
+        return {"evaluations": evaluations, "calls_each": each, "calls": evaluations * each}
+
+    return await asyncio.to_thread(read)
 
 
 async def iteration_status(services: Services, project: str) -> dict[str, Any]:

@@ -8,28 +8,54 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, Self, TypeVar, cast
+
+from pydantic import Field, ValidationError, model_validator
 
 from personalab.errors import BadRecord, NotFound, PersonaLabError, StorageError
 from personalab.lab.assets import CONTENT_FILE, Cases
 from personalab.lab.findings import AnalysisReport
 from personalab.lab.options import RunOptions, options_from
 from personalab.lab.projects import BaselineRef, ProjectConfig, Result, SkillRef, Summary
-from personalab.lab.records import Record
-from personalab.lab.resuming import CaseCalls
-from personalab.storage.files import read_bytes, read_json, replace_file, write_json, writing
+from personalab.lab.records import Count, Record
+from personalab.lab.resuming import CallRow, CaseCalls
+from personalab.storage.files import (
+    MAX_JSON_BYTES,
+    read_bytes,
+    read_json,
+    replace_file,
+    write_json,
+    writing,
+)
 
 CONFIG, RUN, JOURNAL, SPOOL = "config.json", "x_run.json", "calls.jsonl", "x_spool"
 SUMMARY, EXTRA_SUMMARY, CONTROLS = "summary.json", "x_summary.json", "x_controls.json"
 ANALYSIS, EXTRA_ANALYSIS = "analysis_report.json", "x_analysis.json"
 MAX_CONTENT = 1024 * 1024
-_COMPLETED = re.compile(
-    rb'\{\s*"case_id": "[^"\\]*",\s*"skill_id": "[^"\\]*",\s*"skill_version": "[^"\\]*",\s*"baseline_id": "[^"\\]*",'
-    rb'\s*"baseline_version": "[^"\\]*",\s*"executed_at": "[^"\\]*",\s*"status": "completed",'
-)
-"""How a completed result begins if we wrote it: 10,000 of them are told from others without reading them whole."""
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
 R = TypeVar("R", bound=Record)
+
+
+class JudgeControls(Record):
+    """How one judge did on planted answers."""
+
+    passed: Annotated[bool, Field(strict=True)] | None = None
+    gap: Annotated[float, Field(strict=True, allow_inf_nan=False)] | None = None
+    reason: str = ""
+    tries: Count = 0
+    calls: tuple[CallRow, ...] = ()
+
+    @model_validator(mode="after")
+    def _measured(self) -> Self:
+        if self.passed is not None and self.gap is None:
+            raise ValueError("gap: it is not a number")
+        return self
+
+
+class Controls(Record):
+    """``results/x_controls.json``."""
+
+    judges: dict[str, JudgeControls] = Field(default_factory=dict[str, JudgeControls])
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,13 +203,14 @@ class ProjectPlace:
             return any(entry.is_dir() for entry in entries)
 
     def is_completed(self, path: str) -> bool:
-        """Tell quickly that a result is completed; what is not told so has to be read."""
+        """Tell quickly that a result is completed and sound; what is not told so has to be read."""
         try:
             with open(path, "rb", buffering=0) as file:
-                raw = file.read()
-        except OSError:
+                if os.fstat(file.fileno()).st_size > MAX_JSON_BYTES:
+                    return False
+                return Result.model_validate_json(file.read()).status == "completed"
+        except (OSError, ValidationError):
             return False
-        return _COMPLETED.match(raw) is not None and raw.rstrip().endswith(b"}")
 
     def result(self, path: Path) -> Result | None:
         """Read a result; ``None`` where there is none that can be read, for it can be made again from its calls."""
@@ -233,7 +260,14 @@ class ProjectPlace:
 
     def controls(self) -> dict[str, Any]:
         """Read how the judges did on planted answers."""
-        return self.read_extra(self.results / CONTROLS)
+        path = self.results / CONTROLS
+        found = self.read_extra(path)
+        try:
+            Controls.read(found, self.shown(path))
+        except BadRecord as error:
+            reason = f"{error.params['field']}: {error.params['reason']}"
+            raise StorageError("file_broken", file=self.shown(path), reason=reason) from error
+        return found
 
     def save_controls(self, controls: Mapping[str, Any]) -> None:
         """Save how the judges did on planted answers."""
