@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,8 @@ async def test_status_is_interrupted_when_it_says_running_and_nobody_holds_it(se
 async def test_options_come_from_the_settings_of_the_command_line_unless_given(services: Services) -> None:
     """Contradiction 35 of the source: the default time-out stays, and a project may have its own."""
     await asyncio.to_thread(add_assets, services)
+    settings = services.lab_sessions.settings()
+    services.lab_sessions.save_settings(settings.changed(cli_path=sys.executable))
     made = await create_project(services, name="x", skill_ids=SKILLS[:1], baseline_ids=BASELINES[:1])
     place = services.projects.project(made["project"])
     assert (place.options().model, place.options().timeout_seconds) == ("claude-opus-4-6", 60)
@@ -184,6 +187,16 @@ async def test_options_come_from_the_settings_of_the_command_line_unless_given(s
     assert place.again().config.cli_config.timeout_seconds == fresh.timeout_seconds == 300
     (place.folder / "x_run.json").unlink()
     assert place.again().options() == RunOptions(model="claude-opus-4-6", timeout_seconds=300)
+
+
+async def test_without_the_command_line_the_model_of_turns_answers(services: Services) -> None:
+    await asyncio.to_thread(add_assets, services)
+    settings = services.lab_sessions.settings()
+    services.lab_sessions.save_settings(settings.changed(cli_path="no-such-program"))
+    made = await create_project(services, name="x", skill_ids=SKILLS[:1], baseline_ids=BASELINES[:1])
+    assert made["model"] == "rehearsal"
+    services.lab_sessions.save_settings(settings.changed(default_model="openai:some-model"))
+    assert services.lab_model() == "openai:some-model"
 
 
 async def test_what_makes_the_scores_stands_once_there_are_results(services: Services) -> None:

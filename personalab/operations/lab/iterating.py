@@ -150,7 +150,7 @@ def _plan(services: Services, place: ProjectPlace, wishes: dict[str, Any], earli
     analysis = place.analysis()
     segments = analysis.advantage_segments if analysis else ()
     found = pool(contents, marks_of(segments, contents))
-    if not found:
+    if not found or not baseline.cases.cases:
         raise UserError("lab_nothing_to_iterate", project=place.config.name)
     names = {name: row.segment_id for row in found for name in (row.segment_id, *row.also)}
     retention = read_retention(rules, names)
