@@ -153,6 +153,7 @@ class Recomposed(TypedDict):
     content: NotRequired[str]
     whole: NotRequired[bool]
     provenance: NotRequired[Record | None]
+    retention: NotRequired[Record]
     prompt: NotRequired[Record]
     cursor: NotRequired[str | None]
 
@@ -164,6 +165,7 @@ class Iterated(TypedDict):
     status: Literal["plan", "running", "done", "interrupted", "stopping", "stopped"]
     plan: NotRequired[Record]
     iteration: NotRequired[Record]
+    retention: NotRequired[Record]
 
 
 class Board(TypedDict):

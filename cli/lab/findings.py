@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cli.lab.finding import project_of
-from cli.lab.showing import named, show_stored, warned
+from cli.lab.showing import named, show_stored, stored_fields, warned
 from cli.output import BOLD, CYAN, DIM, Progress, masked, note, paint, short, write, write_json
 from cli.running import language, services
 from cli.texts import tell
@@ -69,6 +69,7 @@ async def recompose(
 ) -> None:
     """Make a new skill of segments."""
     from personalab.operations.lab.recomposing import recompose as make
+    from personalab.operations.lab.recomposing import understood
 
     place = await project_of(word)
     said = await asyncio.to_thread(read_text, rules)
@@ -79,7 +80,17 @@ async def recompose(
         made = await make(services(), place.name, model=model, **wishes)
     finally:
         progress.clear()
-    show_stored(made, "lab_recomposed", as_json=as_json)
-    if not as_json:
-        write("")
-        write(masked(made.content))
+    retention = await understood(services(), place.name, said)
+    if as_json:
+        write_json({**stored_fields(made), "retention": retention})
+        return
+    show_stored(made, "lab_recomposed", as_json=False)
+    show_retention(retention)
+    write("")
+    write(masked(made.content))
+
+
+def show_retention(retention: Mapping[str, Sequence[str]]) -> None:
+    """Print how rules were understood."""
+    ids = {name: ", ".join(found) or "–" for name, found in retention.items()}
+    write(tell("lab_retention", language(), **ids))

@@ -22,10 +22,12 @@ from personalab.lab.recomposing import (
     strategy_text,
     writer_call,
 )
+from personalab.lab.retention import read_retention
 from personalab.operations.lab.asking import ask_json
 from personalab.operations.lab.skills import with_new_id
 from personalab.services import Services
 from personalab.storage.lab.assets import StoredSkill
+from personalab.storage.lab.iterations import IterationFiles
 from personalab.storage.lab.project_place import MAX_CONTENT
 from personalab.storage.leases import unbroken
 from personalab.texts import Language
@@ -75,6 +77,21 @@ async def recompose(
     )
     shown = name.strip() or recomposed_name(best.name or best.ref_id, language)
     return await unbroken(_keep, services, _fields(best, shown, provenance), content, choice, provenance)
+
+
+async def understood(services: Services, project: str, rules: str) -> dict[str, list[str]]:
+    """Tell which segments of a project's analysis rules keep and drop."""
+    place = await asyncio.to_thread(services.projects.project, project)
+    report = await asyncio.to_thread(place.analysis)
+    found = read_retention(rules, [row.id for row in report.advantage_segments] if report else ())
+    return {"kept": list(found.kept), "dropped": list(found.dropped)}
+
+
+async def understood_by_search(services: Services, project: str) -> dict[str, list[str]]:
+    """Tell which segments a project's search keeps; it drops none by rule."""
+    place = await asyncio.to_thread(services.projects.project, project)
+    plan = await asyncio.to_thread(IterationFiles(place.folder).plan)
+    return {"kept": list(plan.kept) if plan else [], "dropped": []}
 
 
 async def _written(
