@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Annotated, Any, cast
 
 from mcp.server.mcpserver import Context
@@ -31,19 +30,17 @@ from mcp_server.lab_showing import (
 from mcp_server.results import result
 from mcp_server.stories import Cursor
 from mcp_server.texts import tell
-from personalab.errors import Busy, NotFound, UserError
+from personalab.errors import UserError
 from personalab.lab.findings import AnalysisReport
-from personalab.lab.iterating import IterationParams
 from personalab.operations.lab.analysing import run_analysis
-from personalab.operations.lab.iterating import iteration_status, stop_iteration
+from personalab.operations.lab.iterating import iteration_bound, iteration_status, stop_iteration
 from personalab.operations.lab.leaderboard import leaderboard
-from personalab.operations.lab.recomposing import recompose
+from personalab.operations.lab.recomposing import recompose, understood, understood_by_search
 from personalab.storage.lab.assets import StoredSkill
 from personalab.storage.lab.projects import ProjectPlace
 
 _MORE = ("beam_width", "plateau_threshold", "plateau_rounds_before_escape", "seed")
 _STOP_SECONDS = 10.0
-_LEAST_SCREENED, _SCREENED = 3, 4
 _WARNINGS = 10
 
 
@@ -97,7 +94,7 @@ class FindingTools:
                 return await recompose(self._services, place.name, model=model, **wishes)
 
             if not write:
-                return await self._recomposed(place.name, await run(None))
+                return await self._recomposed(place.name, await run(None), rules)
             parts = ",".join(segments) if segments else ""
             again = f'skill_recompose(project="{place.name}", …, write=true, '
             key = "\n".join((place.name, parts, name, rules))
@@ -105,9 +102,9 @@ class FindingTools:
             settled = await self._lab.asking.settle(ctx, work, run, nothing_to_note)
             if not isinstance(settled, tuple):
                 return settled
-            return await self._recomposed(place.name, settled[0])
+            return await self._recomposed(place.name, settled[0], rules)
 
-    async def _recomposed(self, project: str, made: StoredSkill) -> CallToolResult:
+    async def _recomposed(self, project: str, made: StoredSkill, rules: str) -> CallToolResult:
         budget, meta = await self._lab.budget(), made.meta
         skill = {"id": meta.id, "name": meta.name, "version": meta.version, "purpose": meta.purpose}
         provenance = made.provenance.model_dump(mode="json") if made.provenance else None
@@ -116,10 +113,16 @@ class FindingTools:
         content = await asyncio.to_thread(budget.cut, made.content, CONTENT_TOKENS)
         whole = len(content) == len(made.content)
         said = [tell("lab_recomposed", self._lab.language, **cast("dict[str, str]", about["skill"]))]
+        retention = await understood(self._services, project, rules)
+        said.append(self._understood(retention))
         if not whole:
             said.append(tell("lab_content_cut", self._lab.language, skill_id=meta.id))
         data = {"project": project, "status": "done", **about, "content": content, "whole": whole}
-        return result("\n".join([*said, "", content]), data)
+        return result("\n".join([*said, "", content]), {**data, "retention": retention})
+
+    def _understood(self, retention: Mapping[str, list[str]]) -> str:
+        ids = {name: ", ".join(found) or "–" for name, found in retention.items()}
+        return tell("lab_retention", self._lab.language, **ids)
 
     # --- searching
 
@@ -192,22 +195,9 @@ class FindingTools:
     ) -> tuple[dict[str, Any], bool]:
         """Bound what a search takes, and tell whether it may begin unasked."""
         options = await asyncio.to_thread(place.options)
-        known: dict[str, Any] = {}
-        if not fresh:
-            with suppress(NotFound):
-                found = await iteration_status(self._services, place.name)
-                known = found["parameters"] if found["completed_at"] is None else {}
-        asked = {name: value for name, value in wishes.items() if name in IterationParams.model_fields}
-        params = IterationParams.read({**known, **asked}, "options")
-        copies = await asyncio.to_thread(place.baselines)
-        cases = max(len(copy.cases.cases) for copy in copies)
-        screened = max(_LEAST_SCREENED, -(-cases // _SCREENED))
-        most = params.max_rounds * (params.beam_width * screened + cases) + 2 * cases
-        evaluations = min(most, params.max_evaluations or most)
-        each = options.repeats * (1 + len(options.judging()) * options.judge_repeats)
+        plan = await iteration_bound(self._services, place.name, {**wishes, "fresh": fresh})
         limited = any(value is not None for value in (options.max_calls, options.max_usd))
-        limited = limited or params.max_evaluations is not None
-        plan = {"evaluations": evaluations, "calls_each": each, "calls": evaluations * each}
+        limited = limited or wishes.get("max_evaluations") is not None
         limits = {"max_calls": options.max_calls, "max_usd": options.max_usd}
         models = [options.model, *options.judging()]
         return {**plan, **limits, "models": ", ".join(dict.fromkeys(models))}, limited or may_be_free(models)
@@ -217,9 +207,8 @@ class FindingTools:
         with self._lab.plainly():
             place = await asyncio.to_thread(self._services.projects.project, project)
             run = self._running(place.name)
-            try:
-                await stop_iteration(self._services, place.name)
-            except Busy:
+            ended = await stop_iteration(self._services, place.name)
+            if ended["status"] == "stopping":
                 said = tell("lab_now_stopping", self._lab.language, project=place.name)
                 return result(said, {"project": place.name, "status": "stopping"})
             if run is not None:
@@ -229,8 +218,10 @@ class FindingTools:
 
     async def _searched(self, project: str, found: Mapping[str, Any], status: str) -> CallToolResult:
         shown = await asyncio.to_thread(fit, iteration_fields(found), await self._lab.budget(), LIST_TOKENS)
-        data = {"project": project, "status": status, "iteration": shown}
-        return result("\n".join(iteration_text(shown, self._lab.language)), data)
+        retention = await understood_by_search(self._services, project)
+        data = {"project": project, "status": status, "iteration": shown, "retention": retention}
+        said = [*iteration_text(shown, self._lab.language), self._understood(retention)]
+        return result("\n".join(said), data)
 
     # --- all projects
 

@@ -317,9 +317,13 @@ class ProjectTools:
 
 
 def _may_begin(plan: Mapping[str, Any], options: RunOptions) -> bool:
-    """Tell whether a run may begin unasked: it costs nothing, or has a limit."""
-    limited = plan["max_calls"] is not None or plan["max_usd"] is not None
-    return limited or not plan["calls"] or may_be_free([options.model, *options.judging()])
+    """Tell whether a run may begin unasked: it costs nothing, or has a limit that can be kept."""
+    models = [options.model, *options.judging()]
+    if not plan["calls"] or plan["max_calls"] is not None or may_be_free(models):
+        return True
+    # What a chat model's answers cost nobody tells, so no limit in money would stop it.
+    priced = all(":" not in model or may_be_free([model]) for model in models)
+    return plan["max_usd"] is not None and priced
 
 
 def _ended(last: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -61,8 +61,9 @@ LAB_DESCRIPTIONS = {
 LAB_COMMANDS = {
     "lab skills": "skill_list",
     "lab baselines": "baseline_list",
-    "lab project list": "project_status",
+    "lab projects": "project_status",
     "lab run": "project_run",
+    "lab pause": "project_run",
     "lab recompose": "skill_recompose",
     "lab iterate": "iteration_start",
     "lab analyse": "analysis_run",
@@ -200,6 +201,10 @@ LAB_TEXTS: dict[str, Text] = {
         "（另有 {count} 个片段没有显示：见 project_report）", "({count} more segments: see project_report)"
     ),
     "lab_recomposed": Text("新技能 {id} {name} {version}", "The new skill is {id} {name} {version}"),
+    "lab_retention": Text(
+        "规则这样理解：保留 {kept}；去掉 {dropped}",
+        "The rules were understood so: keep {kept}; drop {dropped}",
+    ),
     "lab_searched": Text(
         "{rounds} 轮，{evaluations} 个得分（结束原因：{cause}）",
         "{rounds} rounds, {evaluations} scores (ended by: {cause})",
