@@ -9,6 +9,7 @@ from typing import Literal, cast
 from personalab.errors import NotFound, UserError
 from personalab.lab.assets import Case
 from personalab.lab.dimensions import CATEGORIES, Category
+from personalab.lab.judging import unused_mark
 from personalab.lab.records import Filled, Record, Time
 from personalab.texts import Language, fill
 
@@ -43,15 +44,15 @@ CASES_SCHEMA: Mapping[str, object] = {
 
 _SYSTEM: dict[Language, str] = {
     "zh": """=== 用例生成任务 ===
-你为提示词的测试基线写测试用例。读用户给出的测试目标，写出恰好 {count} 个用例。
+你为提示词的测试基线写测试用例。测试目标放在带有同一标记的两行之间；读它，写出恰好 {count} 个用例。
 - category 三类都要有（数量够三个时）：standard（标准）、boundary（边界）、exception（异常）。
 - input 是原样发给被测提示词的完整输入，不要写占位符；expected_output 写可以核对的要求，不写评分。
 - name 简短且互不相同；description 写这个用例测什么。不要重复已有用例。
 只输出 JSON：
 {"cases": [{"name": "…", "category": "standard", "input": "…", "expected_output": "…", "description": "…"}]}""",
     "en": """=== Case generation task ===
-You write test cases for a baseline that prompts are tested with. Read what is to be tested and write
-exactly {count} cases.
+You write test cases for a baseline that prompts are tested with. Read what is to be tested, which stands between
+two lines with the same mark, and write exactly {count} cases.
 - All three categories occur (where there are three cases or more): standard, boundary, exception.
 - input is the whole input as it is sent to the prompt under test, without placeholders.
 - expected_output says what can be checked, not points.
@@ -60,8 +61,10 @@ Output JSON only:
 {"cases": [{"name": "…", "category": "standard", "input": "…", "expected_output": "…", "description": "…"}]}""",
 }
 _TEXT: dict[Language, str] = {
-    "zh": "基线：{name}\n数量：{count}\n已有用例：\n{known}\n\n=== 内容 ===\n{description}",
-    "en": "Baseline: {name}\nCount: {count}\nCases it has:\n{known}\n\n=== Content ===\n{description}",
+    "zh": "基线：{name}\n数量：{count}\n已有用例：\n{known}\n\n"
+    "=== 内容 ===\n<<<{mark}\n{description}\n{mark}>>>",
+    "en": "Baseline: {name}\nCount: {count}\nCases it has:\n{known}\n\n"
+    "=== Content ===\n<<<{mark}\n{description}\n{mark}>>>",
 }
 
 
@@ -111,13 +114,12 @@ def generation_prompt(
     if not description.strip():
         raise UserError("lab_blank", field="description")
     known = [f"- {' '.join(case.name.split())[:_MAX_NAME]}" for case in cases]
-    text = fill(
-        _TEXT[language],
-        name=" ".join(name.split()),
-        count=count,
-        known="\n".join(known[-_SHOWN_CASES:]) or "–",
-        description=description,
-    )
+    told = {
+        "name": " ".join(name.split()),
+        "known": "\n".join(known[-_SHOWN_CASES:]) or "–",
+        "description": description,
+    }
+    text = fill(_TEXT[language], count=count, mark=unused_mark(*told.values()), **told)
     return fill(_SYSTEM[language], count=count), text
 
 

@@ -154,17 +154,15 @@ def _recompose(_: str, asked: str, language: Language) -> str | None:
 
 
 def _tag(_: str, asked: str, language: Language) -> str | None:
-    sections = _sections(asked)
-    content = sections[-1][1] if sections else asked
-    counted = Counter(word.lower() for word in _WORD.findall(content))
+    counted = Counter(word.lower() for word in _WORD.findall(_content(asked)))
     found = [word for word, _ in sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))[:3]]
     label = "排练" if language == "zh" else "rehearsal"
     return json.dumps({"tags": [label, *found]}, ensure_ascii=False)
 
 
 def _cases(_: str, asked: str, language: Language) -> str | None:
-    sections, count = _sections(asked), _COUNT.search(asked)
-    goal = " ".join((sections[-1][1] if sections else asked).split())
+    count = _COUNT.search(asked)
+    goal = " ".join(_content(asked).split())
     kinds = ("standard", "boundary", "exception")
     words = {
         "zh": (
@@ -197,6 +195,12 @@ def _cases(_: str, asked: str, language: Language) -> str | None:
             }
         )
     return json.dumps({"cases": rows}, ensure_ascii=False)
+
+
+def _content(asked: str) -> str:
+    """Find what stands between the marks; of a text without any, all of it is meant."""
+    found = _MARKED.search(asked)
+    return found[2] if found else asked
 
 
 def _sections(text: str) -> list[tuple[str, str]]:

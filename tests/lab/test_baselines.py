@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -166,7 +167,7 @@ async def test_a_models_cases_wait_until_they_are_taken_as_one_change(
         "baseline",
     )
     assert model.calls[0][0]["content"].startswith("=== 用例生成任务 ===\n")
-    assert "=== 内容 ===\n测试列表函数" in model.calls[0][-1]["content"]
+    assert re.search(r"=== 内容 ===\n<<<(\w+)\n测试列表函数\n\1>>>$", model.calls[0][-1]["content"])
     taken = await accept_drafts(services, made.meta.id, ["draft_003", "draft_001"])
     assert (taken.meta.version, taken.meta.case_count) == ("v2", 4)
     assert services.assets.history(taken)[0].changed_fields == ("cases.+case_003", "cases.+case_004")
@@ -280,4 +281,4 @@ def test_the_prompt_names_what_is_there_and_how_many_are_wanted() -> None:
     system, text = generation_prompt("Set", "Sort lists", 5, (), "en")
     assert system.startswith("=== Case generation task ===\n")
     assert "exactly 5 cases" in system
-    assert text.endswith("=== Content ===\nSort lists")
+    assert re.search(r"=== Content ===\n<<<(\w+)\nSort lists\n\1>>>$", text)

@@ -6,6 +6,8 @@ import json
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from personalab.errors import BadRecord, PersonaLabError, UserError
 from personalab.lab.assets import Case, SkillMeta
@@ -14,6 +16,7 @@ from personalab.lab.formats.personas import character_in, source_of
 from personalab.lab.formats.plain import read_plain
 from personalab.lab.formats.promptfoo import Suite, read_promptfoo
 from personalab.lab.formats.promptfoo_export import CONFIG, promptfoo_config
+from personalab.lab.formats.promptfoo_templates import filled, raw
 from personalab.texts import LANGUAGES
 
 NOW = "2025-10-16T10:30:00Z"
@@ -59,6 +62,8 @@ FILES = {
     ),
     "prompts/plain.md": "# The plain one\n\nTranslate.",
 }
+
+_PIECES = ("{% raw %}", "{% endraw %}", "{%- endraw -%}", "{{x}}", "{{ '", "' }}", "{", "%}", "{%", "{#")
 
 
 def _read(text: str, name: str = "promptfooconfig.yaml", files: dict[str, str] | None = None) -> Suite:
@@ -196,30 +201,130 @@ def test_lists_of_values_cannot_grow_without_end() -> None:
     assert raised.value.code == "lab_too_many_tests"
 
 
+def test_what_all_tests_share_may_stand_in_a_file() -> None:
+    files = {"dt.yaml": "assert: [{type: contains, value: MEOW}]\nvars: {tone: mild}\n"}
+    text = "prompts: [p]\ndefaultTest: file://dt.yaml\ntests: [{vars: {topic: cats}}]\n"
+    (case,) = _read(text, files=files).cases
+    assert (case.input, case.expected_output) == ("tone: mild\ntopic: cats", "- The answer contains: MEOW")
+    (case,) = _read("prompts: [p]\ndefaultTest: file://dt.yaml\n", files=files).cases
+    assert case.input == "mild"
+
+
+def test_a_scenario_is_each_of_its_tests_with_each_of_its_values() -> None:
+    text = (
+        "prompts: ['Hi {{x}}']\n"
+        "tests: [{vars: {x: 0}}]\n"
+        "scenarios:\n"
+        "  - config: [{vars: {x: one}, metadata: {category: boundary}}, {vars: {x: two}}]\n"
+        "    tests: [{assert: [{type: contains, value: 'Q {{x}}'}]}, {vars: {y: z}}]\n"
+        "  - file://s.yaml\n"
+    )
+    files = {"s.yaml": "- config: [{vars: {x: three}}]\n"}
+    cases = _read(text, files=files).cases
+    assert [case.input for case in cases] == ["0", "one", "x: one\ny: z", "two", "x: two\ny: z", "three"]
+    assert cases[1].expected_output == "- The answer contains: Q one"
+    assert [case.category for case in cases][:4] == ["standard", "boundary", "boundary", "standard"]
+
+
+def test_variables_are_filled_in_where_an_assertion_names_them() -> None:
+    text = (
+        "prompts: [p]\n"
+        "tests:\n"
+        "  - vars: {x: [a, b], y: {z: 3}, w: 'see {{ x }}'}\n"
+        "    assert:\n"
+        "      - {type: contains-all, value: ['{{x}}', '{{ y.z }}', '{{other}}']}\n"
+        "      - {type: llm-rubric, value: '{% raw %}{{x}}{% endraw %} {{w}} {{ x | upper }}'}\n"
+    )
+    first, second = _read(text).cases
+    assert first.input == 'x: a\ny: {"z": 3}\nw: see a'
+    assert first.expected_output == (
+        '- The answer contains each of: ["a", "3", "{{other}}"]\n- {{x}} see a {{ x | upper }}'
+    )
+    assert "see b" in second.expected_output
+
+
+def test_an_assertion_may_be_defined_elsewhere_in_the_configuration() -> None:
+    text = (
+        "prompts: [p]\nassertionTemplates: {a: {type: contains, value: Z}}\n"
+        "tests: [{vars: {x: y}, assert: [{$ref: '#/assertionTemplates/a'}]}]\n"
+    )
+    (case,) = _read(text).cases
+    assert case.expected_output == "- The answer contains: Z"
+
+
+def test_what_changes_the_measure_and_is_not_taken_over_is_told() -> None:
+    assert _read("prompts: [p]\ntests: [{vars: {x: y}}]\n").description == ""
+    text = (
+        "prompts: [p]\n"
+        "defaultTest: {threshold: 0.5, options: {transform: output.trim()}}\n"
+        "tests:\n"
+        "  - vars: {x: y}\n"
+        "    options: {prefix: Be nice}\n"
+        "    assert:\n"
+        "      - {type: similar, value: z, threshold: 0.9, weight: 1}\n"
+        "      - {type: assert-set, assert: [{type: contains, value: z, weight: 3}]}\n"
+        "      - {type: latency, threshold: 10}\n"
+    )
+    told = _read(text).description
+    names = (
+        "tests.threshold, options.prefix, options.transform, assert.threshold, assert.weight, assert.latency"
+    )
+    assert f": {names};" in told
+    assert (
+        "threshold"
+        in _read("prompts: [p]\ntests: t.csv\n", files={"t.csv": "x,__threshold\ny,0.3\n"}).description
+    )
+
+
+@given(st.lists(st.sampled_from([*_PIECES, "a", "\n", " "]), max_size=12).map("".join))
+def test_a_text_that_is_kept_from_being_a_template_comes_back(text: str) -> None:
+    assert filled(raw(text), {"x": "1"}) == text
+
+
+def test_a_template_without_end_is_read_in_time() -> None:
+    for piece in ("{% raw %}", "{{ '", '{{ "', "{%  ", "{{x", "{{ x."):
+        text = piece * 100_000
+        assert len(filled(text, {})) <= len(text)
+
+
+def test_what_was_added_to_a_configuration_that_left_counts_too() -> None:
+    files = promptfoo_config("B", [(_META, "c")], [_CASE], model="m", language="zh")
+    config = yaml.safe_load(files[CONFIG])
+    config["tests"][0]["assert"].append({"type": "contains", "value": "new"})
+    there = {name: content.decode() for name, content in files.items()}
+    suite = _read(yaml.safe_dump(config, allow_unicode=True), files=there)
+    assert suite.cases[0].expected_output == "Right\n\n- The answer contains: new"
+    assert (suite.prompts[0].name, suite.description) == ("A", "")
+    config["tests"][0]["assert"][2]["value"] = "Reads like a song"
+    assert "- Reads like a song\n" in _read(yaml.safe_dump(config), files=there).cases[0].expected_output
+
+
 # --- out
 
 
+_META = SkillMeta(
+    id="2abeadd6-a506-40ee-a0c7-23f42a98bda8",
+    name="A",
+    purpose="p",
+    provider="q",
+    version="v2",
+    status="active",
+    created_at=NOW,
+    updated_at=NOW,
+)
+_CASE = Case(
+    id="case_001",
+    name="One",
+    category="boundary",
+    input="Use {{braces}}",
+    expected_output="Right",
+    created_at=NOW,
+    updated_at=NOW,
+)
+
+
 def test_skills_leave_as_providers_with_a_rubric_for_each_dimension() -> None:
-    meta = SkillMeta(
-        id="2abeadd6-a506-40ee-a0c7-23f42a98bda8",
-        name="A",
-        purpose="p",
-        provider="q",
-        version="v2",
-        status="active",
-        created_at=NOW,
-        updated_at=NOW,
-    )
-    case = Case(
-        id="case_001",
-        name="One",
-        category="boundary",
-        input="Use {{braces}}",
-        expected_output="Right",
-        created_at=NOW,
-        updated_at=NOW,
-    )
-    files = promptfoo_config("B", [(meta, "Be {{exact}}.")], [case], model="openai:x", language="en")
+    files = promptfoo_config("B", [(_META, "Be {{exact}}.")], [_CASE], model="openai:x", language="en")
     config = yaml.safe_load(files[CONFIG])
     (provider,) = config["providers"]
     assert provider == {"id": "openai:x", "label": "A v2 (2abeadd6)", "prompts": ["A v2 (2abeadd6)"]}

@@ -236,3 +236,22 @@ def test_a_file_that_cannot_be_read_says_why(raw: bytes, code: str) -> None:
         read_skill_md(raw, "SKILL.md", "folder")
     assert raised.value.code == code
     assert "SKILL.md" in str(raised.value)
+
+
+@pytest.mark.parametrize("opening", ["---\n", "---\r\n", "\ufeff--- \n"])
+def test_an_error_names_the_line_of_the_file(opening: str) -> None:
+    for head, code in (("name: a\nb: *c\n", "lab_yaml_anchor"), ("name: a\nb: [\n", "lab_bad_yaml")):
+        with pytest.raises(BadRecord) as raised:
+            read_skill_md(f"{opening}{head}---\nBody".encode(), "SKILL.md", "folder")
+        line = 3 if code == "lab_yaml_anchor" else 4
+        assert (raised.value.code, raised.value.params["line"]) == (code, line)
+
+
+def test_a_name_without_end_is_cut() -> None:
+    raw = f"---\nname: {'x' * 5_000}\n---\nBody".encode()
+    document = read_skill_md(raw, "SKILL.md", "folder")
+    assert stated(document).name == "x" * 200
+    assert skill_md(_meta(name="x" * 200, source="folder"), "Body", [], document) == raw
+    ours = f"metadata:\n  personalab-id: {ID}\n  personalab-name: {'X' * 5_000}\n"
+    long_name = f"---\nname: skill-{ID[:8]}\n{ours}---\nBody".encode()
+    assert stated(read_skill_md(long_name, "SKILL.md", "folder")).name == "X" * 200

@@ -35,7 +35,7 @@ def _written(path: Path, rows: list[dict[str, Any]]) -> CallJournal:
 def test_a_call_counts_once(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
     account = _written(path, [*ROWS, ROWS[0]]).account
-    assert (account.calls, account.spent, account.mean_cost) == (4, 2.0, 0.5)
+    assert (account.calls, account.spent, account.unpriced) == (4, 2.0, False)
     path.write_bytes(path.read_bytes() * 2)
     account = Account(read_journal(path, "calls.jsonl"))
     assert (account.calls, account.spent, account.input_tokens, account.output_tokens) == (4, 2.0, 12, 16)
@@ -67,4 +67,13 @@ def test_what_was_not_priced_is_not_free(tmp_path: Path) -> None:
     account = _written(
         tmp_path / "calls.jsonl", [{"call_id": "a", "role": "execute", "cost_usd": None}]
     ).account
-    assert (account.calls, account.spent, account.mean_cost) == (1, None, None)
+    assert (account.calls, account.spent, account.dearest("execute")) == (1, None, None)
+    assert account.unpriced
+    account.add({"call_id": "b", "role": "judge", "cost_usd": 0.5, "status": "ok"})
+    account.add({"call_id": "c", "role": "judge", "cost_usd": 0.2, "status": "ok"})
+    assert (account.dearest("judge"), account.dearest("execute"), account.dearest_of_all) == (0.5, None, 0.5)
+
+
+def test_a_failure_without_a_price_says_nothing_of_prices() -> None:
+    account = Account([{"call_id": "a", "role": "execute", "cost_usd": None, "status": "failed"}])
+    assert not account.unpriced

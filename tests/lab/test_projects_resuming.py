@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,10 +21,12 @@ from personalab.lab.resuming import (
     arm_folder,
     attempts_of,
     case_file,
+    control_calls,
     execute_calls,
     hash_of,
     judge_calls,
     nth,
+    role_of,
     row_of,
     standing,
     wait_before,
@@ -143,4 +146,26 @@ def test_a_plan_adds_up_and_knows_money_only_where_every_kind_of_call_has_told_i
     dear = plan_of(left, tasks=10, control_calls=0, known=known, max_calls=None, max_usd=2.0)
     assert (dear.cost_usd, dear.within_budget) == (1.25, False)
     blank = plan_of(left, tasks=10, control_calls=0, known=Known(), max_calls=None, max_usd=2.0)
-    assert (blank.cost_usd, blank.within_budget) == (None, True)
+    assert (blank.cost_usd, blank.within_budget) == (None, None)
+    silent = Known(5, 1.0, known.mean_cost, unpriced=True)
+    for spent, limit, within in ((1.0, 2.0, None), (3.0, 2.0, False), (9.0, None, True)):
+        told = replace(silent, spent_usd=spent)
+        plan = plan_of(left, tasks=10, control_calls=0, known=told, max_calls=None, max_usd=limit)
+        assert (plan.cost_usd, plan.within_budget) == (None, within)
+    assert plan_of([], tasks=10, control_calls=0, known=silent, max_calls=None, max_usd=2.0).within_budget
+    few = plan_of(left, tasks=10, control_calls=0, known=Known(), max_calls=1, max_usd=2.0)
+    assert few.within_budget is False
+
+
+def test_what_ended_a_whole_run_is_no_attempt_at_a_case() -> None:
+    ended = _row("failed", "x-c-r1-a1", error_code="provider.cli_login")
+    assert standing([ended], 0) == "again"
+    assert standing([ended, _row("failed", "x-c-r1-a2", retryable=True)], 0) == "failed"
+
+
+def test_the_name_of_a_call_tells_what_it_is_for() -> None:
+    answer = nth(execute_calls("aaaaaaaa_v1", "case_001", 1), 1)
+    assert role_of(answer) == "execute"
+    assert role_of(nth(judge_calls(answer, "m", 1), 1)) == "judge"
+    assert role_of(nth(control_calls("m", 1, "good"), 1)) == "control"
+    assert role_of("ask_1_0") is None

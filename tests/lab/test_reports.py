@@ -103,7 +103,9 @@ def test_both_languages_fill_the_same_places() -> None:
 def test_the_verdict_names_ties_and_only_a_real_lead_is_one() -> None:
     found, baseline = arms(["A", "B"]), cases(8)
     same = matrix(found[:1], baseline)[0]
-    assert "they are tied" in page_of(assembled("P", found, baseline, [same, same])).text
+    alike = page_of(assembled("P", found, baseline, [same, same])).text
+    assert "so they rank as ties" in alike
+    assert "does not tell them apart either" in alike
     apart = matrix(found, baseline)
     low = [
         replace(cell, scores={d: v / 2 for d, v in cell.scores.items()})
@@ -112,6 +114,27 @@ def test_the_verdict_names_ties_and_only_a_real_lead_is_one() -> None:
     ]
     assert "A leads with" in page_of(assembled("P", found, baseline, [apart[0], low])).text
     assert "A has the highest score" in page_of(assembled("P", found[:1], baseline, apart[:1])).text
+
+
+def test_a_tie_that_a_comparison_case_by_case_tells_apart_is_told_with_its_lead() -> None:
+    found, baseline = arms(["A", "B"]), cases(8)
+    [first] = matrix(found[:1], baseline)
+    uneven = [
+        replace(cell, scores={name: value * (0.4 + 0.07 * at) for name, value in cell.scores.items()})
+        for at, cell in enumerate(first)
+        if cell and cell.scores
+    ]
+    below = [
+        replace(cell, scores={name: value * 0.97 for name, value in cell.scores.items()})
+        for cell in uneven
+        if cell.scores
+    ]
+    data = assembled("P", found, baseline, [uneven, below])
+    assert data.rows[0].tie_group == data.rows[1].tie_group
+    told = page_of(data).text
+    assert "so they rank as ties" in told
+    assert re.search(r"Compared case by case it leads B by \d\.\d \(\d\.\d to \d\.\d\)", told)
+    assert "apart either" not in told
 
 
 def test_the_arm_without_a_skill_stands_last_and_has_no_rank() -> None:

@@ -29,6 +29,7 @@ from personalab.lab.projects import (
     scores_of,
 )
 from personalab.lab.reports.data import ReportData
+from personalab.lab.reports.html import html_report
 from personalab.operations.lab.reporting import project_report, report_data
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
@@ -357,6 +358,20 @@ def iterate(bench: Bench) -> None:
     best = {"corrected": {"score": 94.1, "low": 92.5, "high": 95.7}}
     bench.write("iterations/x_ledger.json", {"evaluations": 48, "stop_cause": "plateau", "best": best})
     bench.write(f"iterations/round_2/skills/skill_{WINNER[:8]}_v1/content.txt", AFTER)
+
+
+@pytest.mark.parametrize(
+    ("times", "told"), [(None, "by a re-test"), (8, "by a re-test"), (0, "not tested again")]
+)
+def test_only_what_was_tested_again_is_called_corrected(bench: Bench, times: int | None, told: str) -> None:
+    bench.all_results()
+    iterate(bench)
+    best: dict[str, Any] = {"corrected": {"score": 94.1, "low": 92.5, "high": 95.7}}
+    best |= {} if times is None else {"retested": times}
+    bench.write("iterations/x_ledger.json", {"evaluations": 48, "stop_cause": "budget", "best": best})
+    page = html_report(bench.data(), "en")
+    assert told in page
+    assert ("Estimate (not re-tested)" in page) == (times == 0)
 
 
 def test_an_iteration_is_told_with_its_winners_difference(bench: Bench) -> None:

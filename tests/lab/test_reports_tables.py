@@ -57,6 +57,18 @@ def test_a_suite_stands_for_a_skill_and_a_test_for_a_case() -> None:
     assert first.get("time") == f"{cell.duration_ms / 1000:.3f}"
 
 
+def test_every_form_names_who_made_the_results() -> None:
+    made = Cell("completed", 88.0, cli_version="0.0.0-rehearsal", model_version="=m")
+    data = replace(small("x"), cells=((made,) * 5 + (None,),))
+    found = ET.fromstring(junit_report(data)).findall(".//property")
+    properties = {each.get("name"): each.get("value") for each in found}
+    assert (properties["cli_version"], properties["model_version"]) == ("0.0.0-rehearsal", "=m")
+    rows = list(csv.DictReader(io.StringIO(csv_report(data).removeprefix(BOM))))
+    assert [(row["cli_version"], row["model_version"]) for row in rows] == [
+        ("0.0.0-rehearsal", "'=m")
+    ] * 5 + [("", "")]
+
+
 def test_the_arm_without_a_skill_fails_no_build() -> None:
     data = replace(whole(), pass_score=70.0)
     lines = dict(zip([row.is_no_skill for row in data.rows], data.cells, strict=True))

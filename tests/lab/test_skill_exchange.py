@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from personalab.errors import NotFound, PersonaLabError, UserError
+from personalab.lab.tagging import visible
 from personalab.operations.lab import exchange
-from personalab.operations.lab.baselines import edit_case
+from personalab.operations.lab.baselines import create_baseline, edit_case, remove_case
 from personalab.operations.lab.skills import create_skill, edit_skill
 from personalab.operations.lab.tags import add_tag
 from personalab.operations.library import save_character
@@ -174,10 +175,13 @@ async def test_what_is_given_counts_before_what_the_file_says(services: Services
 
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30).filter(str.strip)
+_TAG = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=30).filter(
+    lambda tag: visible(tag) == tag
+)
 
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(name=_TEXT, content=_TEXT, description=st.just("") | _TEXT, author=_TEXT, tag=_TEXT)
+@given(name=_TEXT, content=_TEXT, description=st.just("") | _TEXT, author=_TEXT, tag=_TAG)
 async def test_a_skill_made_here_comes_to_another_library_as_it_is(
     services: Services,
     elsewhere: Services,
@@ -233,6 +237,110 @@ async def test_a_tag_given_here_leaves_with_the_skill(
     await add_tag(services, "skill", skill.id, "PDF")
     await exchange.export_skill(services, skill.id, tmp_path / "out")
     assert b"personalab-tags" in (tmp_path / "out" / "pdf-tools" / "SKILL.md").read_bytes()
+
+
+async def _left(services: Services, folder: Path, tmp_path: Path) -> tuple[Path, str, str]:
+    """Bring a folder in and write it out with its id; give the folder and both ids."""
+    skill, baseline = await exchange.import_skill(services, folder, purpose="docs")
+    await edit_skill(services, skill.id, content="Better.\n")
+    await edit_case(services, baseline.id, "case_001", name="Joining")
+    out = tmp_path / "out"
+    await exchange.export_skill(services, skill.id, out, baseline_id=baseline.id)
+    return out / "pdf-tools", skill.id, baseline.id
+
+
+def _changed_script(out: Path) -> None:
+    (out / "scripts" / "join.sh").write_bytes(b"other")
+
+
+def _not_executable(out: Path) -> None:
+    (out / "scripts" / "join.sh").chmod(0o644)
+
+
+def _added_file(out: Path) -> None:
+    (out / "new.txt").write_bytes(b"new")
+
+
+def _removed_file(out: Path) -> None:
+    (out / "references" / "\u8bf4\u660e.md").unlink()
+
+
+def _changed_license(out: Path) -> None:
+    main = out / "SKILL.md"
+    main.write_bytes(main.read_bytes().replace(b"license: MIT", b"license: Apache-2.0"))
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (_changed_script, "scripts/join.sh"),
+        (_not_executable, "scripts/join.sh"),
+        (_added_file, "new.txt"),
+        (_removed_file, "references/\u8bf4\u660e.md"),
+        (_changed_license, "SKILL.md"),
+    ],
+)
+async def test_a_file_that_changed_around_a_skill_makes_its_next_version(
+    services: Services, folder: Path, tmp_path: Path, change: Callable[[Path], None], name: str
+) -> None:
+    out, skill_id, _ = await _left(services, folder, tmp_path)
+    assert [came.outcome for came in await exchange.import_skill(services, out)] == ["same", "same"]
+    change(out)
+    came, baseline = await exchange.import_skill(services, out)
+    assert (came.id, came.version, came.outcome, baseline.outcome) == (skill_id, "v3", "updated", "same")
+    (record,) = services.assets.history(services.assets.skill(skill_id))[1:]
+    assert record.changed_fields == (f"x_source/{name}",)
+    assert [came.outcome for came in await exchange.import_skill(services, out)] == ["same", "same"]
+    await exchange.export_skill(services, skill_id, tmp_path / "again")
+    again = _files(tmp_path / "again" / "pdf-tools")
+    mine = _files(out)
+    for files in (again, mine):
+        files["SKILL.md"] = files["SKILL.md"].replace(b"version: v2", b"version: v3")
+    assert again == mine
+    script = "scripts/join.sh"
+    assert os.access(tmp_path / "again" / "pdf-tools" / script, os.X_OK) == os.access(out / script, os.X_OK)
+
+
+@pytest.mark.parametrize("place", ["top", "row", "files"])
+async def test_what_is_not_read_of_evals_makes_the_next_version_of_their_baseline(
+    services: Services, folder: Path, tmp_path: Path, place: str
+) -> None:
+    out, _, baseline_id = await _left(services, folder, tmp_path)
+    path = out / "evals" / "evals.json"
+    data = json.loads(path.read_bytes())
+    if place == "top":
+        data["note"] = "new"
+    elif place == "row":
+        data["evals"][1]["timeout"] = 7
+    else:
+        data["evals"][0]["files"] = ["evals/b.pdf"]
+    path.write_text(json.dumps(data), encoding="utf-8")
+    skill, came = await exchange.import_skill(services, out)
+    assert (skill.outcome, came.id, came.version, came.outcome) == ("same", baseline_id, "v3", "updated")
+    assert [one.outcome for one in await exchange.import_skill(services, out)] == ["same", "same"]
+    await exchange.export_skill(services, skill.id, tmp_path / "again", baseline_id=baseline_id)
+    again = json.loads((tmp_path / "again" / "pdf-tools" / "evals" / "evals.json").read_bytes())
+    for found in (again, data):
+        del found["x_personalab"]
+    assert again == data
+
+
+async def test_tags_that_were_added_in_the_file_come_in_and_none_goes(
+    services: Services, folder: Path, tmp_path: Path
+) -> None:
+    skill, _ = await exchange.import_skill(services, folder)
+    await add_tag(services, "skill", skill.id, "PDF")
+    await exchange.export_skill(services, skill.id, tmp_path / "out")
+    main = tmp_path / "out" / "pdf-tools" / "SKILL.md"
+    raw = main.read_bytes()
+    assert b'["PDF"]' in raw.replace(b"\\", b"")
+    main.write_bytes(raw.replace(b"PDF", b"Files", 2).replace(b"Works with Files", b"Works with PDF"))
+    await add_tag(services, "skill", skill.id, "mine")
+    came, _ = await exchange.import_skill(services, main)
+    kept = services.assets.skill(skill.id)
+    assert (came.outcome, kept.meta.version) == ("updated", "v1")
+    assert kept.tags.valid() == ["PDF", "mine", "Files"]
+    assert (await exchange.import_skill(services, main))[0].outcome == "same"
 
 
 def _linked_out(folder: Path) -> None:
@@ -368,6 +476,28 @@ async def test_a_promptfoo_configuration_comes_in_and_leaves(services: Services,
     again = await exchange.import_skill(services, out / "promptfooconfig.yaml", purpose="back")
     assert [services.assets.skill(one.id).content for one in again[:2]] == ["Be brief.", "Be kind."]
     assert services.assets.baseline(again[2].id).cases.cases[0].input == "Hello there"
+
+
+async def test_a_configuration_that_left_comes_back_as_it_was(services: Services, tmp_path: Path) -> None:
+    content = "Use {{name}} and {% raw %} and {% endraw %} here"
+    skill = await create_skill(services, name="Tpl", content=content, purpose="a")
+    rows = [
+        {"name": "One", "input": "Say {{x}}", "expected_output": "It says {{x}}", "category": "boundary"},
+        {"name": "Two " * 30, "input": "Go", "expected_output": "- a\n- b", "description": "why"},
+        {"name": "Three", "input": "{{ '{% endraw %}' }}", "expected_output": ""},
+    ]
+    made = await create_baseline(services, name="Set", purpose="a", cases=rows)
+    baseline = await remove_case(services, made.meta.id, "case_001")
+    await exchange.export_promptfoo(
+        services, [skill.meta.id], made.meta.id, tmp_path / "out", model="openai:x"
+    )
+    came, cases = await exchange.import_skill(services, tmp_path / "out" / "promptfooconfig.yaml")
+    back = services.assets.baseline(cases.id)
+    assert (came.name, services.assets.skill(came.id).content) == ("Tpl", content)
+    assert (back.meta.name, back.meta.description) == ("Set", "")
+    assert [case.fields("") | {"created_at": "", "updated_at": ""} for case in back.cases.cases] == [
+        case.fields("") | {"created_at": "", "updated_at": ""} for case in baseline.cases.cases
+    ]
 
 
 async def test_a_configuration_reaches_nothing_outside_its_folder(services: Services, tmp_path: Path) -> None:

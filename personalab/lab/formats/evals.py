@@ -163,6 +163,16 @@ def stated_id(evals: Evals) -> str | None:
     return found if is_uuid4(found) else None
 
 
+def has_same_extras(one: Evals, other: Evals) -> bool:
+    """Tell whether two files of evals are the same but for what is ours in them and the skill's name."""
+    return _extras(one) == _extras(other)
+
+
+def _extras(evals: Evals) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    top = {key: value for key, value in evals.data.items() if key not in ("evals", "skill_name", OURS)}
+    return top, [{key: value for key, value in row.items() if key != OURS} for row in evals.rows]
+
+
 # --- writing
 
 

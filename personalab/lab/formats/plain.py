@@ -11,7 +11,7 @@ from personalab.lab.formats.yaml_text import decoded
 
 MAX_BYTES = 1024 * 1024
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.*?)[ \t#]*$", re.MULTILINE)
-_LONGEST_NAME = 200
+LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,4 +35,4 @@ def name_of(content: str, file: str) -> str:
     path = PurePath(file)
     heading = _HEADING.search(content) if path.suffix.lower() in (".md", ".markdown") else None
     found = " ".join(heading[1].split()) if heading else ""
-    return (found or path.stem or file)[:_LONGEST_NAME]
+    return (found or path.stem or file)[:LONGEST_NAME]

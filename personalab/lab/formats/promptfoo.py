@@ -1,17 +1,15 @@
 """How does a promptfoo configuration become skills and a baseline?
 
 Each prompt is a skill and each test a case. Nothing in a configuration is run: a prompt, a variable or a list of tests
-that is made by a program is refused, and an assertion that is code is quoted as text.
+that is made by a program is refused, and an assertion that is code is quoted as text. What changes the measure and has
+no place here, such as a threshold, is named in the baseline's description.
 """
 
 from __future__ import annotations
 
-import json
-import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from pathlib import PurePosixPath
 from typing import Any, cast
 
@@ -21,20 +19,19 @@ from personalab.lab.assets import Case
 from personalab.lab.dimensions import Category
 from personalab.lab.editing import checked_case
 from personalab.lab.formats.evals import title_of
-from personalab.lab.formats.plain import name_of
+from personalab.lab.formats.plain import LONGEST_NAME, name_of
 from personalab.lab.formats.promptfoo_asserts import in_words
-from personalab.lab.formats.promptfoo_csv import tests_of_table
-from personalab.lab.formats.yaml_text import decoded, list_in, load_json, load_yaml, object_in, text_in
+from personalab.lab.formats.promptfoo_export import is_own_rubric, own_name
+from personalab.lab.formats.promptfoo_templates import all_filled, as_text, filled, filled_vars
+from personalab.lab.formats.promptfoo_tests import Beside, Read, read_tests, unread
+from personalab.lab.formats.yaml_text import decoded, load_json, load_yaml, object_in, text_in
 from personalab.texts import Language, say
 
 MAX_BYTES = 1024 * 1024
 MAX_RESULTS_BYTES = 16 * 1024 * 1024
 """A file of results, which holds its configuration, is longer."""
 MAX_PROMPTS = 50
-MAX_TESTS = 1_000
 _FILE = "file://"
-_CODE = (".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".py", ".rb", ".sh")
-_DATA = (".json", ".yaml", ".yml")
 _PATH = re.compile(r"[^\s{}]{1,200}\.(?:txt|md|j2|json|ya?ml|[cm]?[jt]s|py)", re.IGNORECASE)
 """A prompt of one such word is the name of a file, to promptfoo too."""
 _CATEGORIES: tuple[tuple[re.Pattern[str], Category], ...] = (
@@ -42,8 +39,7 @@ _CATEGORIES: tuple[tuple[re.Pattern[str], Category], ...] = (
     (re.compile(r"\bboundary\b|\bedge[ -]case\b|边界", re.IGNORECASE), "boundary"),
 )
 
-Read = Callable[[str], bytes]
-"""Reads a file beside the configuration by its relative name; nothing else can be reached."""
+_CASE_ID = re.compile(r"case_[0-9]{3,6}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +57,7 @@ class Suite:
     name: str
     prompts: tuple[Prompt, ...]
     cases: tuple[Case, ...]
+    description: str = ""
 
 
 def read_promptfoo(raw: bytes, file: str, read: Read, now: str) -> Suite:
@@ -70,18 +67,20 @@ def read_promptfoo(raw: bytes, file: str, read: Read, now: str) -> Suite:
         data = cast("dict[str, Any]", data["config"])
     if "prompts" not in data:
         raise BadRecord("lab_no_prompts", file=file)
-    source = _Source(file, read)
-    prompts = tuple(source.prompts(data["prompts"]))
+    beside = Beside(file, read)
+    prompts = tuple(_prompts(data["prompts"], beside))
     if not prompts:
         raise BadRecord("lab_no_prompts", file=file)
     if len(prompts) > MAX_PROMPTS:
         raise BadRecord("lab_too_many_prompts", file=file, actual=len(prompts), limit=MAX_PROMPTS)
-    tests = source.tests(data)
+    tests = read_tests(data, beside)
     language = language_among([*(prompt.content for prompt in prompts), *_inputs(tests)]) or "en"
     cases = _cases(tests, file, language, now)
     description = data.get("description")
     name = description if isinstance(description, str) and description.strip() else PurePosixPath(file).stem
-    return Suite(name, _named_apart(prompts), cases)
+    left = unread(data, tests, _is_own)
+    told = say("lab_promptfoo_unread", language, file=file, found=", ".join(left)) if left else ""
+    return Suite(name[:LONGEST_NAME], _named_apart(prompts), cases, told)
 
 
 def _loaded(raw: bytes, file: str) -> dict[str, Any]:
@@ -105,117 +104,39 @@ def _named_apart(prompts: Sequence[Prompt]) -> tuple[Prompt, ...]:
 # --- prompts
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """A configuration that is being read, and the files beside it."""
-
-    file: str
-    read: Read
-
-    def prompts(self, given: object) -> Iterator[Prompt]:
-        """Read the prompts, however they are listed."""
-        if isinstance(given, dict):
-            paths = cast("dict[str, object]", given)
-            for path, label in paths.items():
-                yield from self._prompt(_FILE + path, label if isinstance(label, str) else "", "prompts")
-            return
-        listed = cast("list[object]", given) if isinstance(given, list) else [given]
-        for place, found in enumerate(listed):
-            where = f"prompts[{place}]"
-            if isinstance(found, str):
-                yield from self._prompt(found, "", where)
-                continue
-            row = object_in(found, self.file, where)
-            text = row.get("raw", row.get("id"))
-            label = row.get("label")
-            yield from self._prompt(
-                text_in(text, self.file, where), label if isinstance(label, str) else "", where
-            )
-
-    def _prompt(self, text: str, label: str, where: str) -> Iterator[Prompt]:
-        if text.startswith("exec:"):
-            raise BadRecord("lab_is_code", file=self.file, field=where, value=text[:80])
-        if not text.startswith(_FILE) and not _PATH.fullmatch(text):
-            content = _system_part(text)
-            if content.strip():
-                yield Prompt(label or name_of(content, "") or title_of(content), content)
-            return
-        name, content = self._beside(text, where)
-        pieces = _pieces(content) if name.lower().endswith(".txt") else [content]
-        for piece in pieces:
-            said = _system_part(piece)
-            if said.strip():
-                yield Prompt(label or name_of(said, name), said)
-
-    def _beside(self, reference: str, where: str) -> tuple[str, str]:
-        name = reference.removeprefix(_FILE).removeprefix("./")
-        path = PurePosixPath(name.partition(":")[0] if ".py:" in name or ".js:" in name else name)
-        if path.suffix.lower() in _CODE:
-            raise BadRecord("lab_is_code", file=self.file, field=where, value=reference[:80])
-        if path.is_absolute() or ".." in path.parts or "\\" in name or "*" in name or not name:
-            raise BadRecord("lab_bad_reference", file=self.file, field=where, value=reference[:80])
-        return name, decoded(self.read(name), name, MAX_BYTES)
-
-    # --- tests
-
-    def tests(self, data: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Read the tests with what all of them share; one with lists of values is several."""
-        shared = data.get("defaultTest")
-        common = cast("dict[str, Any]", shared) if isinstance(shared, dict) else {}
-        given = data.get("tests")
-        if isinstance(given, str):
-            given = self._listed(given, "tests")
-        found: list[dict[str, Any]] = []
-        for place, row in enumerate([] if given is None else list_in(given, self.file, "tests")):
-            where = f"tests[{place}]"
-            rows = self._listed(row, where) if isinstance(row, str) else [row]
-            for one in rows:
-                found += self._expanded(
-                    object_in(one, self.file, where), common, where, MAX_TESTS - len(found)
-                )
-        return found
-
-    def _listed(self, reference: str, where: str) -> list[Any]:
-        if not reference.lower().endswith((*_DATA, ".csv")) or "://" in reference.removeprefix(_FILE):
-            raise BadRecord("lab_bad_tests", file=self.file, field=where, value=reference[:80])
-        name, text = self._beside(_FILE + reference.removeprefix(_FILE), where)
-        if name.lower().endswith(".csv"):
-            return list(tests_of_table(text, name, MAX_TESTS))
-        value = load_json(text.encode("utf-8"), name) if name.endswith(".json") else load_yaml(text, name)
-        return list_in(value, name, "tests")
-
-    def _expanded(
-        self, test: Mapping[str, Any], common: Mapping[str, Any], where: str, room: int
-    ) -> list[dict[str, Any]]:
-        own = {**self._vars(common, "defaultTest"), **self._vars(test, where)}
-        lists = {name: _choices(value) for name, value in own.items()}
-        if math.prod(len(values) for values in lists.values()) > room:
-            raise BadRecord("lab_too_many_tests", file=self.file, limit=MAX_TESTS)
-        shared, asserts = common.get("assert"), test.get("assert")
-        checks = [
-            *list_in(asserts if asserts is not None else [], self.file, f"{where}.assert"),
-            *list_in(shared if shared is not None else [], self.file, "defaultTest.assert"),
-        ]
-        return [
-            {**test, "vars": dict(zip(lists, chosen, strict=True)), "assert": checks}
-            for chosen in product(*lists.values())
-        ]
-
-    def _vars(self, test: Mapping[str, Any], where: str) -> dict[str, Any]:
-        given = test.get("vars")
-        if isinstance(given, str):
-            raise BadRecord("lab_bad_tests", file=self.file, field=f"{where}.vars", value=given[:80])
-        named = object_in(given, self.file, f"{where}.vars") if given is not None else {}
-        return {
-            name: self._beside(value, f"{where}.vars.{name}")[1].strip()
-            if isinstance(value, str) and value.startswith(_FILE)
-            else value
-            for name, value in named.items()
-        }
+def _prompts(given: object, beside: Beside) -> Iterator[Prompt]:
+    """Read the prompts, however they are listed."""
+    if isinstance(given, dict):
+        paths = cast("dict[str, object]", given)
+        for path, label in paths.items():
+            yield from _prompt(beside, _FILE + path, label, "prompts")
+        return
+    listed = cast("list[object]", given) if isinstance(given, list) else [given]
+    for place, found in enumerate(listed):
+        where = f"prompts[{place}]"
+        if isinstance(found, str):
+            yield from _prompt(beside, found, "", where)
+            continue
+        row = object_in(found, beside.file, where)
+        text = text_in(row.get("raw", row.get("id")), beside.file, where)
+        yield from _prompt(beside, text, row.get("label"), where)
 
 
-def _choices(value: object) -> list[object]:
-    return cast("list[object]", value) if isinstance(value, list) else [value]
+def _prompt(beside: Beside, text: str, given: object, where: str) -> Iterator[Prompt]:
+    label = given[:LONGEST_NAME] if isinstance(given, str) else ""
+    if text.startswith("exec:"):
+        raise BadRecord("lab_is_code", file=beside.file, field=where, value=text[:80])
+    if not text.startswith(_FILE) and not _PATH.fullmatch(text):
+        content = filled(_system_part(text), {})
+        if content.strip():
+            yield Prompt(label or name_of(content, "") or title_of(content), content)
+        return
+    name, content = beside.text(text, where)
+    pieces = _pieces(content) if name.lower().endswith(".txt") else [content]
+    for piece in pieces:
+        said = filled(_system_part(piece), {})
+        if said.strip():
+            yield Prompt(own_name(label, name) or name_of(said, name), said)
 
 
 def _pieces(text: str) -> list[str]:
@@ -247,35 +168,67 @@ def _inputs(tests: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _input(given: Mapping[str, Any]) -> str:
     """Say a test's variables: the one alone, or each with its name."""
-    texts = {name: value if isinstance(value, str) else _json(value) for name, value in given.items()}
+    texts = {name: as_text(value) for name, value in filled_vars(given).items()}
     if len(texts) == 1:
         return next(iter(texts.values()))
     return "\n".join(f"{name}: {value}" for name, value in texts.items())
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
 def _cases(tests: Sequence[Mapping[str, Any]], file: str, language: Language, now: str) -> tuple[Case, ...]:
     found: list[Case] = []
-    for number, test in enumerate(tests, start=1):
-        description = test.get("description")
+    ids = _case_ids(tests)
+    for number, test in enumerate(tests):
+        description, own = test.get("description"), _own(test)
         said = description if isinstance(description, str) else ""
         # A prompt without variables is the whole task: all that is left to say is to begin.
         asked = _input(test["vars"]) if test["vars"] else say("lab_case_begin", language)
+        name = said[:LONGEST_NAME] if own is not None else title_of(said)
         case = {
-            "id": f"case_{number:03d}",
-            "name": title_of(said) or title_of(asked) or f"case_{number:03d}",
+            "id": ids[number],
+            "name": (name if name.strip() else title_of(asked)) or ids[number],
             "category": _category(test, said),
             "input": asked,
-            "expected_output": in_words(test["assert"], file, f"tests[{number - 1}].assert", language),
-            "description": said,
+            "expected_output": _expected(test, file, f"tests[{number}].assert", language),
+            "description": said if own is None else as_text(own.get("description", "")),
             "created_at": now,
             "updated_at": now,
         }
         found.append(checked_case(Case.read(case, file)))
     return tuple(found)
+
+
+def _expected(test: Mapping[str, Any], file: str, where: str, language: Language) -> str:
+    """Say what a test expects: of one that left from here what was expected here, and what was added to it since."""
+    given = filled_vars(test["vars"])
+    own = _own(test)
+    rows = [all_filled(row, given) for row in test["assert"] if not _is_own(test, row)]
+    if own is None:
+        return in_words(rows, file, where, language)
+    expected = str(own["expected_output"])
+    return f"{expected}\n\n{in_words(rows, file, where, language)}" if rows else expected
+
+
+def _own(test: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Give what a test that left from here says of its case."""
+    metadata = test.get("metadata")
+    given = cast("dict[str, Any]", metadata) if isinstance(metadata, dict) else {}
+    is_own = isinstance(given.get("case_id"), str) and isinstance(given.get("expected_output"), str)
+    return given if is_own else None
+
+
+def _is_own(test: Mapping[str, Any], row: object) -> bool:
+    own = _own(test)
+    if own is None or not isinstance(row, dict):
+        return False
+    return is_own_rubric(cast("dict[str, Any]", row), str(own["expected_output"]))
+
+
+def _case_ids(tests: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Keep the ids that cases left with, if all have one of their own; else number them."""
+    ids = [str((_own(test) or {}).get("case_id", "")) for test in tests]
+    if all(_CASE_ID.fullmatch(found) for found in ids) and len(set(ids)) == len(ids):
+        return ids
+    return [f"case_{number:03d}" for number in range(1, len(tests) + 1)]
 
 
 def _category(test: Mapping[str, Any], description: str) -> Category:

@@ -32,13 +32,13 @@ _WORDED: Mapping[str, str] = {
 _AS_IT_IS = ("llm-rubric", "g-eval", "model-graded-closedqa", "agent-rubric", "search-rubric")
 """Their value is a sentence already."""
 _CODE = ("javascript", "python", "ruby", "webhook")
-_OF_THE_RUN = ("cost", "latency", "finish-reason", "perplexity", "perplexity-score")
+OF_THE_RUN = ("cost", "latency", "finish-reason", "perplexity", "perplexity-score")
 """They speak of the run, not of what the answer says."""
 
 
 def is_known(kind: str) -> bool:
     """Tell whether a word is a kind of assertion that is told here in its own words."""
-    return kind in _WORDED or kind in _AS_IT_IS or kind in _CODE or kind in _OF_THE_RUN
+    return kind in _WORDED or kind in _AS_IT_IS or kind in _CODE or kind in OF_THE_RUN
 
 
 def in_words(asserts: Sequence[object], file: str, where: str, language: Language) -> str:
@@ -66,7 +66,7 @@ def _line(row: Mapping[str, Any], file: str, where: str, language: Language) -> 
     if not isinstance(kind, str) or not kind:
         raise BadRecord("lab_bad_record", file=file, field=f"{where}.type", reason="it is not a text")
     plain = kind.removeprefix("not-")
-    if plain in _OF_THE_RUN:
+    if plain in OF_THE_RUN:
         return ""
     value = _value(row.get("value"))
     if plain in _CODE:

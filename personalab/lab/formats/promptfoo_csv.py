@@ -49,6 +49,8 @@ def _test(row: dict[str, str]) -> dict[str, object]:
         "vars": given,
         "assert": checks,
         "metadata": {"category": category},
+        "options": {name: row.get(f"__{name}", "") for name in ("prefix", "suffix")},
+        "threshold": row.get("__threshold", ""),
     }
 
 

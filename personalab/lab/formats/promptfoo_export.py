@@ -1,24 +1,26 @@
 """How do skills and a baseline leave as a promptfoo configuration?
 
 Each skill is a chat prompt with its content as the system's words, and a provider of its own that answers that prompt
-alone; the six dimensions are six rubrics with their maxima as weights.
+alone; the six dimensions are six rubrics with their maxima as weights. What a test has no field for stands in its
+metadata, so that a configuration comes back as it left.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from personalab.lab.assets import Case, SkillMeta
 from personalab.lab.dimensions import DIMENSIONS, MAXIMA
+from personalab.lab.formats.promptfoo_templates import raw
 from personalab.lab.formats.yaml_text import dump_yaml
 from personalab.lab.records import asset_folder
-from personalab.texts import Language, say
+from personalab.texts import LANGUAGES, Language, say
 
 CONFIG = "promptfooconfig.yaml"
-_TEMPLATE = re.compile(r"\{\{|\{%|\{#")
-_END = re.compile(r"\{%-?\s*endraw\s*-?%\}")
+_PROMPT_FILE = re.compile(r"prompts/skill_([0-9a-f]{8})_(v\d{1,9})\.json", re.ASCII)
 
 
 def promptfoo_config(
@@ -36,7 +38,7 @@ def promptfoo_config(
     for meta, content in skills:
         label = f"{meta.name} {meta.version} ({meta.id[:8]})"
         path = f"prompts/{asset_folder('skill', meta.id, meta.version)}.json"
-        chat = [{"role": "system", "content": _raw(content)}, {"role": "user", "content": "{{input}}"}]
+        chat = [{"role": "system", "content": raw(content)}, {"role": "user", "content": "{{input}}"}]
         files[path] = (json.dumps(chat, ensure_ascii=False, indent=2) + "\n").encode("utf-8")
         prompts.append({"id": f"file://{path}", "label": label})
         providers.append({"id": model, "label": label, "prompts": [label]})
@@ -55,21 +57,38 @@ def _test(case: Case, language: Language) -> dict[str, object]:
             "type": "llm-rubric",
             "metric": dimension,
             "weight": MAXIMA[dimension],
-            "value": _raw(say(f"lab_rubric_{dimension}", language, expected=case.expected_output)),
+            "value": rubric(dimension, case.expected_output, language),
         }
         for dimension in DIMENSIONS
     ]
     return {
         "description": case.name,
-        "metadata": {"case_id": case.id, "category": case.category},
-        "vars": {"input": _raw(case.input)},
+        "metadata": {
+            "case_id": case.id,
+            "category": case.category,
+            "expected_output": case.expected_output,
+            "description": case.description,
+        },
+        "vars": {"input": raw(case.input)},
         "assert": rubrics,
     }
 
 
-def _raw(text: str) -> str:
-    """Keep promptfoo from reading a text as a template; what would end that is taken apart."""
-    if not _TEMPLATE.search(text):
-        return text
-    apart = _END.sub(lambda found: found[0].replace("{%", "{ %"), text)
-    return f"{{% raw %}}{apart}{{% endraw %}}"
+def rubric(dimension: str, expected: str, language: Language) -> str:
+    """Word what one dimension asks of an answer."""
+    return raw(say(f"lab_rubric_{dimension}", language, expected=expected))
+
+
+def is_own_rubric(row: Mapping[str, Any], expected: str) -> bool:
+    """Tell whether an assertion is one that was written here for an expectation, and is as it was written."""
+    if row.get("type") != "llm-rubric":
+        return False
+    named = [dimension for dimension in DIMENSIONS if dimension == row.get("metric")]
+    own = [rubric(dimension, expected, language) for dimension in named for language in LANGUAGES]
+    return row.get("value") in own
+
+
+def own_name(label: str, path: str) -> str:
+    """Take from a label what tells prompts apart in promptfoo, if it was put there here."""
+    found = _PROMPT_FILE.fullmatch(path)
+    return label.removesuffix(f" {found[2]} ({found[1]})") if found else label

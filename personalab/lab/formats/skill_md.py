@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from personalab.errors import BadRecord
 from personalab.lab.assets import SkillMeta, SkillType
+from personalab.lab.formats.plain import LONGEST_NAME
 from personalab.lab.formats.yaml_text import decoded, dump_yaml, load_yaml, object_in
 from personalab.lab.records import SHORT, is_uuid4
 
@@ -71,7 +72,8 @@ def read_skill_md(raw: bytes, file: str, called: str) -> SkillMd:
     closed = _CLOSE.search(text, opened.end())
     if closed is None:
         raise BadRecord("lab_front_open", file=file)
-    value = load_yaml(text[opened.end() : closed.start()], file)
+    # The newline of the opening line goes with it, so that an error names the line of the file.
+    value = load_yaml(text[opened.start(1) : closed.start()], file)
     fields = {} if value is None else object_in(value, file, "front matter")
     return SkillMd(text[: closed.end()], fields, text[closed.end() :], called)
 
@@ -88,7 +90,7 @@ def stated(document: SkillMd) -> Stated:
     if own_description is not None and description == _written(own_description, name):
         description = own_description
     return Stated(
-        name=name if name.strip() else document.called,
+        name=name[:LONGEST_NAME] if name.strip() else document.called,
         description=description,
         author=ours.get("author", ""),
         source=ours.get(f"{_MARK}source", "" if skill_id else document.called),
@@ -121,6 +123,14 @@ def _tags(text: str) -> tuple[str, ...]:
         return ()
     tags = [tag for tag in cast("list[object]", found) if isinstance(tag, str) and tag.strip()]
     return tuple(dict.fromkeys(tags))[:MAX_TAGS]
+
+
+_OURS_ALONE = re.compile(rf"^[ \t]+{_MARK}(?:tags|version):.*\r?\n", re.MULTILINE)
+
+
+def has_same_head(one: SkillMd, other: SkillMd) -> bool:
+    """Tell whether two front matters are the same to the letter, but for the tags and the version in them."""
+    return _OURS_ALONE.sub("", one.head) == _OURS_ALONE.sub("", other.head)
 
 
 # --- names

@@ -1,32 +1,41 @@
 """Where does a skill or a baseline that comes from elsewhere go: is it new, the same, or the next version of one?
 
-One that names its id is that one; one that does not is the same as one here that says the same. The files something
-came from are kept beside it, in ``x_source``, with a list of them in ``x_source.json``.
+One that names its id is that one; one that does not is the same as one here that says the same. Files around it that
+changed make a next version, too.
 """
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Literal, TypeVar
 
-from personalab.errors import StorageError
-from personalab.lab.assets import NO_TAGS, BaselineMeta, Case, Cases, ManualTag, SkillMeta, SkillType, Tags
+from personalab.errors import UserError
+from personalab.lab.assets import (
+    NO_TAGS,
+    BaselineMeta,
+    Case,
+    Cases,
+    HistoryRecord,
+    ManualTag,
+    SkillMeta,
+    SkillType,
+    Tags,
+)
 from personalab.lab.editing import CASE_FIELDS, edit_baseline, edit_skill
 from personalab.lab.formats import KEPT
-from personalab.lab.records import AssetKind
-from personalab.operations.lab.skills import with_new_id
+from personalab.lab.records import AssetKind, in_seconds, next_version
+from personalab.lab.tagging import MAX_TAG, mended, visible
+from personalab.operations.lab.originals import Original, changed_evals, changed_files, original_of
+from personalab.operations.lab.skills import first_meta, with_new_id
 from personalab.services import Services
-from personalab.storage.files import dump_json
 from personalab.storage.lab.assets import AssetFiles, Stored, StoredBaseline, StoredSkill
-from personalab.storage.lab.outside import OutsideFile
 
 Outcome = Literal["created", "same", "updated"]
 S = TypeVar("S", StoredSkill, StoredBaseline)
-_LIST = f"{KEPT}.json"
+M = TypeVar("M", SkillMeta, BaselineMeta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,52 +98,6 @@ class ComingBaseline:
         return {name: getattr(self, name) for name in names}
 
 
-# --- the files something came from
-
-
-@dataclass(frozen=True, slots=True)
-class Original:
-    """The folder that something came from."""
-
-    called: str
-    files: Mapping[str, OutsideFile]
-
-    def beside(self) -> dict[str, bytes]:
-        """Give the files that keep it beside an asset."""
-        listed = [
-            {"name": name, **({"executable": True} if file.executable else {})}
-            for name, file in self.files.items()
-        ]
-        kept = {_kept_name(name): file.content for name, file in self.files.items()}
-        return {_LIST: dump_json({"called": self.called, "files": listed}), **kept}
-
-
-def _kept_name(name: str) -> str:
-    """Name a kept file so that none is hidden: hidden ones are left-overs in the workspace."""
-    parts = [part.replace("%", "%25") for part in name.split("/")]
-    return "/".join([KEPT, *(f"%2E{part[1:]}" if part.startswith(".") else part for part in parts)])
-
-
-def original_of(assets: AssetFiles, stored: Stored) -> Original | None:
-    """Find the files that an asset came from; without all of them there are none."""
-    listed = assets.beside(stored, _LIST)
-    if listed is None:
-        return None
-    try:
-        found = cast("dict[str, Any]", json.loads(listed))
-        rows = [(str(row["name"]), row.get("executable") is True) for row in found["files"]]
-        called = str(found["called"])
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None
-    files: dict[str, OutsideFile] = {}
-    for name, executable in rows:
-        content = assets.beside(stored, _kept_name(name))
-        if content is None:
-            raise StorageError("file_missing", file=f"{stored.folder.name}/{_kept_name(name)}")
-        files[name] = OutsideFile(content, executable)
-    return Original(called, files)
-
-
 # --- placing
 
 
@@ -142,61 +105,99 @@ def place_skill(services: Services, coming: ComingSkill, made: list[Path]) -> Ca
     """Keep a skill; a folder that is made for it is added to ``made``."""
     assets, now = services.assets, services.now()
     old = _skill_here(assets, coming)
-    extra = coming.original.beside() if coming.original is not None else {}
+    extra = _beside(coming)
     if old is None:
-        fields = {
-            **coming.fields(),
-            "version": "v1",
-            "status": "active",
-            "created_at": now,
-            "updated_at": now,
-        }
 
         def add(skill_id: str) -> StoredSkill:
-            meta = SkillMeta.read({"id": skill_id, **fields}, "meta.json")
-            return assets.add_skill(meta, coming.content, tags=_tags(coming.tags, now), extra=extra)
+            meta = SkillMeta.read(first_meta(skill_id, now, **coming.fields()), "meta.json")
+            return assets.add_skill(meta, coming.content, tags=_with(NO_TAGS, coming.tags, now), extra=extra)
 
-        stored = add(coming.skill_id) if coming.skill_id else with_new_id(add)
-        made.append(stored.folder)
-        return CameIn.of(assets, stored, "created")
+        return _came(assets, add(coming.skill_id) if coming.skill_id else with_new_id(add), "created", made)
     changes: Mapping[str, object] = coming.fields()
     edit = edit_skill(old.meta, old.content, new_content=coming.content, changes=changes, now=now)
-    if edit is None:
+    files = changed_files(assets, old, coming.original)
+    if edit is None and not files:
         return CameIn.of(assets, old, "same")
-    stored = assets.add_skill_version(old, edit.meta, edit.content, edit.history, extra=extra)
-    made.append(stored.folder)
-    return CameIn.of(assets, stored, "updated")
+    meta = edit.meta if edit is not None else _next(old.meta, now)
+    history = _history(old.meta, meta, edit.history if edit is not None else None, files)
+    stored = assets.add_skill_version(old, meta, coming.content, history, extra=extra)
+    return _came(assets, stored, "updated", made)
 
 
 def place_baseline(services: Services, coming: ComingBaseline, made: list[Path]) -> CameIn:
     """Keep a baseline, as a skill is kept."""
     assets, now = services.assets, services.now()
     old = _baseline_here(assets, coming)
-    extra = coming.original.beside() if coming.original is not None else {}
+    extra = _beside(coming)
     if old is None:
-        fields = {
-            **coming.fields(),
-            "version": "v1",
-            "status": "active",
-            "created_at": now,
-            "updated_at": now,
-        }
 
         def add(baseline_id: str) -> StoredBaseline:
-            meta = BaselineMeta.read({"id": baseline_id, **fields}, "meta.json")
+            meta = BaselineMeta.read(first_meta(baseline_id, now, **coming.fields()), "meta.json")
             cases = Cases(baseline_id=baseline_id, version="v1", cases=coming.cases)
             return assets.add_baseline(meta, cases, extra=extra)
 
         stored = add(coming.baseline_id) if coming.baseline_id else with_new_id(add)
-        made.append(stored.folder)
-        return CameIn.of(assets, stored, "created")
+        return _came(assets, stored, "created", made)
     changes: Mapping[str, object] = coming.fields()
     edit = edit_baseline(old.meta, old.cases, new_cases=coming.cases, changes=changes, now=now)
-    if edit is None:
+    files = changed_evals(assets, old, coming.original)
+    if edit is None and not files:
         return CameIn.of(assets, old, "same")
-    stored = assets.add_baseline_version(old, edit.meta, edit.cases, edit.history, extra=extra)
+    meta = edit.meta if edit is not None else _next(old.meta, now)
+    cases = edit.cases if edit is not None else _as_they_are(old.cases, meta)
+    history = _history(old.meta, meta, edit.history if edit is not None else None, files)
+    stored = assets.add_baseline_version(old, meta, cases, history, extra=extra)
+    return _came(assets, stored, "updated", made)
+
+
+def _beside(coming: ComingSkill | ComingBaseline) -> dict[str, bytes]:
+    return coming.original.beside() if coming.original is not None else {}
+
+
+def _came(assets: AssetFiles, stored: Stored, outcome: Outcome, made: list[Path]) -> CameIn:
     made.append(stored.folder)
-    return CameIn.of(assets, stored, "updated")
+    return CameIn.of(assets, stored, outcome)
+
+
+def _next(meta: M, now: str) -> M:
+    """Make the meta of a version in which only the files around an asset are others."""
+    return meta.changed(
+        version=next_version(meta.version),
+        version_count=meta.version_count + 1,
+        created_at=in_seconds(meta.created_at),
+        updated_at=now,
+    )
+
+
+def _as_they_are(cases: Cases, meta: BaselineMeta) -> Cases:
+    mended = [
+        case.changed(created_at=in_seconds(case.created_at), updated_at=in_seconds(case.updated_at))
+        for case in cases.cases
+    ]
+    return cases.changed(
+        baseline_id=meta.id, version=meta.version, cases=[case.model_dump() for case in mended]
+    )
+
+
+def _history(before: M, after: M, edited: HistoryRecord | None, files: Sequence[str]) -> HistoryRecord:
+    """Record what changed; of files only their names are told, for they are kept in both versions."""
+    fields = edited.changed_fields if edited is not None else ()
+    return HistoryRecord(
+        from_version=before.version,
+        to_version=after.version,
+        timestamp=after.updated_at,
+        changed_fields=(*fields, *(f"{KEPT}/{name}" for name in files)),
+        diff=edited.diff if edited is not None else {},
+    )
+
+
+def merge_tags(services: Services, came: CameIn, values: Sequence[str]) -> CameIn:
+    """Give a skill that came in the tags that came with it and that it does not have; none is taken away."""
+    stored, now = services.assets.skill(came.id), services.now()
+    if set(values) <= set(stored.tags.valid()):
+        return came
+    services.assets.change_tags(stored, lambda tags: _with(tags, values, now))
+    return replace(came, outcome="updated" if came.outcome == "same" else came.outcome)
 
 
 def _skill_here(assets: AssetFiles, coming: ComingSkill) -> StoredSkill | None:
@@ -230,11 +231,24 @@ def _told(cases: Sequence[Case]) -> list[tuple[str, ...]]:
     return [tuple(str(getattr(case, name)) for name in ("id", *CASE_FIELDS)) for case in cases]
 
 
-def _tags(values: Sequence[str], now: str) -> Tags:
-    if not values:
-        return NO_TAGS
-    rows = (ManualTag(id=str(uuid.uuid4()), value=value, created_at=now) for value in values)
-    return Tags(manual=tuple(rows), auto=())
+def _with(tags: Tags, values: Sequence[str], now: str) -> Tags:
+    fresh = [
+        ManualTag(id=_new_id(), value=value, created_at=now) for value in values if value not in tags.valid()
+    ]
+    return mended(tags.model_copy(update={"manual": (*tags.manual, *fresh)}), _new_id)
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())
+
+
+def tags_of_file(values: Sequence[str]) -> tuple[str, ...]:
+    """Take the tags that a file names: what shows nothing is left out, and a tag that is too long is refused."""
+    found = list(dict.fromkeys(tag for value in values if (tag := visible(value))))
+    for tag in found:
+        if len(tag) > MAX_TAG:
+            raise UserError("lab_bad_tag", value=tag[:80], limit=MAX_TAG)
+    return tuple(found)
 
 
 def skill_from(assets: AssetFiles, source: str, purpose: str) -> StoredSkill | None:

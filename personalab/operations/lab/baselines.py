@@ -28,9 +28,10 @@ from personalab.lab.sessions import CliSettings, TempSession
 from personalab.operations.lab.asking import ask_json
 from personalab.operations.lab.skills import (
     check_expected,
-    has_tag,
+    first_meta,
+    is_meant,
     shown,
-    speaks_of,
+    tags_and_past,
     until_unchanged,
     with_new_id,
 )
@@ -64,19 +65,16 @@ async def create_baseline(
     rows = [new_case(case_id, fields, now) for case_id, fields in numbered]
 
     def make(asset_id: str) -> StoredBaseline:
-        meta = {
-            "id": asset_id,
-            "name": name,
-            "description": description,
-            "author": author,
-            "source": source,
-            "purpose": purpose,
-            "provider": provider,
-            "version": "v1",
-            "status": "active",
-            "created_at": now,
-            "updated_at": now,
-        }
+        meta = first_meta(
+            asset_id,
+            now,
+            name=name,
+            description=description,
+            author=author,
+            source=source,
+            purpose=purpose,
+            provider=provider,
+        )
         kept = Cases(baseline_id=asset_id, version="v1", cases=tuple(rows))
         return services.assets.add_baseline(BaselineMeta.read(meta, "meta.json"), kept)
 
@@ -126,9 +124,7 @@ async def list_baselines(
         return [
             shown(stored)
             for stored in services.assets.baselines(archived=archived)
-            if (purpose is None or stored.meta.purpose == purpose)
-            and has_tag(stored, tag)
-            and speaks_of(stored, query, "\n".join(case.name for case in stored.cases.cases))
+            if is_meant(stored, purpose, tag, query, "\n".join(case.name for case in stored.cases.cases))
         ]
 
     return await asyncio.to_thread(read)
@@ -142,9 +138,7 @@ async def get_baseline(services: Services, baseline_id: str, version: str | None
         return {
             "meta": stored.meta.model_dump(mode="json"),
             "cases": [case.model_dump(mode="json") for case in stored.cases.cases],
-            "tags": stored.tags.model_dump(mode="json"),
-            "versions": services.assets.versions(stored),
-            "history": [record.model_dump(mode="json") for record in services.assets.history(stored)],
+            **tags_and_past(services, stored),
             "drafts": [draft.model_dump(mode="json") for draft in _drafts(services, stored).pending()],
             "doubts": [f"{doubt.field}: {doubt.reason}" for doubt in stored.doubts],
         }

@@ -9,30 +9,31 @@ from pathlib import Path
 from personalab.dialogue import language_among
 from personalab.errors import NotFound, UserError
 from personalab.lab.editing import checked_case
-from personalab.lab.formats import EVALS, SKILL_MD, SKILL_MD_NAMES, format_of_file
-from personalab.lab.formats.evals import evals_json, read_evals, stated_id
+from personalab.lab.formats import EVALS, SKILL_MD_NAMES, format_of_file
+from personalab.lab.formats.evals import read_evals, stated_id
 from personalab.lab.formats.personas import PROVIDER, PURPOSE, source_of
-from personalab.lab.formats.plain import read_plain
+from personalab.lab.formats.plain import LONGEST_NAME, read_plain
 from personalab.lab.formats.promptfoo import read_promptfoo
 from personalab.lab.formats.promptfoo_export import promptfoo_config
-from personalab.lab.formats.skill_md import SkillMd, name_in_file, read_skill_md, skill_md, stated
+from personalab.lab.formats.skill_md import read_skill_md, stated
 from personalab.lab.naming import check_folder_name
 from personalab.lab.records import SHORT
 from personalab.operations.lab.arrivals import (
     CameIn,
     ComingBaseline,
     ComingSkill,
-    Original,
     is_here,
-    original_of,
+    merge_tags,
     place_baseline,
     place_skill,
     skill_from,
+    tags_of_file,
 )
+from personalab.operations.lab.originals import Original, leaving
 from personalab.operations.library import Saved, save_character
 from personalab.services import WORKSPACE, Services
 from personalab.storage.exchange import all_or_nothing
-from personalab.storage.lab.assets import AssetFiles, StoredBaseline, StoredSkill
+from personalab.storage.lab.assets import AssetFiles, StoredSkill
 from personalab.storage.lab.outside import (
     OutsideFile,
     read_beside,
@@ -72,7 +73,9 @@ async def import_skill(
         skills, baselines = _read(services, path, purpose, provider, name)
         with all_or_nothing() as made:
             came = [place_skill(services, coming, made) for coming in skills]
-            return came + [place_baseline(services, coming, made) for coming in baselines]
+            cases = [place_baseline(services, coming, made) for coming in baselines]
+        pairs = zip(came, skills, strict=True)
+        return [merge_tags(services, one, coming.tags) for one, coming in pairs] + cases
 
     return await unbroken(bring)
 
@@ -105,7 +108,14 @@ def _read(
         for prompt in suite.prompts
     ]
     original = Original(path.name, {path.name: OutsideFile(raw)})
-    baseline = ComingBaseline(suite.name, suite.cases, *place, source=path.name, original=original)
+    baseline = ComingBaseline(
+        suite.name,
+        suite.cases,
+        *place,
+        description=suite.description,
+        source=path.name,
+        original=original,
+    )
     return skills, [baseline] if suite.cases else []
 
 
@@ -132,7 +142,7 @@ def _read_folder(
         source=said.source,
         type=said.type,
         skill_id=said.skill_id,
-        tags=said.tags,
+        tags=tags_of_file(said.tags),
         original=Original(folder_name, files),
     )
     if EVALS not in files:
@@ -148,7 +158,7 @@ def _evals(
     language = language_among([skill.content, *(case.input for case in cases)]) or "en"
     said, baseline_id = evals.stated, stated_id(evals)
     return ComingBaseline(
-        name=(said.get("name", "").strip() and said["name"])
+        name=(said.get("name", "").strip() and said["name"][:LONGEST_NAME])
         or say("lab_evals_of", language, name=skill.name),
         cases=cases,
         purpose=purpose or said.get("purpose") or skill.purpose,
@@ -180,30 +190,10 @@ async def export_skill(
     def write() -> list[Path]:
         stored = services.assets.skill(skill_id)
         baseline = services.assets.baseline(baseline_id) if baseline_id is not None else None
-        name, files = _leaving(services.assets, stored, baseline)
+        name, files = leaving(services.assets, stored, baseline)
         return write_folder(folder / name, files, overwrite=overwrite)
 
     return await unbroken(write)
-
-
-def _leaving(
-    assets: AssetFiles, stored: StoredSkill, baseline: StoredBaseline | None
-) -> tuple[str, dict[str, OutsideFile]]:
-    original = original_of(assets, stored)
-    files = dict(original.files) if original is not None else {}
-    main = next((found for found in SKILL_MD_NAMES if found in files), SKILL_MD)
-    document: SkillMd | None = None
-    if original is not None and main in files:
-        document = read_skill_md(files[main].content, main, original.called)
-    name = name_in_file(stored.meta, document)
-    written = skill_md(stored.meta, stored.content, stored.tags.valid(), document)
-    files[main] = OutsideFile(written, main in files and files[main].executable)
-    if baseline is not None:
-        came = original_of(assets, baseline)
-        kept = came.files.get(EVALS) if came is not None else None
-        before = kept.content if kept is not None else None
-        files[EVALS] = OutsideFile(evals_json(name, baseline.meta, baseline.cases.cases, before))
-    return name, files
 
 
 async def export_promptfoo(

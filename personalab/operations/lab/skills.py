@@ -38,20 +38,17 @@ async def create_skill(
     now = services.now()
 
     def make(asset_id: str) -> StoredSkill:
-        meta = {
-            "id": asset_id,
-            "name": name,
-            "description": description,
-            "author": author,
-            "source": source,
-            "purpose": purpose,
-            "provider": provider,
-            "type": type,
-            "version": "v1",
-            "status": "active",
-            "created_at": now,
-            "updated_at": now,
-        }
+        meta = first_meta(
+            asset_id,
+            now,
+            name=name,
+            description=description,
+            author=author,
+            source=source,
+            purpose=purpose,
+            provider=provider,
+            type=type,
+        )
         return services.assets.add_skill(SkillMeta.read(meta, "meta.json"), content)
 
     return await unbroken(lambda: with_new_id(make))
@@ -122,9 +119,7 @@ async def list_skills(
         return [
             stored
             for stored in services.assets.skills(archived=archived)
-            if (purpose is None or stored.meta.purpose == purpose)
-            and has_tag(stored, tag)
-            and speaks_of(stored, query, stored.content)
+            if is_meant(stored, purpose, tag, query, stored.content)
         ]
 
     found = await asyncio.to_thread(read)
@@ -141,9 +136,7 @@ async def get_skill(services: Services, skill_id: str, version: str | None = Non
         return {
             "meta": stored.meta.model_dump(mode="json"),
             "content": stored.content,
-            "tags": stored.tags.model_dump(mode="json"),
-            "versions": services.assets.versions(stored),
-            "history": [record.model_dump(mode="json") for record in services.assets.history(stored)],
+            **tags_and_past(services, stored),
             "provenance": provenance.model_dump(mode="json") if provenance is not None else None,
             "doubts": [f"{doubt.field}: {doubt.reason}" for doubt in stored.doubts],
         }
@@ -182,6 +175,12 @@ async def _test_summaries(services: Services) -> dict[str, dict[str, Any]]:
 # --- what skills and baselines share
 
 
+def first_meta(asset_id: str, now: str, **fields: str) -> dict[str, str]:
+    """Make the meta of a first version out of what a person may say of it."""
+    made = {"version": "v1", "status": "active", "created_at": now, "updated_at": now}
+    return {"id": asset_id, **fields, **made}
+
+
 def with_new_id(make: Callable[[str], T]) -> T:
     """Make something under a fresh id; one that begins like another's is drawn again."""
     for _ in range(_TRIES):
@@ -208,6 +207,21 @@ def check_expected(stored: Stored, version: str | None) -> None:
     """Refuse to go on from a version that is not the newest any more."""
     if version is not None and stored.meta.version != version:
         raise UserError("lab_asset_changed", name=stored.meta.name[:80], version=stored.meta.version)
+
+
+def is_meant(stored: Stored, purpose: str | None, tag: str | None, query: str | None, text: str) -> bool:
+    """Tell whether an asset is one of those that are asked for."""
+    is_there = purpose is None or stored.meta.purpose == purpose
+    return is_there and has_tag(stored, tag) and speaks_of(stored, query, text)
+
+
+def tags_and_past(services: Services, stored: Stored) -> dict[str, Any]:
+    """Give an asset's tags, its versions, and how it came to be as it is."""
+    return {
+        "tags": stored.tags.model_dump(mode="json"),
+        "versions": services.assets.versions(stored),
+        "history": [record.model_dump(mode="json") for record in services.assets.history(stored)],
+    }
 
 
 def has_tag(stored: Stored, tag: str | None) -> bool:

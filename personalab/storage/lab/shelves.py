@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
+from typing import ClassVar, Generic, Literal, TypeVar
 
 from personalab.errors import BadRecord, NotFound, PersonaLabError, StorageError, UserError
 from personalab.lab.assets import (
@@ -43,6 +43,7 @@ BASELINE_FILES = ("meta.json", "cases.json")
 class StoredSkill:
     """One version of a skill."""
 
+    kind: ClassVar[Literal["skill"]] = "skill"
     meta: SkillMeta
     content: str
     tags: Tags
@@ -50,26 +51,17 @@ class StoredSkill:
     provenance: Provenance | None = None
     doubts: tuple[Doubt, ...] = ()
 
-    @property
-    def kind(self) -> Literal["skill"]:
-        """What it is."""
-        return "skill"
-
 
 @dataclass(frozen=True, slots=True)
 class StoredBaseline:
     """One version of a baseline."""
 
+    kind: ClassVar[Literal["baseline"]] = "baseline"
     meta: BaselineMeta
     cases: Cases
     tags: Tags
     folder: Path
     doubts: tuple[Doubt, ...] = ()
-
-    @property
-    def kind(self) -> Literal["baseline"]:
-        """What it is."""
-        return "baseline"
 
 
 @dataclass(frozen=True, slots=True)
