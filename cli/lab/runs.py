@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from cli.lab.finding import project_of
-from cli.lab.projects import plan_text, show_ranking
+from cli.lab.projects import idle_of, plan_text, show_ranking, show_unreal
 from cli.lab.showing import Event, follow_lab, money, named, warned
 from cli.output import bar, is_terminal, note, one_line, write, write_json
 from cli.running import DONE, FAILED, Refusal, language, services
 from cli.texts import tell
+from personalab.errors import UserError
 from personalab.operations.lab import projects
+from personalab.texts import say
 
 if TYPE_CHECKING:
     from nodes.evaluate.state import EvaluateInput
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 TESTS_FAILED = 100
 """How a shell learns that everything ran and a score is below what was asked, as promptfoo has it."""
 _LOCAL = ("scripted:", "local:")
+_UNOPENED = ("provider.unknown", "provider.no_key", "provider.not_found", "provider.no_model_file")
 
 
 async def run_project(
@@ -33,32 +38,44 @@ async def run_project(
     fail_below: float | None,
     as_json: bool,
 ) -> int:
-    """Run what is left of a project, and tell how it ended."""
+    """Run what is left of a project, and tell how it ended; a limit that is ``None`` in ``changes`` is taken away."""
     place = await project_of(word)
     from graph.evaluate import stream_evaluate  # heavy: only once there is something to run
 
-    given = {name: value for name, value in changes.items() if value is not None}
-    call: EvaluateInput = {"project": place.name, "rerun_failed": rerun_failed, "changes": given}
+    call: EvaluateInput = {"project": place.name, "rerun_failed": rerun_failed, "changes": dict(changes)}
     planned, code = await follow_lab(stream_evaluate(services(), {**call, "dry_run": True}), told)
     if refused(planned):
         return code or FAILED
     plan, options = planned["plan"], await asyncio.to_thread(place.options)
     models = [options.model, *options.judging()] if plan["calls"] else []
-    budget = plan["max_calls"] is not None or plan["max_usd"] is not None
-    asking = must_ask(models, yes=yes, budget=budget, refusal="lab_say_yes")
-    note(plan_text(plan))
+    budget = is_limited(models, plan["max_calls"], plan["max_usd"])
+    vain = not budget and plan["max_usd"] is not None
+    asking = must_ask(models, yes=yes, budget=budget, refusal="lab_say_yes", vain=vain)
+    note(plan_text(plan, await asyncio.to_thread(idle_of, place)))
     if asking and not await agreed(models):
         return FAILED
-    result, code = await follow_lab(stream_evaluate(services(), call), told)
+    with saying_how_to_go_on(f"personalab lab resume {place.name}"):
+        result, code = await follow_lab(stream_evaluate(services(), call), told)
     if as_json:
         write_json(result)
     if refused(result):
+        _name_models(result["error"], [options.model, *options.judging()])
         return code or FAILED
     await _show_end(place, result, as_json=as_json)
     code = DONE if result.get("status") == "done" and not result.get("failed") else FAILED
     if fail_below is not None and result.get("status") == "done":
         return await checked(place.name, fail_below) or code
     return code
+
+
+@contextmanager
+def saying_how_to_go_on(command: str) -> Generator[None]:
+    """Say what is kept where Ctrl-C or a signal ends work, and by which command it goes on."""
+    try:
+        yield
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        note(say("lab_left_off", language(), command=command))
+        raise
 
 
 def refused(result: Event) -> bool:
@@ -70,19 +87,39 @@ def refused(result: Event) -> bool:
 
 
 async def _show_end(place: ProjectPlace, result: Event, *, as_json: bool) -> None:
-    counts = {name: result.get(name, 0) for name in ("total", "completed", "failed", "skipped")}
-    status = "done" if result.get("status") == "done" else "interrupted"
+    counts: dict[str, Any] = {
+        name: result.get(name, 0) for name in ("total", "completed", "failed", "skipped")
+    }
+    status = "done" if result.get("status") == "done" else "budget" if result.get("budget") else "interrupted"
+    if status == "budget":
+        counts["limits"] = await asyncio.to_thread(_limits, place)
     said = tell(
         f"lab_run_{status}", language(), project=place.name, cost=money(result.get("cost_usd")), **counts
     )
     note(said)
+    if idle := await asyncio.to_thread(idle_of, place):
+        note(tell("lab_idle_within", language(), idle=idle))
     if result.get("budget"):
         warned("lab_budget_used", reason=str(result["budget"]))
+    await show_unreal(place)
     if status == "done" and not as_json:
         details = await asyncio.to_thread(place.extra_summary)
         if details.get("skills"):
             show_ranking(details)
         write(tell("lab_after_run", language(), project=place.name))
+
+
+def _limits(place: ProjectPlace) -> str:
+    """Name the options that raise the limits a project has."""
+    options = place.again().options()
+    calls = ["--max-calls N"] if options.max_calls is not None or options.max_usd is None else []
+    return " ".join([*calls, *(["--max-usd USD"] if options.max_usd is not None else [])])
+
+
+def _name_models(error: Event, models: Sequence[str]) -> None:
+    """Say whose model could not be opened: the project's, whatever the environment names."""
+    if error.get("code") in _UNOPENED:
+        note(tell("lab_project_model", language(), models=named(", ".join(dict.fromkeys(models)))))
 
 
 def told(event: Event) -> str:
@@ -101,30 +138,60 @@ def told(event: Event) -> str:
 # --- money
 
 
-def must_ask(models: Sequence[str], *, yes: bool, budget: bool, refusal: str) -> bool:
-    """Tell whether a person is to be asked before money is spent; where none can, ``--yes`` or a budget is needed."""
+def must_ask(models: Sequence[str], *, yes: bool, budget: bool, refusal: str, vain: bool = False) -> bool:
+    """Tell whether a person is to be asked before money is spent; where none can, ``--yes`` or a budget is needed.
+
+    ``vain``: there is a budget, in money, and a model that does not tell what it costs.
+    """
     if yes or all(may_be_free(model) for model in models):
         return False
     if is_terminal(sys.stdin):
         return True
+    if vain:
+        unpriced = [model for model in models if not tells_price(model)]
+        raise UserError("lab_price_unknown", models=named(", ".join(dict.fromkeys(unpriced))))
     if not budget:
         raise Refusal(refusal, models=named(", ".join(dict.fromkeys(models))))
     return False
 
 
+def is_limited(models: Sequence[str], max_calls: int | None, max_usd: float | None) -> bool:
+    """Tell whether a budget bounds what is spent; one in money does if every model tells what it costs."""
+    return max_calls is not None or (max_usd is not None and all(map(tells_price, models)))
+
+
 async def agreed(models: Sequence[str]) -> bool:
     """Ask whether money may be spent."""
     note(tell("lab_ask_spend", language(), models=named(", ".join(dict.fromkeys(models)))))
-    said = await asyncio.to_thread(sys.stdin.readline)
+    said = await _answer()
     if said.strip().lower() in ("y", "yes", "是"):
         return True
     note(tell("lab_not_run", language()))
     return False
 
 
+async def _answer() -> str:
+    """Read a line from the terminal; whoever is interrupted does not wait for its end."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[str] = loop.create_future()
+
+    def read() -> None:
+        line = sys.stdin.readline()
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(lambda: answer.done() or answer.set_result(line))
+
+    threading.Thread(target=read, daemon=True).start()
+    return await answer
+
+
 def may_be_free(model: str) -> bool:
     """Tell whether a model runs here, and so costs nothing."""
     return model == "rehearsal" or model.startswith(_LOCAL)
+
+
+def tells_price(model: str) -> bool:
+    """Tell whether a model's answers say what they cost: those of the command line do, a chat model's do not."""
+    return may_be_free(model) or ":" not in model
 
 
 # --- what a shell is told

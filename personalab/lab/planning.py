@@ -33,6 +33,8 @@ class Known:
     spent_usd: float | None = None
     mean_cost: Mapping[Role, float | None] | None = None
     mean_output: Mapping[Role, float] | None = None
+    unpriced: bool = False
+    """Whether an answer came without its price."""
 
     def output(self, role: Role) -> float:
         """Tell how long an answer is, about."""
@@ -63,8 +65,8 @@ class Plan:
     spent_usd: float | None
     max_calls: int | None
     max_usd: float | None
-    within_budget: bool
-    """Whether the budget suffices, as far as is known."""
+    within_budget: bool | None
+    """Whether the budget suffices; ``None`` where it is one in money and nobody knows what calls cost."""
 
     def fields(self) -> dict[str, Any]:
         """Give it as JSON."""
@@ -110,12 +112,13 @@ def plan_of(
         spent_usd=known.spent_usd,
         max_calls=max_calls,
         max_usd=max_usd,
-        within_budget=_fits(known.calls + calls, max_calls)
-        and _fits((known.spent_usd or 0.0) + (cost or 0.0), max_usd),
+        within_budget=_fits(known.calls + calls, max_calls) and _affordable(cost, calls, known, max_usd),
     )
 
 
 def _cost(counts: Mapping[Role, int], known: Known) -> float | None:
+    if known.unpriced and any(counts.values()):
+        return None
     total = 0.0
     for role, number in counts.items():
         each = known.cost(role)
@@ -123,6 +126,13 @@ def _cost(counts: Mapping[Role, int], known: Known) -> float | None:
             return None
         total += number * (each or 0.0)
     return round(total, 6)
+
+
+def _affordable(cost: float | None, calls: int, known: Known, limit: float | None) -> bool | None:
+    spent = known.spent_usd or 0.0
+    if limit is None or not calls or spent > limit:
+        return _fits(spent, limit)
+    return None if cost is None else _fits(spent + cost, limit)
 
 
 def _fits(amount: float, limit: float | None) -> bool:

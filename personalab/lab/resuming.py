@@ -24,6 +24,15 @@ Standing = Literal["ok", "again", "failed"]
 BUDGET = "budget: "
 JUDGE = "judge: "
 SKIPPED = "skipped by a person"
+HOPELESS = frozenset(
+    [
+        *("provider.cli_missing", "provider.cli_login", "provider.cli_usage"),
+        *("provider.no_key", "provider.wrong_key", "provider.unknown", "provider.not_installed"),
+        *("provider.no_model_file", "provider.bad_model_file"),
+    ]
+)
+"""No other call would fare better: the run ends instead of failing case after case."""
+_ROLES: dict[str, Role] = {"x": "execute", "j": "judge", "c": "control"}
 _SAFE = re.compile(r"[A-Za-z0-9_-]{1,48}", re.ASCII)
 
 
@@ -72,6 +81,8 @@ class CaseCalls(Record):
     case_hash: str
     """Of the case's input and what is expected."""
     calls: tuple[CallRow, ...] = ()
+    given_up: int = Field(default=0, ge=0)
+    """So many of them, the first ones, ended in a failure for good: if the case is wanted again, they do not count."""
 
     def rows(self, prefix: str) -> list[CallRow]:
         """List the attempts of what was asked."""
@@ -146,6 +157,11 @@ def nth(prefix: str, attempt: int) -> str:
     return f"{prefix}-a{attempt}"
 
 
+def role_of(call_id: str) -> Role | None:
+    """Tell what a call is for by its name."""
+    return _ROLES.get(call_id.partition("-")[0])
+
+
 def attempts_of(call_id: str) -> str:
     """Name the attempts one of which a call is."""
     return call_id.rpartition("-a")[0]
@@ -170,7 +186,11 @@ def hash_of(*texts: str) -> str:
 
 
 def standing(rows: Sequence[CallRow], retry_count: int) -> Standing:
-    """Tell whether there is an answer or an attempt left: some for failures that pass, one for an unreadable one."""
+    """Tell whether there is an answer or an attempt left: some for failures that pass, one for an unreadable one.
+
+    What ended a whole run is no attempt: it says nothing of the case.
+    """
+    rows = [row for row in rows if row.error_code not in HOPELESS]
     if any(row.status == "ok" for row in rows):
         return "ok"
     unreadable = sum(row.status == "unreadable" for row in rows)

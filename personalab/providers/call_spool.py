@@ -94,9 +94,13 @@ class CallFiles:
             except FileNotFoundError:
                 pass
 
+    def is_kept(self) -> bool:
+        """Tell whether an answer was kept."""
+        return os.path.exists(self.path("done"))
+
     def kept(self) -> CallAnswer | None:
         """Read the answer that was kept; what cannot be read is none."""
-        if not os.path.exists(self.path("done")):
+        if not self.is_kept():
             return None
         raw = self.read("done", MAX_KEPT_BYTES) or b""
         try:

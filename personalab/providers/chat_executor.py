@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from personalab.dialogue import Message, object_in, repair_messages
+from personalab.dialogue import Message, object_in
 from personalab.errors import ProviderError
 from personalab.lab.calling import Call, CallAnswer, CallUsage
 from personalab.ports import ReplyChunk, ReplyModel
@@ -24,9 +24,9 @@ from personalab.providers.claude_results import formed, sentence_of
 from personalab.providers.well_formed import well_formed
 
 SCHEMA_NOTE = "Answer with one JSON object that fits this JSON schema, and with nothing else:\n{schema}"
-REPAIR = "That cannot be used: {reason}. Answer again with the JSON object alone."
 MAX_TEXT = 4_000_000
 """So many characters of an answer are taken."""
+_LOCAL = "local:"
 
 
 @dataclass(slots=True)
@@ -36,13 +36,13 @@ class _Heard:
     text: str = ""
     usage: CallUsage | None = None
     structured: object | None = None
-    problem: str = field(default="")
 
 
 class ChatExecutor:
-    """Runs calls on a chat model; a model that is none says so in the version.
+    """Runs calls on a chat model, each with one request; a model that is none says so in the version.
 
-    ``schema_note`` and ``repair`` are the words by which a structured answer is asked for, and asked for again.
+    ``schema_note`` are the words by which a structured answer is asked for. Where none comes, the answer has only its
+    text: whoever asked knows best what is wrong with it, and whether to pay for another.
     """
 
     def __init__(
@@ -51,12 +51,10 @@ class ChatExecutor:
         name: str | None = None,
         *,
         schema_note: str = SCHEMA_NOTE,
-        repair: str = REPAIR,
     ) -> None:
         self.name = name or model.name
         self._model = model
         self._schema_note = schema_note
-        self._repair = repair
 
     async def version(self) -> str:
         """Tell what stands in the place of the program's version."""
@@ -69,9 +67,10 @@ class ChatExecutor:
     async def run(self, call: Call, spool: Path) -> CallAnswer:
         """Give the answer that was kept, or ask the model; an answer, also a failed one, stays until ``forget``."""
         files = CallFiles(spool, call.call_id)
-        kept = await asyncio.to_thread(_kept, files)
-        if kept is not None:
-            return kept
+        if files.is_kept():  # mostly not: no thread is asked for that
+            kept = await asyncio.to_thread(_kept, files)
+            if kept is not None:
+                return kept
         heard, begun = _Heard(), time.monotonic()
         failure: ProviderError | None = None
         try:
@@ -82,23 +81,14 @@ class ChatExecutor:
             failure = ProviderError("provider.call_timeout", retryable=True, seconds=seconds)
         except ProviderError as error:
             failure = error
-        if failure is None and heard.problem:
-            failure = ProviderError("provider.unusable_answer", retryable=True, reason=heard.problem)
         answer = self._answer(heard, failure, time.monotonic() - begun)
         await asyncio.to_thread(_keep, files, answer)
         return answer
 
     async def _ask(self, call: Call, heard: _Heard) -> None:
-        """Ask, and once more if a structured answer was wanted and none came."""
-        asked = self._messages(call)
-        await self._listen(asked, heard)
-        if call.schema is None:
-            return
-        self._read(call, heard)
-        if heard.problem:
-            again = repair_messages(asked, heard.text, heard.problem, self._repair)
-            await self._listen(again, heard)
-            self._read(call, heard)
+        await self._listen(self._messages(call), heard)
+        if call.schema is not None:
+            heard.structured = _structured(heard.text, call.schema)
 
     def _messages(self, call: Call) -> list[Message]:
         told = [well_formed(call.system)] if call.system.strip() else []
@@ -124,24 +114,6 @@ class ChatExecutor:
                     )
         heard.text = well_formed("".join(pieces))
 
-    def _read(self, call: Call, heard: _Heard) -> None:
-        """Read the object in the answer; the schema itself is for the one who asked to check."""
-        wanted = call.schema.get("required") if call.schema else None
-        names = [str(name) for name in cast("list[object]", wanted)] if isinstance(wanted, list) else []
-        heard.structured, heard.problem = None, ""
-        try:
-            found = object_in(heard.text, names[0] if names else "")
-        except ValueError as error:
-            heard.problem = str(error)
-            return
-        missing = [name for name in names if name not in found]
-        if missing:
-            heard.problem = f"the JSON has no {', '.join(missing)}"
-        elif (structured := formed(found)) is not None:
-            heard.structured = structured
-        else:
-            heard.problem = "the JSON is nested too deep"
-
     def _answer(self, heard: _Heard, failure: ProviderError | None, took: float) -> CallAnswer:
         return CallAnswer(
             status="failed" if failure else "ok",
@@ -155,7 +127,16 @@ class ChatExecutor:
             cli_version=self._version(),
             model_version=self._model.name.partition(":")[2] or self._model.name,
             usage=heard.usage,
+            cost_usd=0.0 if self._is_free() else None,
         )
+
+    def _is_free(self) -> bool:
+        """Tell whether nobody is paid for an answer."""
+        from personalab.providers.rehearsal import RehearsalModel
+        from personalab.providers.scripted import ScriptedModel
+
+        is_stand_in = isinstance(self._model, RehearsalModel | ScriptedModel)
+        return is_stand_in or self._model.name.startswith(_LOCAL)
 
     def _version(self) -> str:
         from personalab.providers.rehearsal import RehearsalModel
@@ -168,6 +149,17 @@ class ChatExecutor:
                 return "0.0.0-scripted"
             case _:
                 return f"personalab-{self._model.name.partition(':')[0]}"
+
+
+def _structured(text: str, schema: Mapping[str, object]) -> object | None:
+    """Find the object in an answer; the schema itself is for the one who asked to check."""
+    required = schema.get("required")
+    names = [str(name) for name in cast("list[object]", required)] if isinstance(required, list) else []
+    try:
+        found = object_in(text, names[0] if names else "")
+    except ValueError:
+        return None
+    return formed(found) if all(name in found for name in names) else None
 
 
 def _kept(files: CallFiles) -> CallAnswer | None:

@@ -14,6 +14,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,7 @@ from personalab.providers.claude_process import (
     Start,
     end_earlier,
     hold,
+    is_held,
     read_run,
     said_on_stderr,
     start,
@@ -55,6 +57,33 @@ _FIXED = (
     *("-p", "--output-format", "json", "--tools", ""),
     *("--no-session-persistence", "--setting-sources=", "--strict-mcp-config"),
 )
+
+
+def find_program(cli_path: str, path: str | None = None) -> str | None:
+    """Find the program by its path, on ``PATH``, or beside the Python that runs us, where ours are installed."""
+    wanted = os.path.expanduser(cli_path)
+    return shutil.which(wanted, path=path) or shutil.which(wanted, path=os.path.dirname(sys.executable))
+
+
+def is_under_way(spool: Path, call_id: str) -> bool:
+    """Tell whether a program that an earlier process started still works on a call."""
+    return is_held(CallFiles(spool, call_id))
+
+
+def answer_left(spool: Path, call_id: str) -> CallAnswer | None:
+    """Read the answer that is left of a call, without asking for it; ``None`` if there is none."""
+    files = CallFiles(spool, call_id)
+    with spooling(files):
+        if (kept := files.kept()) is not None:
+            return kept
+        result = read_result(files.read("out", MAX_OUTPUT) or b"")
+        call = Call(call_id, "", None, call_id, None, "", 1.0)
+        version = read_run(files, call).cli_version
+        return (
+            None
+            if result is None
+            else answer_of(result, call, Ending(None, "", 0, "", version, ClaudeCli.name))
+        )
 
 
 class ClaudeCli:
@@ -165,7 +194,7 @@ class ClaudeCli:
         with self._probing:
             if self._found is None:
                 path = None if self._environment is None else self._environment.get("PATH")
-                found = shutil.which(os.path.expanduser(self._cli_path), path=path)
+                found = find_program(self._cli_path, path)
                 if found is None:
                     raise self._missing("it is not there, or may not be run")
                 before = () if self._environment is not None else ("env", "-u", _INSIDE)

@@ -6,6 +6,7 @@ error of the service is a "success" that has ``is_error``.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import signal
@@ -34,15 +35,17 @@ _PASSING = re.compile(
     r"|socket hang up|fetch failed|network error|internal server error",
     re.IGNORECASE,
 )
+# How the program itself begins such a line; the same words in the middle of an answer mean nothing.
 _LOGIN = re.compile(
-    r"invalid api key|/login|not logged in|unauthori[sz]ed|authentication_error|oauth token", re.IGNORECASE
+    r"^\s*(?:error:\s*|API Error:?\s*)?(?:invalid api key|not logged in|please run /login|unauthori[sz]ed"
+    r"|oauth token|failed to authenticate|\{?[^\n]{0,60}\bauthentication_error)",
+    re.IGNORECASE | re.MULTILINE,
 )
 _USAGE_ERROR = re.compile(
-    r"unknown option|unknown command|argument missing|option '[^']*' .*invalid|too many arguments"
-    r"|requires --|input must be provided|prompt file not found",
-    re.IGNORECASE,
+    r"^\s*error: .*?(?:unknown option|unknown command|argument missing|option '[^']*' .*invalid"
+    r"|too many arguments|requires --|input must be provided|prompt file not found|is not valid JSON)",
+    re.IGNORECASE | re.MULTILINE,
 )
-_USAGE_EXIT = 2
 _NOT_STARTED = (126, 127)
 _RESET_AT = re.compile(r"limit reached\|(\d{9,11})\b")
 
@@ -79,10 +82,9 @@ def answer_of(result: Row, call: Call, ending: Ending) -> CallAnswer:
     structured = formed(result.get("structured_output"))
     failure = _failure_in(result, text, ending.secrets)
     if failure is None and call.schema is not None and structured is None:
-        try:
-            structured = object_in(text)
-        except ValueError as error:
-            failure = ProviderError("provider.cli_unstructured", retryable=True, reason=str(error))
+        # Where there is none either, whoever asked says so and asks again.
+        with contextlib.suppress(ValueError):
+            structured = formed(object_in(text))
     return CallAnswer(
         status="failed" if failure else "ok",
         text=text,
@@ -127,7 +129,7 @@ def no_result(raw: bytes, ending: Ending) -> ProviderError:
     code = ending.returncode or 0
     if code in _NOT_STARTED:
         return ProviderError("provider.cli_missing", cli_path=ending.cli_path, reason=reason)
-    if code == _USAGE_EXIT or (code > 0 and _USAGE_ERROR.search(said)):
+    if code > 0 and _USAGE_ERROR.search(said):
         return ProviderError("provider.cli_usage", reason=reason)
     if code > 0 and (known := _by_words(_status_in(said), said, reason)) is not None:
         return known

@@ -402,8 +402,8 @@ async def test_a_budget_in_money_stops_in_time(services: Services) -> None:
     fake = use(services, FakeExecutor())
     place = await make_project(services, max_usd=0.0995, concurrency=1)
     _, result = await evaluate(services, place.name)
-    assert (result["status"], len(fake.calls)) == ("interrupted", 10)
-    assert result["cost_usd"] == pytest.approx(0.1)
+    assert (result["status"], len(fake.calls)) == ("interrupted", 9)
+    assert result["cost_usd"] == pytest.approx(0.09)
 
 
 async def test_a_pause_lets_calls_under_way_end_and_begins_no_other(services: Services) -> None:

@@ -122,7 +122,7 @@ async def test_a_small_model_that_judges_itself_blocks_the_ranking(
     assert result["status"] == "error"
     assert events[-1] == result["error"]
     assert result["error"]["code"] == "lab_control_failed"
-    assert "there is no JSON in the answer" in result["error"]["message"]
+    assert "回答里没有 JSON" in result["error"]["message"]
     assert SMALL in result["error"]["message"]
     rows = _account(place)
     assert {row["role"] for row in rows} == {"control"}, "nothing is executed for a judge that cannot judge"

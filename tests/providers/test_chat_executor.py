@@ -51,7 +51,6 @@ def test_the_skill_is_the_system_message_and_the_answer_has_its_usage(tmp_path: 
         )
     ]
     assert (answer.status, answer.text, answer.usage) == ("ok", "The sea rises.", USAGE)
-    assert answer.cost_usd is None
 
 
 def test_without_a_skill_there_is_no_system_message(tmp_path: Path) -> None:
@@ -78,25 +77,21 @@ def test_a_structured_answer_is_asked_for_and_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("first", ["no idea", '{"other": 1}', '{"tags": [', "[" * 3_000])
-def test_an_answer_without_the_structure_is_asked_for_once_more(tmp_path: Path, first: str) -> None:
-    replies = [ScriptedReply((first,), usage=USAGE), ScriptedReply(('{"tags": []}',), usage=USAGE)]
-    model = ScriptedModel(replies)
+def test_an_answer_without_the_structure_is_its_text_and_no_second_one_is_paid(
+    tmp_path: Path, first: str
+) -> None:
+    model = ScriptedModel([ScriptedReply((first,), usage=USAGE), '{"tags": []}'])
     answer = run(model, tmp_path, schema=SCHEMA)
-    assert (answer.status, answer.structured) == ("ok", {"tags": []})
-    assert answer.usage == {"input_tokens": 6, "output_tokens": 4, "cached_tokens": 2}
-    assert [message["role"] for message in model.calls[1]] == ["system", "user", "assistant", "user"]
+    assert (answer.status, answer.structured, answer.text) == ("ok", None, first)
+    assert answer.usage == USAGE
+    assert len(model.calls) == 1
 
 
-def test_a_second_answer_without_the_structure_is_a_failure(tmp_path: Path) -> None:
-    model = ScriptedModel(["no", '{"other": 1}'])
-    answer = run(model, tmp_path, schema=SCHEMA)
-    assert (answer.status, answer.error_code, answer.retryable) == (
-        "failed",
-        "provider.unusable_answer",
-        True,
-    )
-    assert (answer.structured, answer.text) == (None, '{"other": 1}')
-    assert "tags" in str(answer.error)
+def test_only_what_nobody_is_paid_for_is_free(tmp_path: Path) -> None:
+    assert run(ScriptedModel(["x"]), tmp_path).cost_usd == 0.0
+    assert run(RehearsalModel(delay=0), tmp_path, call_id="two").cost_usd == 0.0
+    assert run(Elsewhere(), tmp_path, call_id="three").cost_usd is None
+    assert run(Elsewhere(name="local:tiny"), tmp_path, call_id="four").cost_usd == 0.0
 
 
 def test_a_structure_nested_without_end_is_none(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from personalab.errors import StorageError, UserError
 from personalab.lab.calling import Call, CallAnswer, check_flags
-from personalab.providers.claude_cli import ClaudeCli
+from personalab.providers.claude_cli import ClaudeCli, answer_left, is_under_way
 from personalab.providers.claude_results import read_result
 from tests.providers.fake_cli import FakeCli, install, question
 
@@ -98,14 +98,16 @@ def test_a_structured_answer_comes_as_an_object(fake: FakeCli) -> None:
     assert answer.structured == {"tags": ["a\ufffdb", "港"]}
 
 
-def test_a_structure_that_is_only_in_the_text_is_found_and_none_is_a_failure(fake: FakeCli) -> None:
+def test_a_structure_that_is_only_in_the_text_is_found_and_none_is_no_failure(
+    fake: FakeCli,
+) -> None:
     fake.rules(
         {"match": "one", "garbage": '{"type":"result","subtype":"success","result":"So: {\\"a\\": 1}"}'},
         {"match": "two", "garbage": '{"type":"result","subtype":"success","result":"no"}'},
     )
     assert fake.run(question("one", call_id="one", schema={})).structured == {"a": 1}
     answer = fake.run(question("two", call_id="two", schema={}))
-    assert (answer.status, answer.error_code, answer.text) == ("failed", "provider.cli_unstructured", "no")
+    assert (answer.status, answer.structured, answer.text) == ("ok", None, "no")
 
 
 @pytest.mark.parametrize("rule", [{"noise": "Update available!"}, {"pretty": True}, {"list": True}])
@@ -165,7 +167,14 @@ def test_deep_and_endless_json_is_no_result() -> None:
         ({"signal": 9}, "provider.cli_crashed", True),
         ({"stderr": "API Error: 529", "exit": 1}, "provider.cli_busy", True),
         ({"stderr": "env: node: No such file or directory", "exit": 127}, "provider.cli_missing", False),
-        ({"exit": 2}, "provider.cli_usage", False),
+        ({"exit": 2}, "provider.cli_crashed", True),
+        ({"stderr": "segfault in worker", "exit": 2}, "provider.cli_crashed", True),
+        ({"stderr": "error: unknown option '--x'", "exit": 2}, "provider.cli_usage", False),
+        ({"stderr": "it said: unknown option", "exit": 1}, "provider.cli_crashed", True),
+        ({"stderr": "Invalid API key · Please run /login", "exit": 1}, "provider.cli_login", False),
+        ({"is_error": "The page /login says that the user is unauthorized"}, "provider.failed", False),
+        ({"is_error": "OAuth token has expired"}, "provider.cli_login", False),
+        ({"is_error": "API Error: 401 authentication_error"}, "provider.cli_login", False),
     ],
 )
 def test_a_failure_says_what_it_is_and_whether_another_try_may_help(
@@ -335,3 +344,18 @@ def test_the_version_is_asked_once(fake: FakeCli) -> None:
 
 def test_a_call_is_a_plain_value() -> None:
     assert question() == Call("call_1", "Answer briefly.", None, "What is a tide?", None, "opus", 30.0)
+
+
+def test_what_is_left_of_a_call_is_read_without_asking_for_it(fake: FakeCli) -> None:
+    assert answer_left(fake.spool, "call_1") is None
+    fake.rules({"match": "one", "reply": "found"}, {"match": "two", "exit": 3})
+    whole = fake.run(question("one"))
+    left = answer_left(fake.spool, "call_1")
+    assert left is not None
+    assert (left.text, left.cost_usd, left.cli_version) == ("found", whole.cost_usd, "0.0.0-fake")
+    fake.run(question("two", call_id="two"))
+    failed = answer_left(fake.spool, "two")
+    assert failed is not None
+    assert failed.error_code == "provider.cli_crashed"
+    assert not is_under_way(fake.spool, "call_1")
+    assert len(fake.calls()) == 2

@@ -121,6 +121,8 @@ def cell_of(result: Result, *, with_texts: bool) -> Cell:
         reasoning=_excerpt(result.score_reasoning) if with_texts else Excerpt(),
         error=(result.error or "")[:MAX_TEXT],
         duration_ms=result.duration_ms,
+        cli_version=result.cli_version[:MAX_TEXT],
+        model_version=result.model_version[:MAX_TEXT],
     )
 
 
@@ -244,6 +246,7 @@ def iteration_of(
         best_score=_best(report, log),
         corrected=corrected,
         corrected_interval=span,
+        retested=number(_object(ledger.get("best")).get("retested")) != 0,
         evaluations=None if count is None else int(count),
     )
 

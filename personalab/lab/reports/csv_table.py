@@ -12,7 +12,7 @@ from personalab.lab.reports.visible import visible
 
 COLUMNS = (
     *("project", "skill_id", "skill_name", "skill_version", "baseline", "case_id", "case_name", "category"),
-    *("status", *DIMENSIONS, "total", "duration_ms", "error"),
+    *("status", *DIMENSIONS, "total", "duration_ms", "error", "cli_version", "model_version"),
 )
 BOM = "\ufeff"
 """Without it Excel reads Chinese as another encoding."""
@@ -44,10 +44,12 @@ def _row(project: str, row: SkillRow, case: CaseRow, cell: Cell | None) -> list[
     )
     known = [guarded(text) for text in texts]
     if cell is None:
-        return [*known, "pending", *[""] * (len(DIMENSIONS) + 3)]
+        return [*known, "pending", *[""] * (len(DIMENSIONS) + 5)]
     scores = cell.scores or {}
     figures = [_number(scores.get(name)) for name in DIMENSIONS]
-    return [*known, cell.status, *figures, _number(cell.total), str(cell.duration_ms), guarded(cell.error)]
+    versions = (guarded(cell.cli_version), guarded(cell.model_version))
+    rest = (_number(cell.total), str(cell.duration_ms), guarded(cell.error))
+    return [*known, cell.status, *figures, *rest, *versions]
 
 
 def _number(value: float | None) -> str:

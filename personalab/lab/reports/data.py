@@ -88,6 +88,8 @@ class Cell:
     reasoning: Excerpt = NO_TEXT
     error: str = ""
     duration_ms: int = 0
+    cli_version: str = ""
+    model_version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,8 @@ class Iteration:
     best_score: float | None = None
     corrected: float | None = None
     corrected_interval: Interval | None = None
+    retested: bool = True
+    """Whether the best was tested once more; without that ``corrected`` is an estimate."""
     evaluations: int | None = None
 
 

@@ -22,9 +22,10 @@ def iteration_section(data: ReportData, say: Tongue) -> str:
         return ""
     facts = "".join(f"<div><dt>{say(name)}</dt><dd>{value}</dd></div>" for name, value in _facts(found, say))
     drawn = progress(found, say.language) if found.rounds else ""
+    diamond = say.plain("diamond_corrected" if found.retested else "diamond_estimated")
     return (
         f'<section id="iteration"><h2>{say("iteration")}</h2><dl class="pairs">{facts}</dl>'
-        f'<p class="note">{say("iteration_note")}</p>{drawn}{_rounds_table(found, say)}</section>'
+        f'<p class="note">{say("iteration_note", diamond=diamond)}</p>{drawn}{_rounds_table(found, say)}</section>'
     )
 
 
@@ -36,7 +37,7 @@ def _facts(found: Iteration, say: Tongue) -> Iterator[tuple[str, str]]:
     if found.corrected is not None:
         span = found.corrected_interval
         around = "" if span is None else f" ({figure(span.low)} – {figure(span.high)})"
-        yield "corrected", f"{figure(found.corrected)}{around}"
+        yield "corrected" if found.retested else "estimated", f"{figure(found.corrected)}{around}"
     if found.best_name:
         yield "winner", quote(found.best_name)
     if found.evaluations is not None:

@@ -17,6 +17,7 @@ from personalab.texts.forms import Language
 
 _MAX_STRIPS = 60
 _MAX_BARS = 6
+_MAX_PAIRED = 3
 
 
 def html_report(data: ReportData, language: Language) -> str:
@@ -144,8 +145,23 @@ def _verdict(data: ReportData, say: Tongue) -> str:
     known = {"name": first.name, "mean": figure(first.mean)}
     if first.tie_group is None or first.interval is None or len(ranked) == 1:
         return say("verdict_plain", **known)
-    tied = sum(row.tie_group == first.tie_group for row in ranked) - 1
-    return say("verdict_tied", **known, count=tied) if tied else say("verdict_leads", **known)
+    tied = [row for row in ranked if row.tie_group == first.tie_group and row is not first]
+    if not tied:
+        return say("verdict_leads", **known)
+    return f"{say('verdict_tied', **known, count=len(tied))} {_paired(tied, say)}".rstrip()
+
+
+def _paired(tied: Sequence[SkillRow], say: Tongue) -> str:
+    """Tell which of the ties a comparison case by case tells from the first nevertheless."""
+    told = list[str]()
+    for row in tied:
+        span = row.behind_interval
+        if row.behind is not None and span is not None and span.high < 0:
+            ends = {"gap": figure(-row.behind), "low": figure(-span.high), "high": figure(-span.low)}
+            told.append(say("verdict_paired", name=row.name, **ends))
+    if told:
+        return " ".join(told[:_MAX_PAIRED])
+    return say("verdict_alike") if all(row.behind_interval is not None for row in tied) else ""
 
 
 def _strips(rows: Sequence[SkillRow], scale: Scale, say: Tongue) -> str:

@@ -52,7 +52,7 @@ def _suite(data: ReportData, at: int, row: SkillRow) -> str:
         parts = (case.baseline_id[:SHORT] if several else "", case.case_id, case.name)
         name = " ".join(part for part in parts if part)
         tests.append(_test(_skill(row), name, cell, _outcome(cell, data.pass_score, body)))
-    return "\n".join([f"  <testsuite{head}>", *_properties(row), *tests, "  </testsuite>"])
+    return "\n".join([f"  <testsuite{head}>", *_properties(row, cells), *tests, "  </testsuite>"])
 
 
 def _cells(data: ReportData, at: int) -> list[Cell | None]:
@@ -63,8 +63,11 @@ def _skill(row: SkillRow) -> str:
     return f"{row.name} {row.version}".strip() or row.skill_id
 
 
-def _properties(row: SkillRow) -> Iterator[str]:
+def _properties(row: SkillRow, cells: list[Cell | None]) -> Iterator[str]:
     known = {"skill_id": row.skill_id, "skill_version": row.version}
+    for name in ("cli_version", "model_version"):
+        found = {getattr(cell, name): None for cell in cells if cell and getattr(cell, name)}
+        known |= {name: ", ".join(found)} if found else {}
     if row.mean is not None:
         known["avg_score"] = f"{row.mean:.1f}"
     yield "    <properties>"

@@ -171,7 +171,8 @@ def _fair(iteration: Iteration, scale: Scale, language: Language) -> Iterator[st
         low, high = _height(scale, span.low), _height(scale, span.high)
         yield _line("fair-line", 100, 100, low, high)
     middle = _height(scale, iteration.corrected or 0.0)
-    told = f"{word('corrected', language)} {figure(iteration.corrected)}"
+    kind = "corrected" if iteration.retested else "estimated"
+    told = f"{word(kind, language)} {figure(iteration.corrected)}"
     yield (
         f'<svg aria-hidden="true" x="100%" y="{middle:g}"><path class="fair" d="M0-7 7 0 0 7-7 0z">'
         f"<title>{markup(told)}</title></path></svg>"

@@ -46,14 +46,21 @@ WORDS: dict[str, Text] = {
         "{name} leads with {mean}; no other interval reaches its own.",
     ),
     "verdict_tied": Text(
-        "{name} 得分最高（{mean}），但与另外 {count} 个技能的区间重叠：不能说谁更好。",
-        "{name} has the highest score ({mean}), but its interval overlaps {count} more: they are tied.",
+        "{name} 得分最高（{mean}），与另外 {count} 个技能的区间重叠，名次并列。",
+        "{name} has the highest score ({mean}); its interval overlaps {count} more, so they rank as ties.",
+    ),
+    "verdict_paired": Text(
+        "逐个用例比较，它比 {name} 高 {gap} 分（{low} 到 {high}）。",
+        "Compared case by case it leads {name} by {gap} ({low} to {high}).",
+    ),
+    "verdict_alike": Text(
+        "逐个用例比较也分不出高下。", "Comparing them case by case does not tell them apart either."
     ),
     "verdict_plain": Text("{name} 得分最高：{mean} 分。", "{name} has the highest score: {mean}."),
     "verdict_none": Text("还没有任何得分。", "Nothing has been scored yet."),
     "detectable": Text(
-        "用这些用例，小于 {points} 分的差异看不出来。",
-        "With these cases, a difference under {points} points could not be seen.",
+        "逐个用例比较时，用这些用例看不出小于 {points} 分的差异。",
+        "Compared case by case, a difference under {points} points could not be seen with these cases.",
     ),
     # --- the ranking
     "ranking": Text("排名", "Ranking"),
@@ -129,10 +136,12 @@ WORDS: dict[str, Text] = {
     # --- the iteration
     "iteration": Text("迭代", "Iteration"),
     "iteration_note": Text(
-        "线是至今最好的得分；实心点是每轮的胜者，空心点是其他候选；菱形是复测校正后的得分。",
+        "线是至今最好的得分；实心点是每轮的胜者，空心点是其他候选；菱形是{diamond}。",
         "The line is the best score so far; filled dots are the winners of rounds, hollow ones other candidates; "
-        "the diamond is the score corrected by a re-test.",
+        "the diamond is {diamond}.",
     ),
+    "diamond_corrected": Text("复测校正后的得分", "the score corrected by a re-test"),
+    "diamond_estimated": Text("估计的得分，没有复测", "an estimate of the score, which was not tested again"),
     "round": Text("轮次", "Round"),
     "strategy": Text("策略", "Strategy"),
     "winner": Text("胜者", "Winner"),
@@ -146,6 +155,7 @@ WORDS: dict[str, Text] = {
     "start": Text("起点", "Start"),
     "best": Text("最好", "Best"),
     "corrected": Text("校正后", "Corrected"),
+    "estimated": Text("估计（未复测）", "Estimate (not re-tested)"),
     "progress_title": Text("迭代的进展", "Progress of the iteration"),
     "progress_desc": Text("{rounds} 轮，从 {start} 到 {best}", "{rounds} rounds, from {start} to {best}"),
     "threshold_reached": Text("达到目标分", "target score reached"),

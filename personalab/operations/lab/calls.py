@@ -12,27 +12,23 @@ import contextlib
 import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from personalab.errors import ProviderError, UserError
 from personalab.lab.calling import Call, CallAnswer
 from personalab.lab.options import RunOptions
-from personalab.lab.resuming import CallRow, Role, nth, row_of, standing, wait_before
-from personalab.ports import Executor
+from personalab.lab.resuming import HOPELESS, CallRow, Role, nth, role_of, row_of, standing, wait_before
+from personalab.ports import AnswerNeeded, Executor
 from personalab.services import Services
 from personalab.storage.lab.project_journal import CallJournal
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.storage.leases import STOP_POLL_SECONDS, unbroken
 
 T = TypeVar("T")
-_HOPELESS = frozenset(
-    [
-        *("provider.cli_missing", "provider.cli_login", "provider.cli_usage"),
-        *("provider.no_key", "provider.wrong_key", "provider.unknown", "provider.not_installed"),
-        *("provider.no_model_file", "provider.bad_model_file"),
-    ]
-)
-"""No other call would fare better: the run ends instead of failing case after case."""
+_PRICE_UNKNOWN = "the price of a call is unknown, so max_usd cannot be kept; use max_calls"
+_TINY = 1e-9
+"""Amounts of money are added up with an error that is smaller."""
 
 
 class NoMoreCalls(Exception):  # noqa: N818 (what was decided, not what failed)
@@ -88,9 +84,13 @@ class CallDesk:
         self._stop_asked = stop_asked
         self._slots = asyncio.Semaphore(options.concurrency)
         self._executors: dict[str, Executor] = {}
-        self._stop = asyncio.Event()
-        self._under_way = 0
+        self._ending = asyncio.Event()
+        self._stopped = False
+        self._freed = asyncio.Event()
+        self._begun = 0
+        self._under_way: dict[str, Role] = {}
         self._spooled: frozenset[str] = frozenset()
+        self._unclaimed: dict[str, Role | None] = {}
         self._journal: CallJournal | None = None
         self.budget = ""
         """Why the budget allows no more calls; empty as long as it does."""
@@ -98,7 +98,16 @@ class CallDesk:
     @property
     def stopped(self) -> bool:
         """Whether someone asked to stop."""
-        return self._stop.is_set()
+        return self._stopped
+
+    @property
+    def ending(self) -> bool:
+        """Whether no call may begin any more: someone asked to stop, or something failed for good."""
+        return self._ending.is_set()
+
+    def halt(self) -> None:
+        """Let no call begin any more; those under way come to their end and are kept."""
+        self._ending.set()
 
     @property
     def journal(self) -> CallJournal:
@@ -129,23 +138,39 @@ class CallDesk:
     def _open(self) -> None:
         self._place.make_folder(self._place.spool)
         self.journal.open()
-        self._spooled = frozenset(name.split(".")[0] for name in os.listdir(self._place.spool))
+        self._spooled = spooled_calls(self._place.spool)
+        known = self.journal.account.call_ids
+        self._unclaimed = {name: role_of(name) for name in self._spooled if name not in known}
+        self._begun = len(known) + len(self._unclaimed)
         if self._stop_asked():
-            self._stop.set()
+            self._stop()
+
+    def _stop(self) -> None:
+        self._stopped = True
+        self.halt()
 
     async def _watch(self) -> None:
-        while not self._stop.is_set():
+        while not self.ending:
             await asyncio.sleep(STOP_POLL_SECONDS)
             if await asyncio.to_thread(self._stop_asked):
-                self._stop.set()
+                self._stop()
 
     # --- one question
 
     async def pursue(self, wanted: Wanted, sheet: Sheet) -> CallRow:
         """Ask until there is an answer or no attempt is left; give the last call.
 
-        ``NoMoreCalls`` where another one would be needed and none may begin.
+        ``NoMoreCalls`` where another one would be needed and none may begin. After any other failure none begins.
         """
+        try:
+            return await self._pursue(wanted, sheet)
+        except NoMoreCalls:
+            raise
+        except BaseException:
+            self.halt()
+            raise
+
+    async def _pursue(self, wanted: Wanted, sheet: Sheet) -> CallRow:
         while True:
             rows = sheet.rows(wanted.prefix)
             for row in rows:
@@ -161,28 +186,37 @@ class CallDesk:
     async def _pause(self, seconds: float) -> None:
         if seconds > 0:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stop.wait(), seconds)
+                await asyncio.wait_for(self._ending.wait(), seconds)
 
     async def _ask(self, wanted: Wanted, sheet: Sheet, call_id: str, before: list[CallRow]) -> None:
         wrong = next((row.error for row in reversed(before) if row.status == "unreadable"), None)
         executor = await self._executor(wanted.model)
         async with self._slots:
-            self._allow(call_id)
-            self._under_way += 1
+            await self._begin(wanted.role, call_id)
             try:
                 answer = await self._answer(executor, wanted, call_id, wrong)
             except BaseException:
-                self._under_way -= 1
+                self._end(call_id)
                 raise
+            if answer.error_code in HOPELESS:  # at once: whoever gets the slot would fail, too
+                self.halt()
         try:
-            if answer.error_code in _HOPELESS:
-                await unbroken(executor.forget, self._place.spool, call_id)
-                raise _same_failure(answer)
+            await self._note(wanted, sheet, call_id, answer, executor)
+        finally:
+            self._end(call_id)
+
+    async def _note(
+        self, wanted: Wanted, sheet: Sheet, call_id: str, answer: CallAnswer, executor: Executor
+    ) -> None:
+        hopeless = answer.error_code in HOPELESS
+        if hopeless and not answer.cost_usd:
+            await unbroken(executor.forget, self._place.spool, call_id)
+        else:
             row = self._noted(wanted, call_id, answer)
             async with sheet.lock:
                 await unbroken(self._keep, sheet, row, executor)
-        finally:
-            self._under_way -= 1
+        if hopeless:
+            raise _same_failure(answer)
 
     async def _answer(
         self, executor: Executor, wanted: Wanted, call_id: str, wrong: str | None
@@ -230,21 +264,74 @@ class CallDesk:
 
     # --- whether a call may begin
 
-    def _allow(self, call_id: str) -> None:
-        """Refuse a call that would go beyond the budget; one that an earlier run began is paid already."""
-        if self.stopped:
+    async def _begin(self, role: Role, call_id: str) -> None:
+        """Begin a call, as soon as it is sure to keep to the budget; one that an earlier run began is paid already."""
+        while not self._may_begin(role, call_id):
+            await self._freed.wait()
+        if call_id not in self._spooled:
+            self._begun += 1
+        self._unclaimed.pop(call_id, None)
+        self._under_way[call_id] = role
+
+    def _end(self, call_id: str) -> None:
+        self._under_way.pop(call_id, None)
+        self._freed.set()
+        self._freed = asyncio.Event()
+
+    def _may_begin(self, role: Role, call_id: str) -> bool:
+        """Tell whether a call may begin at once; if not, one that is under way will tell what it cost."""
+        if self.ending:
             raise NoMoreCalls
         if call_id in self._spooled:
-            return
-        options, account = self._options, self.journal.account
-        if options.max_calls is not None and account.calls + self._under_way >= options.max_calls:
-            self.budget = f"all {options.max_calls} calls are made"
-        if options.max_usd is not None:
-            promised = self._under_way * (account.mean_cost or 0.0)
-            if (account.spent or 0.0) + promised >= options.max_usd:
-                self.budget = f"{options.max_usd:g} USD are spent"
+            return True
+        options = self._options
+        if options.max_calls is not None and self._begun >= options.max_calls:
+            self.budget = self.budget or f"all {options.max_calls} calls are made"
         if self.budget:
             raise NoMoreCalls(self.budget)
+        return options.max_usd is None or self._is_affordable(role, options.max_usd)
+
+    def _is_affordable(self, role: Role, limit: float) -> bool:
+        """Tell whether a call is paid for even if it and all under way are as dear as the dearest of their kind.
+
+        As long as no price of a kind is known, one of it is under way at a time.
+        """
+        account = self.journal.account
+        paying: dict[str, Role] = {
+            name: one for name, one in self._under_way.items() if name not in account.call_ids
+        }
+        if account.unpriced:
+            self.budget = _PRICE_UNKNOWN
+            raise NoMoreCalls(self.budget)
+        price = account.dearest(role)
+        if price is None and role in paying.values():
+            return False
+        promised = sum(map(self._price, paying.values())) + sum(map(self._price, self._unclaimed.values()))
+        left = limit - (account.spent or 0.0) - promised
+        if self._price(role) <= left + _TINY and (price is not None or left > 0):
+            return True
+        if paying:
+            return False
+        self.budget = f"{limit:g} USD are spent"
+        raise NoMoreCalls(self.budget)
+
+    def _price(self, role: Role | None) -> float:
+        """Tell what a call may cost: as much as the dearest of its kind, or of all where there is none yet."""
+        account = self.journal.account
+        price = account.dearest(role) if role else None
+        return account.dearest_of_all if price is None else price
+
+
+def spooled_calls(spool: Path) -> frozenset[str]:
+    """Name the calls that have files in a spool; what a full disk left half written is removed."""
+    found: set[str] = set()
+    for name in os.listdir(spool):
+        if name.startswith("."):
+            with contextlib.suppress(OSError):
+                (spool / name).unlink()
+        else:
+            found.add(name.partition(".")[0])
+    return frozenset(found)
 
 
 def _same_failure(answer: CallAnswer) -> ProviderError:
@@ -252,14 +339,44 @@ def _same_failure(answer: CallAnswer) -> ProviderError:
 
 
 async def all_of(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Do several things at once; the first failure ends the others and is raised as it is."""
-    tasks: list[asyncio.Task[T]] = []
+    """Do several things at once; after a failure the others come to their end first, for what they do is paid.
+
+    Only who is cancelled, or whose question is another's to answer, ends them at once.
+    """
+    some = list(work)
+    if len(some) == 1:
+        return [await some[0]]
+    tasks = [asyncio.ensure_future(one) for one in some]
     try:
-        async with asyncio.TaskGroup() as group:
-            tasks += [group.create_task(one) for one in work]
-    except BaseExceptionGroup as several:
-        raise several.exceptions[0] from None
+        failure = await _first_failure(tasks)
+        if failure is not None and (isinstance(failure, AnswerNeeded) or not isinstance(failure, Exception)):
+            await _cancelled(tasks)
+        elif failure is not None:
+            await asyncio.wait(tasks)
+    except asyncio.CancelledError:
+        await _cancelled(tasks)
+        raise
+    if failure is not None:
+        raise failure
     return [task.result() for task in tasks]
+
+
+async def _first_failure(tasks: list[asyncio.Task[T]]) -> BaseException | None:
+    done = (await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION))[0] if tasks else set[Any]()
+    failures = (task.exception() for task in tasks if task in done and not task.cancelled())
+    return next((failure for failure in failures if failure is not None), None)
+
+
+async def _cancelled(tasks: list[asyncio.Task[T]]) -> None:
+    """Cancel what is not done, and wait for it however often we are cancelled ourselves."""
+    for task in tasks:
+        task.cancel()
+    while not all(task.done() for task in tasks):
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait(tasks)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # looked at, so that nobody complains that it was not
 
 
 async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

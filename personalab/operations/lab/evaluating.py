@@ -21,6 +21,7 @@ from personalab.lab.resuming import (
     judge_calls,
 )
 from personalab.operations.lab.calls import CallDesk, NoMoreCalls, Wanted, all_of, together
+from personalab.operations.lab.leftovers import Leftovers
 from personalab.operations.lab.tasks import (
     Arm,
     CaseSheet,
@@ -119,6 +120,8 @@ class Evaluator:
             workers = min(self._options.concurrency, len(found.pending))
             await all_of(self._work(stage, queue, one, still_open) for _ in range(workers))
             await unbroken(self._leave_out)
+            if stage == "judge" and not self.desk.ending:
+                await unbroken(self._settle, tasks, still_open)
             self._report(stage, now=True)
             await self._save(now=True)
         left = replace(self._tally, done=len(tasks) - len(still_open))
@@ -141,8 +144,17 @@ class Evaluator:
     async def _work(
         self, stage: Stage, queue: Iterator[Pending], one: Step, still_open: list[Pending]
     ) -> None:
+        try:
+            await self._work_off(stage, queue, one, still_open)
+        except BaseException:
+            self.desk.halt()
+            raise
+
+    async def _work_off(
+        self, stage: Stage, queue: Iterator[Pending], one: Step, still_open: list[Pending]
+    ) -> None:
         for pending in queue:
-            if self.stopped:
+            if self.desk.ending:
                 return
             sheet = await self._sheet(pending)
             is_through = False
@@ -166,11 +178,20 @@ class Evaluator:
 
     def _leave_out(self) -> None:
         for task, sheet in self._left:
+            if sheet.earlier and task.result_path.exists():  # that it failed says more
+                continue
             executed = [row for row in self._answers(task, sheet) if row is not None]
             result = left_out(task.tested, executed, self.budget)
             if not executed:
                 result = result.model_copy(update={"executed_at": self._services.now()})
             self._place.write(task.result_path, result)
+
+    def _settle(self, tasks: Sequence[Task], still_open: Sequence[Pending]) -> None:
+        """Account for calls of an earlier run that no stage of this one has asked for."""
+        waiting = {(pending.task.folder, pending.task.file) for pending in still_open}
+        through = (task for task in tasks if not waiting or (task.folder, task.file) not in waiting)
+        leftovers = Leftovers(self._place, self.desk.journal, self._options, self._services.now())
+        leftovers.settle(through)
 
     # --- one task
 
@@ -180,17 +201,16 @@ class Evaluator:
         failure = next((row for row in rows if row.status != "ok"), None)
         if failure is not None:
             result = failed_result(task.tested, answered[:1], failure, by_judge=False)
-            return await self._finish(task, result)
+            return await self._finish(task, sheet, result)
         if sheet.has_more:  # what an earlier run said of it is no longer true
             await unbroken(partial(task.result_path.unlink, missing_ok=True))
+            self._tally.uncount(task)
         return False
 
     async def _judge(self, task: Task, sheet: CaseSheet) -> bool:
         found = self._answers(task, sheet)
         executed = [row for row in found if row is not None]
         if len(executed) < len(found):
-            if sheet.earlier:
-                self._tally.count(task, "failed")
             return False
         rows = await together(
             self.desk.pursue(self._judgement(task, row, judge, number), sheet)
@@ -203,12 +223,17 @@ class Evaluator:
             result = failed_result(task.tested, executed, failure, by_judge=True)
         else:
             result = judged_result(task.tested, executed, rows, await self.language())
-        return await self._finish(task, result)
+        return await self._finish(task, sheet, result)
 
-    async def _finish(self, task: Task, result: Result) -> bool:
-        await unbroken(self._place.write, task.result_path, result)
+    async def _finish(self, task: Task, sheet: CaseSheet, result: Result) -> bool:
+        await unbroken(self._write, task, sheet, result)
         self._tally.count(task, result.status)
         return True
+
+    def _write(self, task: Task, sheet: CaseSheet, result: Result) -> None:
+        self._place.write(task.result_path, result)
+        if result.status == "failed":
+            sheet.give_up()
 
     def _repeats(self, task: Task) -> range:
         return range(task.repeat, task.repeat + self._options.repeats)

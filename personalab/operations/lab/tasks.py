@@ -85,12 +85,12 @@ class CaseSheet:
     task: Task
     calls: CaseCalls
     earlier: bool
-    """Whether an earlier run gave up on it, so that attempts are counted anew."""
+    """Whether its result says that it failed, so that attempts are counted anew."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _first: int = 0
 
     def __post_init__(self) -> None:
-        self._first = len(self.calls.calls) if self.earlier else 0
+        self._first = len(self.calls.calls) if self.earlier else self.calls.given_up
 
     def rows(self, prefix: str) -> list[CallRow]:
         """List the attempts of what was asked."""
@@ -112,6 +112,12 @@ class CaseSheet:
         self.place.save_calls(self.task.calls_path, fresh)
         self.calls = fresh
 
+    def give_up(self) -> None:
+        """Note on disk that its attempts led to nothing: they do not count if the case is wanted again."""
+        fresh = self.calls.model_copy(update={"given_up": len(self.calls.calls)})
+        self.place.save_calls(self.task.calls_path, fresh)
+        self.calls = fresh
+
 
 @dataclass(slots=True)
 class Tally:
@@ -126,14 +132,25 @@ class Tally:
     skills_completed: int = 0
     """The same without the arm that has no skill."""
     skills_failed: int = 0
+    _failing: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 
     def count(self, task: Task, status: ResultStatus) -> None:
-        """Count a result."""
+        """Count a result, in the place of the failure that it may replace."""
+        self.uncount(task)
         ours = task.arm.skill_id != NO_SKILL_ID
         self.completed += status == "completed"
-        self.failed += status == "failed"
         self.skills_completed += ours and status == "completed"
-        self.skills_failed += ours and status == "failed"
+        if status == "failed":
+            self.failed += 1
+            self.skills_failed += ours
+            self._failing.add((task.folder, task.file))
+
+    def uncount(self, task: Task) -> None:
+        """Count a failure no longer: its result is gone."""
+        if self._failing and (key := (task.folder, task.file)) in self._failing:
+            self._failing.remove(key)
+            self.failed -= 1
+            self.skills_failed -= task.arm.skill_id != NO_SKILL_ID
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +159,7 @@ class Pending:
 
     task: Task
     earlier: bool
-    """Whether an earlier run gave up on it."""
+    """Whether its result says that it failed."""
     begun: bool
     """Whether calls were made for it."""
 
@@ -170,11 +187,11 @@ def review(place: ProjectPlace, tasks: Sequence[Task], *, again: bool) -> Review
                 tally.count(task, "completed")
                 continue
             result = place.result(Path(path))
+        if result is not None:
+            tally.count(task, result.status)
         if is_open(result, again=again):
             earlier = result is not None and result.status == "failed"
             pending.append(Pending(task, earlier, f"x_{file}.json" in names))
-        elif result is not None:
-            tally.count(task, result.status)
     tally.done = len(tasks) - len(pending)
     return Review(pending, tally)
 
@@ -218,11 +235,14 @@ def open_sheet(place: ProjectPlace, pending: Pending) -> CaseSheet:
 
 
 def arms_of(place: ProjectPlace, options: RunOptions) -> list[Arm]:
-    """List the skills of a project, and the arm without one if it is wanted."""
-    found = [
-        Arm(copy.ref.ref_id, copy.ref.name, copy.ref.version, copy.content, copy.file)
-        for copy in place.skills()
-    ]
+    """List the skills of a project, each once, and the arm without one if it is wanted."""
+    arms: dict[tuple[str, str], Arm] = {}
+    for copy in place.skills():
+        ref = copy.ref
+        arms.setdefault(
+            (ref.ref_id, ref.version), Arm(ref.ref_id, ref.name, ref.version, copy.content, copy.file)
+        )
+    found = list(arms.values())
     if options.no_skill_arm:
         file = place.folder / "x_no_skill.txt"
         found.append(Arm(NO_SKILL_ID, NO_SKILL_NAME, NO_SKILL_VERSION, NO_SKILL, file))

@@ -56,7 +56,10 @@ class Account:
     def __init__(self, rows: list[dict[str, Any]]) -> None:
         self.call_ids: set[str] = set()
         self.input_tokens = self.output_tokens = 0
+        self.unpriced = False
+        """Whether an answer came without its price, so that nobody can say what was spent."""
         self._costs: dict[str, tuple[float, int]] = {}
+        self._dearest: dict[str, float] = {}
         self._outputs: dict[str, tuple[float, int]] = {}
         for row in rows:
             self.add(row)
@@ -71,18 +74,23 @@ class Account:
         """What they cost; ``None`` where nobody said."""
         return sum(total for total, _ in self._costs.values()) if self._costs else None
 
+    def dearest(self, role: str) -> float | None:
+        """Tell what the dearest call for something has cost; ``None`` before the first."""
+        return self._dearest.get(role)
+
     @property
-    def mean_cost(self) -> float | None:
-        """What a call cost on average."""
-        priced = sum(number for _, number in self._costs.values())
-        return (self.spent or 0.0) / priced if priced else None
+    def dearest_of_all(self) -> float:
+        """What the dearest call has cost."""
+        return max(self._dearest.values(), default=0.0)
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Count a call."""
-        self.call_ids.add(row["call_id"])
         role = str(row.get("role", ""))
         if (cost := amount_of(row.get("cost_usd"))) is not None:
             _add(self._costs, role, cost)
+            self._dearest[role] = max(cost, self._dearest.get(role, 0.0))
+        elif row.get("status") != "failed":
+            self.unpriced = True
         usage: object = row.get("usage")
         if isinstance(usage, dict):
             tokens = cast("dict[str, Any]", usage)
@@ -90,6 +98,8 @@ class Account:
             self.input_tokens += int(amount_of(tokens.get("input_tokens")) or 0)
             self.output_tokens += int(output)
             _add(self._outputs, role, output)
+        # Last, so that whoever looks meanwhile takes its price for one too many, not for one too few.
+        self.call_ids.add(row["call_id"])
 
     def known(self) -> Known:
         """Tell what a plan can learn from it."""
@@ -98,6 +108,7 @@ class Account:
             spent_usd=self.spent,
             mean_cost=cast("dict[Role, float | None]", _means(self._costs)),
             mean_output=cast("dict[Role, float]", _means(self._outputs)),
+            unpriced=self.unpriced,
         )
 
 
