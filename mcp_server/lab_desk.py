@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -12,8 +11,6 @@ from mcp_server.desk import Desk
 from mcp_server.lab_runs import Runs
 from mcp_server.wording import without_paths, worded
 from personalab.texts import Language
-
-_FREE = ("scripted:", "local:")
 
 
 @dataclass(eq=False)
@@ -40,8 +37,3 @@ class LabDesk:
     def worded(self, message: str) -> str:
         """Word a message for this entrance."""
         return worded(self.desk, message)
-
-
-def may_be_free(models: Sequence[str]) -> bool:
-    """Tell whether these models run here, and so cost nothing."""
-    return all(model == "rehearsal" or model.startswith(_FREE) for model in models)

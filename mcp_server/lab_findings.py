@@ -14,7 +14,7 @@ from pydantic import Field
 
 from mcp_server.asking import Work, nothing_to_note
 from mcp_server.growing import Given
-from mcp_server.lab_desk import LabDesk, may_be_free
+from mcp_server.lab_desk import LabDesk
 from mcp_server.lab_fitting import CONTENT_TOKENS, LIST_TOKENS, META_TOKENS, fit, page
 from mcp_server.lab_projects import Confirm, Project, Wait
 from mcp_server.lab_results import Analysed, Board, Iterated, Recomposed
@@ -32,6 +32,7 @@ from mcp_server.stories import Cursor
 from mcp_server.texts import tell
 from personalab.errors import UserError
 from personalab.lab.findings import AnalysisReport
+from personalab.lab.pricing import is_free, is_limited
 from personalab.operations.lab.analysing import run_analysis
 from personalab.operations.lab.iterating import iteration_bound, iteration_status, stop_iteration
 from personalab.operations.lab.leaderboard import leaderboard
@@ -196,11 +197,13 @@ class FindingTools:
         """Bound what a search takes, and tell whether it may begin unasked."""
         options = await asyncio.to_thread(place.options)
         plan = await iteration_bound(self._services, place.name, {**wishes, "fresh": fresh})
-        limited = any(value is not None for value in (options.max_calls, options.max_usd))
+        models = [options.model, *options.judging()]
+        limited = is_limited(models, options.max_calls, options.max_usd)
         limited = limited or wishes.get("max_evaluations") is not None
         limits = {"max_calls": options.max_calls, "max_usd": options.max_usd}
-        models = [options.model, *options.judging()]
-        return {**plan, **limits, "models": ", ".join(dict.fromkeys(models))}, limited or may_be_free(models)
+        return {**plan, **limits, "models": ", ".join(dict.fromkeys(models))}, limited or all(
+            map(is_free, models)
+        )
 
     async def iteration_stop(self, project: Project) -> Annotated[CallToolResult, Iterated]:
         """End a search."""

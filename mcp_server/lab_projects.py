@@ -18,7 +18,7 @@ from mcp_types import CallToolResult
 from pydantic import Field
 
 from mcp_server.budget import RESULT_TOKENS
-from mcp_server.lab_desk import LabDesk, may_be_free
+from mcp_server.lab_desk import LabDesk
 from mcp_server.lab_fitting import LIST_TOKENS, fit, page
 from mcp_server.lab_results import ProjectMade, ProjectRan, ProjectView, Reported
 from mcp_server.lab_runs import Run, step
@@ -37,6 +37,7 @@ from mcp_server.stories import Cursor
 from mcp_server.texts import tell
 from personalab.errors import BadRecord, UserError
 from personalab.lab.options import RunOptions
+from personalab.lab.pricing import is_free, is_limited
 from personalab.operations.exchange_folder import FOLDER, exchange_folder
 from personalab.operations.lab import projects
 from personalab.operations.lab.iterating import iteration_status
@@ -319,11 +320,11 @@ class ProjectTools:
 def _may_begin(plan: Mapping[str, Any], options: RunOptions) -> bool:
     """Tell whether a run may begin unasked: it costs nothing, or has a limit that can be kept."""
     models = [options.model, *options.judging()]
-    if not plan["calls"] or plan["max_calls"] is not None or may_be_free(models):
-        return True
-    # What a chat model's answers cost nobody tells, so no limit in money would stop it.
-    priced = all(":" not in model or may_be_free([model]) for model in models)
-    return plan["max_usd"] is not None and priced
+    return (
+        not plan["calls"]
+        or is_limited(models, plan["max_calls"], plan["max_usd"])
+        or all(map(is_free, models))
+    )
 
 
 def _ended(last: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -38,7 +38,7 @@ def plan_text(plan: Mapping[str, Any], language: Language) -> str:
     if plan["max_calls"] is not None or plan["max_usd"] is not None:
         limits = {"calls": plan["max_calls"], "usd": plan["max_usd"]}
         shown = {name: "–" if value is None else value for name, value in limits.items()}
-        said += "\n" + tell("lab_within" if plan["within_budget"] else "lab_over", language, **shown)
+        said += "\n" + tell("lab_over" if plan["within_budget"] is False else "lab_within", language, **shown)
     return said
 
 

@@ -99,6 +99,10 @@ _WORDED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"it holds several JSON values", "里面有好几个 JSON 值"),
         (r"its fields are (.+)", r"它的字段是 \1"),
         # --- the lab's files
+        (
+            r"the price of a call is unknown, so max_usd cannot be kept; use max_calls",
+            "不知道每次调用的价格，无法遵守 max_usd；请改用 max_calls",
+        ),
         (r"it is empty", "它是空的"),
         (r"it is missing", "它缺失"),
         (r"it is not a UUID of version 4", "它不是 UUID v4"),

@@ -24,8 +24,8 @@ LAB: dict[str, Text] = {
         "The flag '{flag}' in extra_flags cannot be used: {reason}; take it out of the configuration",
     ),
     "provider.cli_missing": Text(
-        "无法运行 claude 命令行程序 “{cli_path}”：{reason}；请安装 Claude Code，在 workspace/cli/config.json 里改正 cli_path，或换用聊天模型（如 openai:gpt-4o-mini）",
-        "The claude program '{cli_path}' cannot be run: {reason}; install Claude Code, mend cli_path in workspace/cli/config.json, or use a chat model (such as openai:gpt-4o-mini)",
+        "无法运行 claude 命令行程序 “{cli_path}”：{reason}；请安装 Claude Code，或写明它的位置（personalab lab cli set cli_path /路径/claude），或新建项目时换用聊天模型（--model openai:gpt-4o-mini）",
+        "The claude program '{cli_path}' cannot be run: {reason}; install Claude Code, tell where it is (personalab lab cli set cli_path /somewhere/claude), or make the project with a chat model (--model openai:gpt-4o-mini)",
     ),
     "provider.call_timeout": Text(
         "{seconds} 秒内没有得到回答，已停止；请重试，或提高 timeout_seconds",
@@ -58,10 +58,6 @@ LAB: dict[str, Text] = {
     "provider.cli_too_much": Text(
         "claude 程序的输出超过 {limit} 字节，已停止；请检查这个用例的输入",
         "The claude program wrote more than {limit} bytes and was stopped; check this case's input",
-    ),
-    "provider.cli_unstructured": Text(
-        "claude 的回答不是要求的 JSON：{reason}；请重试，或更新程序",
-        "claude's answer is not the JSON that was asked for: {reason}; try again, or update the program",
     ),
     # --- assets: skills, baselines, tags, drafts, sessions
     "lab_bad_name": Text(
@@ -147,7 +143,8 @@ LAB: dict[str, Text] = {
         "No draft '{draft_id}' waits for review; there are: {known}",
     ),
     "lab_no_session": Text(
-        "没有临时会话 “{session_id}”；请检查它的 id", "There is no temporary session '{session_id}'; check its id"
+        "没有临时会话 “{session_id}”；请检查它的 id",
+        "There is no temporary session '{session_id}'; check its id",
     ),
     "lab_ask_failed": Text(
         "向模型 {model} 的调用失败：{reason}；什么都没有改变",
@@ -228,8 +225,8 @@ LAB: dict[str, Text] = {
         "{file} cannot be brought in: only plain files with plain names are, and no links to folders or out of the folder; move it away",
     ),
     "lab_export_taken": Text(
-        "{file} 已存在；请换一个位置，或允许覆盖",
-        "{file} exists; choose another place, or allow it to be written over",
+        "{file} 已存在；请换一个位置，或允许覆盖（--overwrite）",
+        "{file} exists; choose another place, or allow it to be written over (--overwrite)",
     ),
     "lab_no_prompts": Text(
         "{file} 里没有 prompts，不是可用的 promptfoo 配置；请检查文件",
@@ -318,8 +315,8 @@ LAB: dict[str, Text] = {
         "This project has an iteration that has not ended, with {field} {value}; leave that out to go on with it, or begin another with --fresh (fresh)",
     ),
     "lab_nothing_to_iterate": Text(
-        "项目 {project} 的技能没有内容，没有可以组合的片段",
-        "The skills of the project {project} are empty: there is nothing to put together",
+        "项目 {project} 的技能没有内容或基线没有用例，没有可以迭代的",
+        "The skills of the project {project} are empty, or its baseline has no cases: there is nothing to iterate",
     ),
     "lab_not_run_yet": Text(
         "项目 {project} 还没有得分；先运行它：personalab lab run",
@@ -328,6 +325,14 @@ LAB: dict[str, Text] = {
     "lab_no_baseline_in_project": Text(
         "项目 {project} 里没有（唯一的）基线 {baseline}",
         "The project {project} has no baseline {baseline}, or more than one",
+    ),
+    "lab_iteration_ended": Text(
+        "这个项目的迭代已经结束，它的 {field} 是 {value}；想多跑几轮请用更大的 --rounds，另起一次请用 --fresh（fresh）",
+        "The iteration of this project has ended, with {field} {value}; for more rounds give a larger --rounds, begin another with --fresh (fresh)",
+    ),
+    "lab_iterate_incomplete": Text(
+        "项目 {project} 里没有一个技能在所有用例上都有得分，无从比较；先补上失败的：personalab lab run --rerun-failed",
+        "No skill of the project {project} has scores for all its cases, so there is nothing to compare with; first rerun what failed: personalab lab run --rerun-failed",
     ),
     "lab_iteration_failing": Text(
         "这一批 {total} 次评测有 {failed} 次失败（{reason}）；搜索停在这里，什么都没有丢，问题解决后再次运行 personalab lab iterate 会重做失败的",
@@ -363,8 +368,8 @@ LAB: dict[str, Text] = {
         "The segments {segments} were to be dropped and still stand in the result (they overlap kept ones, or the writer put them back); change the rules and try again",
     ),
     "lab_no_segments": Text(
-        "项目 {project} 没有可用的优势片段；请先运行差异分析",
-        "Project {project} has no segments to use; run its analysis first",
+        "项目 {project} 没有可用的优势片段；请先运行差异分析：personalab lab analyse",
+        "Project {project} has no segments to use; run its analysis first: personalab lab analyse",
     ),
     "lab_incomplete_set": Text(
         "{skill_name} 只完成了 {completed} 个用例（失败 {failed}，跳过 {skipped}），与其他技能的用例不同，因此排在后面",
@@ -404,8 +409,8 @@ LAB: dict[str, Text] = {
     ),
     # --- projects and their runs
     "lab_no_project": Text(
-        "没有测试项目 “{project}”；请用 personalab lab project list 查看有哪些",
-        "There is no project '{project}'; see which there are with: personalab lab project list",
+        "没有测试项目 “{project}”；请用 personalab lab projects 查看有哪些",
+        "There is no project '{project}'; see which there are with: personalab lab projects",
     ),
     "lab_project_ambiguous": Text(
         "“{project}” 对应多个测试项目：{projects}；请写目录名",
@@ -416,8 +421,8 @@ LAB: dict[str, Text] = {
         "The project {project} is in use by process {pid} (waited {seconds} s); wait until it ends, or pause it first",
     ),
     "lab_project_idle": Text(
-        "测试项目 {project} 现在没有在运行，不需要暂停",
-        "The project {project} is not running now, so there is nothing to pause",
+        "测试项目 {project} 现在没有在运行，没有什么要停下",
+        "The project {project} is not running now, so there is nothing to stop",
     ),
     "lab_project_nameless": Text("测试项目需要一个名称", "A project needs a name"),
     "lab_project_empty": Text(
@@ -504,5 +509,27 @@ LAB: dict[str, Text] = {
     "lab_doctor_busy_remedy": Text(
         "等它结束，或用 personalab lab pause 暂停，然后再试",
         "wait for it or pause it with personalab lab pause, then try again",
+    ),
+    # --- money, and work that was left
+    "lab_price_unknown": Text(
+        "没有人知道 {models} 每次调用的价格，所以 --max-usd 管不住花费，而这里又无法询问；请改用 --max-calls，或加 --yes",
+        "Nobody tells what a call of {models} costs, so --max-usd bounds nothing, and nobody can be asked here; use --max-calls, or add --yes",
+    ),
+    "lab_left_off": Text(
+        "已中断：已得到的回答和评分都保留着，不会再付一次；正在进行的调用已放弃。继续：{command}",
+        "Interrupted: every answer and score so far is kept and not paid for again; calls under way were given up. Go on with: {command}",
+    ),
+    # --- what was given to a command
+    "lab_bad_option": Text(
+        "{field} 的值不可用：{reason}；请改正后再试",
+        "The value of {field} cannot be used: {reason}; mend it and try again",
+    ),
+    "lab_not_skipped": Text(
+        "{skill} 的用例 {case} 没有被跳过，不需要取消",
+        "The case {case} of {skill} is not skipped, so there is nothing to undo",
+    ),
+    "lab_only_skipped": Text(
+        "{skill_name} 没有完成任何用例：{skipped} 个被跳过，没有失败的；提高预算或取消跳过后再运行",
+        "{skill_name} completed no case: {skipped} were skipped and none failed; run again with a larger budget, or undo the skips",
     ),
 }
