@@ -46,6 +46,8 @@ Checkpoint = Callable[[int, int], None]
 """Saves how many tasks are completed and how many failed; may block."""
 Step = Callable[[Task, CaseSheet], Awaitable[bool]]
 """Does a stage's part of a task; tells whether the task is through with that."""
+_WORKERS = 2
+"""So many work for each call that may be under way: while one notes an answer, another makes the next call."""
 _TELL_SECONDS = 0.1
 _CHECKPOINT_SECONDS = 1.0
 
@@ -117,7 +119,7 @@ class Evaluator:
         async with self.desk.open():
             self._report(stage, now=True)
             queue = iter(found.pending)
-            workers = min(self._options.concurrency, len(found.pending))
+            workers = min(_WORKERS * self._options.concurrency, len(found.pending))
             await all_of(self._work(stage, queue, one, still_open) for _ in range(workers))
             await unbroken(self._leave_out)
             if stage == "judge" and not self.desk.ending:
