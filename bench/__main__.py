@@ -8,7 +8,19 @@ import sys
 
 from bench.table import Figure, show
 
-PARTS = ("reply_line", "turns", "start", "mcp", "recall", "memory", "lore", "cards", "archive", "executing", "lab")
+PARTS = (
+    "reply_line",
+    "turns",
+    "start",
+    "mcp",
+    "recall",
+    "memory",
+    "lore",
+    "cards",
+    "archive",
+    "executing",
+    "lab",
+)
 
 
 def main() -> int:
