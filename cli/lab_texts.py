@@ -81,7 +81,7 @@ LAB_TEXTS: dict[str, Text] = {
         "没有这样的基线；可以装入示例：personalab lab samples",
         "No such baselines; bring the samples: personalab lab samples",
     ),
-    "lab_samples_here": Text("示例都已经有了", "All samples are here"),
+    "lab_samples_here": Text("示例都已经在这里了", "All samples are here already"),
     "lab_tested": Text(
         "最高 {best} 分，测试 {count} 次，{staleness}", "best {best}, tested {count} times, {staleness}"
     ),
@@ -109,6 +109,10 @@ LAB_TEXTS: dict[str, Text] = {
     "lab_brought_back": Text("已恢复 {name}", "Brought {name} back"),
     "lab_recomposed": Text(
         "已重组出技能 {name}（{asset_id}，{version}）", "Made the skill {name} ({asset_id}, {version})"
+    ),
+    "lab_retention": Text(
+        "规则这样理解：保留 {kept}；去掉 {dropped}",
+        "The rules were understood so: keep {kept}; drop {dropped}",
     ),
     "lab_outcome_created": Text("新增", "new"),
     "lab_outcome_updated": Text("更新", "updated"),
@@ -152,9 +156,15 @@ LAB_TEXTS: dict[str, Text] = {
     "lab_no_drafts": Text("没有待审核的草稿", "No drafts wait for review"),
     # --- projects
     "lab_project_made": Text(
-        "已建立项目 {project}：{count} 项任务，模型 {model}；估算：personalab lab plan {project}",
-        "Made the project {project}: {count} tasks with {model}; what it takes: personalab lab plan {project}",
+        "已建立项目 {project}：{tasks}，模型 {model}；估算：personalab lab plan {project}",
+        "Made the project {project}: {tasks}, with {model}; what it takes: personalab lab plan {project}",
     ),
+    "lab_tasks": Text("{count} 项任务", "{count} tasks"),
+    "lab_tasks_and_idle": Text(
+        "{count} 项任务，另有 {idle} 项不用技能", "{count} tasks and {idle} without a skill"
+    ),
+    "lab_idle_left": Text("（另有 {idle} 项不用技能）", " (and {idle} tasks without a skill)"),
+    "lab_idle_within": Text("其中 {idle} 项不用技能", "{idle} of them are the tasks without a skill"),
     "lab_no_projects": Text(
         "还没有项目；新建：personalab lab project new",
         "There are no projects; make one: personalab lab project new",
@@ -181,20 +191,24 @@ LAB_TEXTS: dict[str, Text] = {
     ),
     "lab_gain": Text("比无技能 {gain}", "{gain} over no skill"),
     "lab_no_skill_arm": Text("（无技能）", "(no skill)"),
-    "lab_ties": Text("= 表示并列：区间重叠，分不出高下", "= are ties: their intervals overlap"),
+    "lab_ties": Text("= 表示并列：各自的区间重叠", "= are ties: their intervals overlap"),
+    "lab_paired": Text(
+        "逐个用例比较，{first} 比 {other} 高 {gap} 分（{low} 到 {high}）",
+        "Compared case by case, {first} leads {other} by {gap} ({low} to {high})",
+    ),
     "lab_detectable": Text(
-        "这些用例能分辨的最小差距约 {points} 分",
-        "The least difference these cases can show is about {points} points",
+        "逐个用例比较时，这些用例能分辨的最小差距约 {points} 分",
+        "Compared case by case, the least difference these cases can show is about {points} points",
     ),
     "lab_counts": Text(
         "完成 {completed} 失败 {failed} 跳过 {skipped}", "{completed} done {failed} failed {skipped} skipped"
     ),
     "lab_plan": Text(
-        "{tasks} 项任务，已完成 {done}；还要调用 {calls} 次"
+        "{tasks}，已完成 {done}；还要调用 {calls} 次"
         "（执行 {execute_calls}，评分 {judge_calls}，检验评分 {control_calls}）"
         "，约 {input_tokens} 输入 + {output_tokens} 输出 token，费用 {cost}（估计，不含重试）"
         "；已调用 {calls_made} 次，花费 {spent}",
-        "{tasks} tasks, {done} done; {calls} calls are left "
+        "{tasks}, {done} done; {calls} calls are left "
         "({execute_calls} to execute, {judge_calls} to judge, {control_calls} to test the judges), "
         "about {input_tokens} tokens in and {output_tokens} out, cost {cost} (estimated, retries come on top); "
         "{calls_made} calls made, {spent} spent",
@@ -226,6 +240,12 @@ LAB_TEXTS: dict[str, Text] = {
         "；继续：personalab lab resume {project}",
         "Interrupted: {completed}/{total} completed, {failed} failed, {skipped} left out, {cost} spent; "
         "go on with: personalab lab resume {project}",
+    ),
+    "lab_run_budget": Text(
+        "预算用完：完成 {completed}/{total}，失败 {failed}，跳过 {skipped}，花费 {cost}"
+        "；提高上限后继续：personalab lab run {project} {limits}（none 表示不限）",
+        "Out of budget: {completed}/{total} completed, {failed} failed, {skipped} left out, {cost} spent; "
+        "go on with a higher limit, or none: personalab lab run {project} {limits}",
     ),
     "lab_budget_used": Text("预算已用完：{reason}", "The budget is used up: {reason}"),
     "lab_after_run": Text(
@@ -259,6 +279,12 @@ LAB_TEXTS: dict[str, Text] = {
     ),
     "lab_recomposing": Text("正在重组 {project}…", "Recomposing {project}…"),
     # --- iterating
+    "lab_iterate_bound": Text(
+        "至多 {evaluations} 次评估，每次 {calls_each} 次调用，共至多 {calls} 次调用（不含重试）；已调用 {made} 次",
+        "At most {evaluations} evaluations of {calls_each} calls, {calls} calls in all (retries come on top); "
+        "{made} calls made so far",
+    ),
+    "lab_screened_only": Text("只筛选，没有候选晋级", "screened only, nothing was promoted"),
     "lab_iterated": Text(
         "{round} 轮，共 {evaluations} 次评估；结束原因：{cause}",
         "{round} rounds on {evaluations} evaluations; ended by {cause}",
@@ -270,6 +296,10 @@ LAB_TEXTS: dict[str, Text] = {
     "lab_cause_exhausted": Text("没有新的组合", "having tried everything"),
     "lab_cause_manual": Text("人工停止", "a person"),
     "lab_cause_error": Text("出错", "an error"),
+    "lab_estimated": Text(
+        "没有复测；估计为 {score}，区间 [{low}, {high}]",
+        "It was not tested again; by estimate it is about {score}, between {low} and {high}",
+    ),
     "lab_corrected": Text(
         "复测后的估计：{score}，区间 [{low}, {high}]",
         "After the re-test it is about {score}, between {low} and {high}",
@@ -291,6 +321,16 @@ LAB_TEXTS: dict[str, Text] = {
     # --- leaderboard, settings, bench
     "lab_board_empty": Text("还没有成绩；先运行一个项目", "There are no scores yet; run a project first"),
     "lab_board_skills": Text("{count} 个技能", "{count} skills"),
+    "lab_program_found": Text("（在 {path}）", " (found at {path})"),
+    "lab_program_missing": Text(
+        "（找不到；安装它，或改成它的位置：personalab lab cli set cli_path /路径/claude）",
+        " (not found; install it, or tell where it is: personalab lab cli set cli_path /somewhere/claude)",
+    ),
+    "lab_project_model": Text(
+        "这里用哪个模型由项目决定（{models}），与 PERSONALAB_MODEL 无关；换模型请新建项目：personalab lab project new … --model MODEL",
+        "Here the project says which models are used ({models}), not PERSONALAB_MODEL; for others make a project: "
+        "personalab lab project new … --model MODEL",
+    ),
     "lab_no_sessions": Text("没有临时会话", "There are no temporary sessions"),
     "lab_expired": Text("{count} 个会话已过期", "{count} sessions have expired"),
     "lab_benching": Text("测量 {bar} {done}/{total}", "Measuring {bar} {done}/{total}"),

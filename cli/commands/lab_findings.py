@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from cli.commands.lab_options import LabModel, Project, Purpose, Yes
+from cli.commands.lab_options import LabModel, MaxCalls, MaxUsd, Project, Purpose, Yes, limits
 from cli.commands.options import AsJson
 from cli.running import wait_for
 
@@ -80,6 +80,8 @@ def iterate(
             help="Evaluations at most, re-tests too / 最多评测次数（含复测）",
         ),
     ] = None,
+    max_calls: MaxCalls = None,
+    max_usd: MaxUsd = None,
     rules: Rules = "",
     baseline: Annotated[
         str | None, typer.Option("--baseline", metavar="ID", help="Of the project, else its first / 所用基线")
@@ -91,8 +93,8 @@ def iterate(
 ) -> int:
     """Search for a better skill, or go on with the search / 迭代寻找更好的技能
 
-    If a model may cost money you are asked; where nobody can be asked, give --yes, --max-evaluations, or a budget
-    for the project.
+    What it takes at the most is printed first. If a model may cost money you are asked; where nobody can be asked,
+    give --yes, --max-evaluations or a budget for the project (--max-calls, --max-usd; none takes it away).
     """
     from cli.lab.iterations import iterate as search
 
@@ -108,7 +110,8 @@ def iterate(
         "seed": seed,
         "fresh": fresh or None,
     }
-    return wait_for(search(word, wishes, yes=yes, as_json=json))
+    work = search(word, wishes, limits(max_calls, max_usd), yes=yes, as_json=json)
+    return wait_for(work)
 
 
 def iteration(word: Project, json: AsJson = False) -> None:

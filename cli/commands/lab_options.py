@@ -68,7 +68,55 @@ LabModel = Annotated[
         help="provider:model, rehearsal, or a model of the claude program / 模型",
     ),
 ]
+
+
+def limit_given(text: str) -> str:
+    """Check a limit: a number from 0 on, or ``none`` to take it away."""
+    if text == NO_LIMIT:
+        return text
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise typer.BadParameter(f"{text[:40]}: a number from 0 on, or none / 请写不小于 0 的数，或 none")
+    return text
+
+
+def whole_limit_given(text: str) -> str:
+    """Check a limit that counts."""
+    if limit_given(text) != NO_LIMIT and not (text.isascii() and text.isdigit()):
+        raise typer.BadParameter(f"{text[:40]}: a whole number, or none / 请写整数，或 none")
+    return text
+
+
+NO_LIMIT = "none"
+MaxCalls = Annotated[
+    str | None,
+    typer.Option(
+        "--max-calls",
+        metavar="N|none",
+        parser=whole_limit_given,
+        help="No more calls in all / 调用总数上限",
+    ),
+]
+MaxUsd = Annotated[
+    str | None,
+    typer.Option(
+        "--max-usd", metavar="USD|none", parser=limit_given, help="No more money in all / 总花费上限"
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending / 花费前不再确认")]
+
+
+def limits(max_calls: str | None, max_usd: str | None) -> dict[str, int | float | None]:
+    """Give the limits that were given; ``None`` takes one away."""
+    found: dict[str, int | float | None] = {}
+    if max_calls is not None:
+        found["max_calls"] = None if max_calls == NO_LIMIT else int(max_calls)
+    if max_usd is not None:
+        found["max_usd"] = None if max_usd == NO_LIMIT else float(max_usd)
+    return found
 
 
 def given(**values: str | None) -> dict[str, str]:

@@ -6,19 +6,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from cli.commands.lab_options import LabModel, Project, Yes
+from cli.commands.lab_options import LabModel, MaxCalls, MaxUsd, Project, Yes, limits
 from cli.commands.options import AsJson
 from cli.running import wait_for
 
 project = typer.Typer(help="One project / 单个项目", no_args_is_help=True, rich_markup_mode="rich")
 Concurrency = Annotated[
     int | None, typer.Option("--concurrency", metavar="N", min=1, max=64, help="So many at a time / 并发数")
-]
-MaxCalls = Annotated[
-    int | None, typer.Option("--max-calls", metavar="N", min=0, help="No more calls in all / 调用总数上限")
-]
-MaxUsd = Annotated[
-    float | None, typer.Option("--max-usd", metavar="USD", min=0, help="No more money in all / 总花费上限")
 ]
 RerunFailed = Annotated[bool, typer.Option("--rerun-failed", help="What failed, too / 重做失败的用例")]
 FailBelow = Annotated[
@@ -109,8 +103,7 @@ def new(
         "timeout_seconds": timeout,
         "retry_count": retries,
         "extra_flags": flags or None,
-        "max_calls": max_calls,
-        "max_usd": max_usd,
+        **limits(max_calls, max_usd),
         "no_skill_arm": no_skill,
         "controls": controls,
         "language": language,
@@ -151,16 +144,18 @@ def run(
     """Run what is left of a project; what is paid is never paid again / 运行项目
 
     The plan is printed first. If a model may cost money you are asked; where nobody can be asked, give --yes or a
-    budget (--max-calls, --max-usd).
+    budget (--max-calls, --max-usd; none takes it away).
 
-    Exit codes: 0 all cases were scored, 100 one scored less than --fail-below, 1 something failed, was left out or
-    was interrupted, 2 bad input.
+    Exit codes: 0 everything ran that you did not skip yourself, 100 it did and a case scored less than
+    --fail-below, 1 something failed, was left out by the budget or was paused, 2 bad input, 130 Ctrl-C.
 
-    退出码：0 全部完成，100 有用例低于 --fail-below，1 有失败、跳过或中断，2 输入有误。
+    退出码：0 除自行跳过的外全部完成；100 也全部完成，但有用例低于 --fail-below；1 有失败、被预算略去或被暂停；
+    2 输入有误；130 按了 Ctrl-C。
     """
     from cli.lab.runs import run_project
 
-    changes = {"concurrency": concurrency, "max_calls": max_calls, "max_usd": max_usd}
+    changes = {} if concurrency is None else {"concurrency": concurrency}
+    changes |= limits(max_calls, max_usd)
     work = run_project(word, changes, rerun_failed=rerun_failed, yes=yes, fail_below=fail_below, as_json=json)
     return wait_for(work)
 

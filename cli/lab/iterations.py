@@ -7,42 +7,72 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from cli.lab.finding import project_of
-from cli.lab.runs import agreed, must_ask, refused, told
+from cli.lab.findings import show_retention
+from cli.lab.runs import agreed, must_ask, refused, saying_how_to_go_on, told
 from cli.lab.showing import follow_lab, named, score, short_id
 from cli.output import BOLD, DIM, GREEN, note, paint, write, write_json
 from cli.running import DONE, FAILED, language, services
 from cli.texts import tell
-from personalab.operations.lab import iterating
+from personalab.lab.pricing import is_limited
+from personalab.operations.lab import iterating, projects
+from personalab.operations.lab.recomposing import understood_by_search
 
 if TYPE_CHECKING:
     from nodes.iterate.state import IterateInput
+    from personalab.storage.lab.projects import ProjectPlace
+
+_MAX_ROUNDS = 1_000
+"""No search has more; a file may say anything."""
 
 
-async def iterate(word: str, wishes: Mapping[str, Any], *, yes: bool, as_json: bool) -> int:
-    """Search for a better skill, or go on with the search that was interrupted."""
+async def iterate(
+    word: str, wishes: Mapping[str, Any], limits: Mapping[str, Any], *, yes: bool, as_json: bool
+) -> int:
+    """Search for a better skill, or go on with the search that was interrupted.
+
+    ``limits`` are the project's from now on.
+    """
     place = await project_of(word)
+    if limits:
+        await projects.change_options(services(), place.name, limits)
     given = {name: value for name, value in wishes.items() if value is not None}
     options = await asyncio.to_thread(place.options)
-    budget = options.max_calls is not None or options.max_usd is not None or "max_evaluations" in given
     models = [options.model, *options.judging()]
-    if must_ask(models, yes=yes, budget=budget, refusal="lab_iterate_say_yes") and not await agreed(models):
+    budget = is_limited(models, options.max_calls, options.max_usd) or "max_evaluations" in given
+    asking = must_ask(models, yes=yes, budget=budget, refusal="lab_iterate_say_yes")
+    await _say_bound(place, given)
+    if asking and not await agreed(models):
         return FAILED
     from graph.iterate import stream_iterate  # heavy: only once there is something to search
 
     call = cast("IterateInput", {"project": place.name, **given})
-    result, code = await follow_lab(stream_iterate(services(), call), told)
-    if as_json:
-        write_json(result)
+    with saying_how_to_go_on(f"personalab lab iterate {place.name}"):
+        result, code = await follow_lab(stream_iterate(services(), call), told)
     if refused(result):
+        if as_json:
+            write_json(result)
         return code or FAILED
-    if not as_json:
+    retention = await understood_by_search(services(), place.name)
+    if as_json:
+        write_json({**result, "retention": retention})
+    else:
         _show_result(result)
+        show_retention(retention)
     return DONE if result.get("status") == "done" else FAILED
+
+
+async def _say_bound(place: ProjectPlace, wishes: Mapping[str, Any]) -> None:
+    """Say what a search takes at the most; one that cannot begin takes nothing."""
+    if not (place.results / "summary.json").is_file():
+        return
+    bound = await iterating.iteration_bound(services(), place.name, wishes)
+    found = await projects.project_status(services(), place.name)
+    note(tell("lab_iterate_bound", language(), **bound, made=found["calls_made"]))
 
 
 def _show_result(result: Mapping[str, Any]) -> None:
     if report := result.get("report"):
-        _show_rounds(report["rounds"])
+        _show_rounds(report["rounds"], report["total_rounds"])
     cause = tell(f"lab_cause_{result.get('stop_cause') or 'manual'}", language())
     counts = {name: result.get(name) or 0 for name in ("round", "evaluations")}
     note(tell("lab_iterated", language(), cause=cause, **counts))
@@ -54,8 +84,13 @@ def _show_result(result: Mapping[str, Any]) -> None:
         write(tell("lab_no_winner", language()))
 
 
-def _show_rounds(rounds: list[dict[str, Any]]) -> None:
-    for row in rounds:
+def _show_rounds(rounds: list[dict[str, Any]], total: int) -> None:
+    known = {row["round"]: row for row in rounds}
+    for number in sorted({*known, *range(1, min(total, _MAX_ROUNDS) + 1)}):
+        if number not in known:
+            write(f"{number:>3} {paint(tell('lab_screened_only', language()), DIM)}")
+            continue
+        row = known[number]
         delta = row["score_delta"]
         change = paint(f"{delta:+.1f}", GREEN if delta > 0 else DIM) if delta is not None else ""
         write(
@@ -67,7 +102,7 @@ def _show_best(best: Mapping[str, Any]) -> None:
     write(f"{short_id(best['skill_id'])} {paint(named(best['name']), BOLD)} {score(best['avg_score'])}")
     if corrected := best.get("corrected"):
         ends = {name: score(corrected[name]) for name in ("score", "low", "high")}
-        write(tell("lab_corrected", language(), **ends))
+        write(tell("lab_estimated" if best.get("retested") == 0 else "lab_corrected", language(), **ends))
 
 
 async def show_iteration(word: str, *, as_json: bool) -> None:
@@ -82,7 +117,7 @@ async def show_iteration(word: str, *, as_json: bool) -> None:
     elif found["completed_at"] is None:
         note(tell("lab_iteration_open", language(), project=place.name))
     if found["report"]:
-        _show_rounds(found["report"]["rounds"])
+        _show_rounds(found["report"]["rounds"], found["report"]["total_rounds"])
         cause = tell(f"lab_cause_{found['stop_cause'] or 'manual'}", language())
         ledger = cast("dict[str, Any]", found["ledger"] or {})
         evaluations = ledger.get("evaluations") or 0

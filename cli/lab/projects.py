@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from cli.lab.finding import arm_of, baseline_of, project_of, skill_of
-from cli.lab.showing import money, named, padded, score, span, warned
+from cli.lab.showing import as_option, money, named, padded, score, span, warned
 from cli.output import BOLD, CYAN, DIM, bar, columns, masked, note, paint, write, write_json
 from cli.running import language, services
 from cli.texts import tell
@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 
 _UNREAL = "0.0.0-"
 """How the versions of stand-ins begin."""
+_OPTIONS = {
+    "judges": "--judge",
+    "timeout_seconds": "--timeout",
+    "retry_count": "--retries",
+    "extra_flags": "--flag",
+    "no_skill_arm": "--no-skill",
+}
+"""What the options of a project are called on the command line, where that is not their name."""
 
 
 async def new_project(
@@ -35,15 +43,13 @@ async def new_project(
     baseline_ids = [(await baseline_of(word)).meta.id for word in baselines]
     settings = await asyncio.to_thread(services().lab_sessions.settings)
     given = {option: value for option, value in wishes.items() if value is not None}
-    options = RunOptions.read(
-        {
-            "model": services().lab_model(),
-            "timeout_seconds": settings.default_timeout_seconds,
-            "retry_count": settings.default_retry_count,
-            **given,
-        },
-        "x_run.json",
-    )
+    usual = {
+        "model": services().lab_model(),
+        "timeout_seconds": settings.default_timeout_seconds,
+        "retry_count": settings.default_retry_count,
+    }
+    with as_option(_OPTIONS):
+        options = RunOptions.read({**usual, **given}, "x_run.json")
     made = await projects.create_project(
         services(),
         name=name,
@@ -55,10 +61,18 @@ async def new_project(
     if as_json:
         write_json(made)
         return
-    tasks = made["progress"]["total_tasks"]
-    write(
-        tell("lab_project_made", language(), project=made["project"], count=tasks, model=named(made["model"]))
-    )
+    tasks = _tasks(made["progress"]["total_tasks"], idle_tasks(made, options.no_skill_arm))
+    known = {"project": made["project"], "tasks": tasks, "model": named(made["model"])}
+    write(tell("lab_project_made", language(), **known))
+
+
+def idle_tasks(status: Mapping[str, Any], no_skill: bool) -> int:
+    """Count the tasks without a skill, which the format's total leaves out."""
+    return status["progress"]["total_tasks"] // max(len(status["skills"]), 1) if no_skill else 0
+
+
+def _tasks(count: int, idle: int) -> str:
+    return tell("lab_tasks_and_idle" if idle else "lab_tasks", language(), count=count, idle=idle)
 
 
 async def show_projects(*, as_json: bool) -> None:
@@ -90,14 +104,24 @@ async def show_project(word: str, *, as_json: bool) -> None:
         write_json({**found, "details": details, "stand_ins": unreal})
         return
     _show_status(found)
-    if unreal:
-        warned("lab_unreal", versions=", ".join(named(version) for version in unreal))
+    _show_unreal(unreal)
     if details.get("skills"):
         show_ranking(details)
     elif found["ranking"]:
         _show_plain(found["ranking"])
     elif found["progress"]["completed_tasks"] == 0:
         note(tell("lab_run_it", language(), project=found["project"]))
+
+
+async def show_unreal(place: ProjectPlace) -> None:
+    """Say that the results of a project are a stand-in's, if they are."""
+    _, unreal = await asyncio.to_thread(_details, place)
+    _show_unreal(unreal)
+
+
+def _show_unreal(versions: Sequence[str]) -> None:
+    if versions:
+        warned("lab_unreal", versions=", ".join(named(version) for version in versions))
 
 
 def _details(place: ProjectPlace) -> tuple[dict[str, Any], list[str]]:
@@ -115,8 +139,10 @@ def _show_status(found: Mapping[str, Any]) -> None:
     if found["description"]:
         write(masked(found["description"]))
     drawn = bar(progress["completed_tasks"], progress["total_tasks"])
-    write(tell("lab_progress", language(), bar=drawn, **progress))
     options = found["options"]
+    idle = idle_tasks(found, options["no_skill_arm"])
+    more = tell("lab_idle_left", language(), idle=idle) if idle else ""
+    write(tell("lab_progress", language(), bar=drawn, **progress) + more)
     judges = ", ".join(options["judges"] or [options["model"]])
     write(
         tell(
@@ -145,10 +171,21 @@ def show_ranking(details: Mapping[str, Any]) -> None:
         write(f"   – {_arm(shown, width)}")
     if any(label.endswith("=") for label in ties):
         note(paint(tell("lab_ties", language()), DIM))
+        _show_leads(rows, ties)
     if least := details.get("minimum_detectable_difference"):
         note(paint(tell("lab_detectable", language(), points=f"{least:.1f}"), DIM))
     for warning in details.get("warnings", ()):
         warned("warning", message=_worded(warning))
+
+
+def _show_leads(rows: Sequence[Mapping[str, Any]], ties: Sequence[str]) -> None:
+    """Tell which ties with the first a comparison case by case tells apart nevertheless."""
+    for row, label in zip(rows[1:], ties[1:], strict=True):
+        gap = row["difference_to_first"]
+        if label == ties[0] and gap and gap["interval"] and gap["interval"][0] > 0:
+            ends = dict(zip(("gap", "low", "high"), map(score, (gap["mean"], *gap["interval"])), strict=True))
+            names = {"first": named(rows[0]["skill_name"]), "other": named(row["skill_name"])}
+            note(paint(tell("lab_paired", language(), **names, **ends), DIM))
 
 
 def _show_plain(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -181,10 +218,15 @@ def _tie_labels(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _worded(warning: Mapping[str, Any]) -> str:
+    from personalab.lab.options import NO_SKILL_ID
     from personalab.texts import TEXTS, say
 
     code = str(warning.get("code", ""))
     params = {name: value for name, value in warning.items() if name != "code"}
+    if params.get("skill_id") == NO_SKILL_ID:
+        params["skill_name"] = tell("lab_no_skill_arm", language())
+    if code == "lab_nothing_completed" and not params.get("failed"):
+        code = "lab_only_skipped"
     return named(say(code, language(), **params) if code in TEXTS else code)
 
 
@@ -198,17 +240,24 @@ async def show_plan(word: str, *, rerun_failed: bool, as_json: bool) -> None:
     if as_json:
         write_json({"project": place.name, **plan.fields()})
     else:
-        write(plan_text(plan.fields()))
+        write(plan_text(plan.fields(), await asyncio.to_thread(idle_of, place)))
 
 
-def plan_text(plan: Mapping[str, Any]) -> str:
-    """Word a plan."""
+def idle_of(place: ProjectPlace) -> int:
+    """Count the tasks without a skill; this reads files."""
+    total, skills = place.config.progress.total_tasks, len(place.config.skills)
+    return total // max(skills, 1) if place.options().no_skill_arm else 0
+
+
+def plan_text(plan: Mapping[str, Any], idle: int = 0) -> str:
+    """Word a plan of which ``idle`` tasks are without a skill."""
     shown = {**plan, "cost": money(plan["cost_usd"]), "spent": _spent(plan["calls_made"], plan["spent_usd"])}
+    shown["tasks"] = _tasks(plan["tasks"] - idle, idle)
     lines = [tell("lab_plan", language(), **shown)]
     if plan["max_calls"] is not None or plan["max_usd"] is not None:
         calls = "–" if plan["max_calls"] is None else str(plan["max_calls"])
         usd = "–" if plan["max_usd"] is None else money(plan["max_usd"])
-        code = "lab_budget" if plan["within_budget"] else "lab_over_budget"
+        code = "lab_over_budget" if plan["within_budget"] is False else "lab_budget"
         lines.append(tell(code, language(), calls=calls, usd=usd))
     return "\n".join(lines)
 
@@ -223,6 +272,8 @@ async def skip_task(
     """Leave a skill's case out of the next runs, or take it in again."""
     place = await project_of(word)
     skill_id = await asyncio.to_thread(arm_of, place, skill)
+    if undo:
+        await asyncio.to_thread(_check_skipped, place, skill_id, case_id, baseline or "")
     done = await projects.skip_task(
         services(), place.name, skill_id, case_id, baseline_id=baseline, undo=undo
     )
@@ -230,3 +281,19 @@ async def skip_task(
         write_json(done)
     else:
         write(tell("lab_unskipped" if undo else "lab_skipped", language(), skill=named(skill), case=case_id))
+
+
+def _check_skipped(place: ProjectPlace, skill_id: str, case_id: str, baseline: str) -> None:
+    """Refuse to take in again what is not left out."""
+    from personalab.errors import UserError
+    from personalab.operations.lab.tasks import arms_of, tasks_of
+
+    tasks = [
+        task
+        for task in tasks_of(place, arms_of(place, place.options()), place.baselines())
+        if (task.arm.skill_id, task.case.id) == (skill_id, case_id) and task.baseline_id.startswith(baseline)
+    ]
+    for task in tasks if len(tasks) == 1 else ():
+        result = place.result(task.result_path)
+        if result is None or result.status != "skipped":
+            raise UserError("lab_not_skipped", skill=task.arm.name, case=case_id)

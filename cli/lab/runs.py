@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 from collections.abc import Generator, Mapping, Sequence
@@ -16,6 +17,7 @@ from cli.output import bar, is_terminal, note, one_line, write, write_json
 from cli.running import DONE, FAILED, Refusal, language, services
 from cli.texts import tell
 from personalab.errors import UserError
+from personalab.lab.pricing import is_free, is_limited, tells_price
 from personalab.operations.lab import projects
 from personalab.texts import say
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 TESTS_FAILED = 100
 """How a shell learns that everything ran and a score is below what was asked, as promptfoo has it."""
-_LOCAL = ("scripted:", "local:")
+_MAX_LINE = 4_096
 _UNOPENED = ("provider.unknown", "provider.no_key", "provider.not_found", "provider.no_model_file")
 
 
@@ -143,7 +145,7 @@ def must_ask(models: Sequence[str], *, yes: bool, budget: bool, refusal: str, va
 
     ``vain``: there is a budget, in money, and a model that does not tell what it costs.
     """
-    if yes or all(may_be_free(model) for model in models):
+    if yes or all(is_free(model) for model in models):
         return False
     if is_terminal(sys.stdin):
         return True
@@ -153,11 +155,6 @@ def must_ask(models: Sequence[str], *, yes: bool, budget: bool, refusal: str, va
     if not budget:
         raise Refusal(refusal, models=named(", ".join(dict.fromkeys(models))))
     return False
-
-
-def is_limited(models: Sequence[str], max_calls: int | None, max_usd: float | None) -> bool:
-    """Tell whether a budget bounds what is spent; one in money does if every model tells what it costs."""
-    return max_calls is not None or (max_usd is not None and all(map(tells_price, models)))
 
 
 async def agreed(models: Sequence[str]) -> bool:
@@ -176,22 +173,12 @@ async def _answer() -> str:
     answer: asyncio.Future[str] = loop.create_future()
 
     def read() -> None:
-        line = sys.stdin.readline()
+        line = os.read(sys.stdin.fileno(), _MAX_LINE).decode("utf-8", "replace")  # holds no lock at the end
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(lambda: answer.done() or answer.set_result(line))
 
     threading.Thread(target=read, daemon=True).start()
     return await answer
-
-
-def may_be_free(model: str) -> bool:
-    """Tell whether a model runs here, and so costs nothing."""
-    return model == "rehearsal" or model.startswith(_LOCAL)
-
-
-def tells_price(model: str) -> bool:
-    """Tell whether a model's answers say what they cost: those of the command line do, a chat model's do not."""
-    return may_be_free(model) or ":" not in model
 
 
 # --- what a shell is told

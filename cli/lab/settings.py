@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from cli.lab.showing import named
-from cli.output import CYAN, DIM, note, paint, write, write_json
+from cli.lab.showing import as_option, named
+from cli.output import CYAN, DIM, YELLOW, note, paint, write, write_json
 from cli.preferences import shown
 from cli.running import Refusal, language, services
 from cli.texts import tell
@@ -31,7 +31,18 @@ def _show(settings: CliSettings, *, as_json: bool) -> None:
     flat = _flat(settings)
     width = max(map(len, flat))
     for name, value in flat.items():
-        write(f"{paint(name.ljust(width), CYAN)}  {named(shown(value))}")
+        found = _found(str(value)) if name == "cli_path" else ""
+        write(f"{paint(name.ljust(width), CYAN)}  {named(shown(value))}{found}")
+
+
+def _found(cli_path: str) -> str:
+    """Tell where the program is, or that it is nowhere."""
+    from personalab.providers.claude_cli import find_program
+
+    path = find_program(cli_path)
+    if path is None:
+        return paint(tell("lab_program_missing", language()), YELLOW)
+    return paint(tell("lab_program_found", language(), path=named(path)), DIM) if path != cli_path else ""
 
 
 def _flat(settings: CliSettings) -> dict[str, Any]:
@@ -49,11 +60,12 @@ async def change_setting(name: str, value: str, *, as_json: bool) -> None:
         if name not in known:
             raise Refusal("lab_no_setting", name=name[:80], known=", ".join(known))
         typed = _typed(name, value, known[name])
-        if name.startswith(_CONTEXT):
-            context = {**settings.context.model_dump(), name.removeprefix(_CONTEXT): typed}
-            made = settings.changed(context=context, updated_at=root.now())
-        else:
-            made = settings.changed(**{name: typed, "updated_at": root.now()})
+        with as_option():
+            if name.startswith(_CONTEXT):
+                context = {**settings.context.model_dump(), name.removeprefix(_CONTEXT): typed}
+                made = settings.changed(context=context, updated_at=root.now())
+            else:
+                made = settings.changed(**{name: typed, "updated_at": root.now()})
         root.lab_sessions.save_settings(made)
         return made
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -119,7 +119,25 @@ def show_meta(meta: Mapping[str, Any], tags: Mapping[str, Any], versions: Sequen
             write(f"{paint(name.ljust(13), DIM)} {named(value)}")
 
 
-# --- texts from the command line
+# --- what stands on the command line
+
+
+@contextmanager
+def as_option(names: Mapping[str, str] | None = None) -> Generator[None]:
+    """Blame the command line for a wrong value, not a file: it is not written yet.
+
+    ``names`` tells how options are called; without it the fields keep their names.
+    """
+    from personalab.errors import BadRecord, UserError
+
+    try:
+        yield
+    except BadRecord as error:
+        if error.code not in ("lab_bad_record", "lab_not_strict"):
+            raise
+        field, *_ = str(error.params["field"]).split(".") if names is not None else (error.params["field"],)
+        shown = str(field) if names is None else names.get(str(field), "--" + str(field).replace("_", "-"))
+        raise UserError("lab_bad_option", field=shown, reason=error.params["reason"]) from error
 
 
 def text_of(text: str | None, file: Path | None) -> str | None:

@@ -12,7 +12,7 @@ from cli.lab.showing import asset_row, named, score, short_id, show_meta, show_s
 from cli.output import BOLD, DIM, GREEN, RED, masked, note, paint, write, write_json
 from cli.running import DONE, FAILED, Refusal, language, services
 from cli.texts import tell
-from personalab.errors import PersonaLabError
+from personalab.errors import NotFound, PersonaLabError
 from personalab.operations.lab import exchange, skills
 from personalab.operations.lab.arrivals import CameIn
 
@@ -142,6 +142,7 @@ async def import_skills(
 ) -> int:
     """Bring files in, each whole or not at all; one that cannot be brought in makes the exit code 1."""
     if len(paths) == 1:
+        _check_there(paths[0])
         came = await exchange.import_skill(
             services(), paths[0], purpose=purpose, provider=provider, name=name
         )
@@ -153,12 +154,19 @@ async def import_skills(
     failed: list[dict[str, Any]] = []
     for path in paths:
         try:
+            _check_there(path)
             came = await exchange.import_skill(services(), path, purpose=purpose, provider=provider)
             rows += [{**_came(row), "file": str(path)} for row in came]
         except PersonaLabError as error:
             failed.append({"file": str(path), "code": error.code, "message": error.message(language())})
     _print_import(rows, failed, as_json=as_json)
     return FAILED if failed else DONE
+
+
+def _check_there(path: Path) -> None:
+    """Tell a path that leads nowhere from one whose form nobody knows."""
+    if not path.exists():
+        raise NotFound("lab_nothing_there", file=str(path))
 
 
 def _print_import(rows: Sequence[dict[str, Any]], failed: Sequence[dict[str, Any]], *, as_json: bool) -> None:

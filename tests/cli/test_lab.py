@@ -4,7 +4,9 @@ themselves."""
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -39,23 +41,15 @@ CASES = [
 ]
 
 
-def _json(run: Run, *words: str, typed: str | None = None, **environment: str) -> Any:
-    done = run("lab", *words, "--json", typed=typed, **environment)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def _project(run: Run, tmp_path: Path, *options: str, **environment: str) -> dict[str, Any]:
+def _project(lab: LabProgram, tmp_path: Path, *options: str) -> dict[str, Any]:
     """Make a project of two sample skills and three cases."""
     cases = tmp_path / "cases.json"
     cases.write_text(json.dumps({"cases": CASES}), encoding="utf-8")
-    tests = _json(
-        run, "baseline", "new", "Adding", "--purpose", "coding", "--cases", str(cases), **environment
-    )
+    tests = lab.json("baseline", "new", "Adding", "--purpose", "coding", "--cases", str(cases))
     assert tests["case_count"] == 3
-    return _json(
-        run, "project", "new", "Who adds best", "--skill", "2abe", "--skill", "严谨的 Python 工程师",
-        "--baseline", "Adding", *options, **environment,
+    return lab.json(
+        "project", "new", "Who adds best", "--skill", "2abe", "--skill", "严谨的 Python 工程师",
+        "--baseline", "Adding", *options,
     )  # fmt: skip
 
 
@@ -75,76 +69,80 @@ def _calls(root: Path, project: str) -> list[dict[str, Any]]:
 # --- a whole session
 
 
-def test_a_whole_session_leads_from_nothing_to_a_better_skill(
-    personalab: Run, root: Path, tmp_path: Path
+def test_a_whole_session_leads_from_nothing_to_reports_and_a_new_skill(
+    personalab: Run, lab: LabProgram, root: Path, tmp_path: Path
 ) -> None:
-    assert _json(personalab, "samples") == []  # a new root has them
+    assert lab.json("samples") == []  # a new root has them
     [sample] = (root / "workspace" / "skills").glob("*/*/skill_fa1c653c_v1")
     shutil.rmtree(sample)
-    assert [(row["id"][:8], row["outcome"]) for row in _json(personalab, "samples")] == [
-        ("fa1c653c", "created")
-    ]
+    assert [(row["id"][:8], row["outcome"]) for row in lab.json("samples")] == [("fa1c653c", "created")]
 
     made = _project(
-        personalab, tmp_path, "--model", "rehearsal", "--no-skill", "--pass-score", "1", "--concurrency", "32"
+        lab, tmp_path, "--model", "rehearsal", "--no-skill", "--pass-score", "1", "--concurrency", "32"
     )
     project = made["project"]
-    planned = _json(personalab, "plan", project)
+    planned = lab.json("plan", project)
     assert (planned["tasks"], planned["execute_calls"], planned["judge_calls"]) == (9, 9, 9)
     assert planned["calls"] == 18 + planned["control_calls"]
 
-    ran = personalab("lab", "run", "Who adds best", "--json")
-    assert ran.returncode == 0, ran.stderr
-    result = json.loads(ran.stdout)
+    ran = lab("run", "Who adds best", "--json")
+    result = ran.json()
     assert (result["status"], result["total"], result["completed"], result["failed"]) == ("done", 9, 9, 0)
-    assert str(planned["calls"]) in ran.stderr  # the plan is stated
+    assert str(planned["calls"]) in ran.said  # the plan is stated
     calls = _calls(root, project)
     assert len(calls) == planned["calls"]
     again = personalab("lab", "resume", project)
     assert (again.returncode, _calls(root, project)) == (0, calls)
     assert "严谨的 Python 工程师" in again.stdout
 
-    shown = _json(personalab, "project", "show", made["id"][:6])
+    shown = lab.json("project", "show", made["id"][:6])
     assert [row["rank"] for row in shown["ranking"]] == [1, 2]
     assert all(row["interval"] for row in shown["details"]["skills"])
     assert (shown["status"], shown["stand_ins"]) == ("completed", ["0.0.0-rehearsal"])
-    told = personalab("lab", "project", "show", project)
-    assert "（无技能）" in told.stdout
-    assert "替身" in told.stderr
+    told = lab("project", "show", project)
+    assert "（无技能）" in told.printed
+    assert "另有 3 项不用技能" in told.printed
+    assert "替身" in told.said
 
-    report = _json(personalab, "analyse", project)
+    report = lab.json("analyse", project)
     assert report["best_skill_id"] == shown["ranking"][0]["skill_id"]
     first = report["advantage_segments"][0]
-    new = _json(
-        personalab, "recompose", project, "--segments", first["id"], "--rules", f"keep {first['id']}",
+    new = lab.json(
+        "recompose", project, "--segments", first["id"], "--rules", f"keep {first['id']}",
         "--name", "Joined",
     )  # fmt: skip
-    kept = _json(personalab, "skill", "show", "Joined")
+    kept = lab.json("skill", "show", "Joined")
     assert (kept["meta"]["id"], first["content"] in kept["content"]) == (new["id"], True)
     assert kept["provenance"]["source_project_id"] == made["id"]
 
-    searched = _json(personalab, "iterate", project, "--rounds", "2", "--seed", "1")
-    assert (searched["status"], searched["report"]["total_rounds"] <= 2) == ("done", True)
-    status = _json(personalab, "iteration", project)
+    known = lab.json("skills")
+    searched = lab.json("iterate", project, "--rounds", "2", "--seed", "1")
+    assert (searched["status"], searched["stop_cause"], searched["report"]["total_rounds"]) == (
+        "done",
+        "max_rounds",
+        2,
+    )
+    assert searched["best"]["skill_id"] == report["best_skill_id"]
+    assert searched["skill_id"] is None  # what a skill says is nothing to the stand-in: none is better
+    assert len(lab.json("skills")) == len(known)
+    status = lab.json("iteration", project)
     assert (status["report"], status["running"]) == (searched["report"], False)
 
-    edited = _json(personalab, "skill", "edit", "2abe", "--content", "Be brief.\n")
+    edited = lab.json("skill", "edit", "2abe", "--content", "Be brief.\n")
     assert edited["version"] == "v2"
-    [group] = _json(personalab, "board")["groups"]
+    [group] = lab.json("board")["groups"]
     stale = {row["skill_id"][:8]: row["staleness"] for row in group["records"]}
     assert stale == {"2abeadd6": "skill_updated", "fa2286f2": "current"}
-    assert "技能已更新" in personalab("lab", "board", "--flat", "--baseline", "Adding").stdout
+    assert "技能已更新" in lab("board", "--flat", "--baseline", "Adding").printed
 
-    page = _json(personalab, "report", project, "--out", str(tmp_path / "page.html"))
+    page = lab.json("report", project, "--out", str(tmp_path / "page.html"))
     assert Path(page["file"]).read_text(encoding="utf-8").lstrip().lower().startswith("<!doctype html")
-    junit = personalab("lab", "report", project, "--format", "junit", "--out", "-", "--check")
-    assert (junit.returncode, len(ET.fromstring(junit.stdout).findall(".//testcase"))) == (0, 6)
+    junit = lab("report", project, "--format", "junit", "--out", "-", "--check")
+    assert (junit.code, len(ET.fromstring(junit.printed).findall(".//testcase"))) == (0, 6)
 
-    out = _json(
-        personalab, "skill", "export", "Joined", "--out", str(tmp_path / "out"), "--baseline", "Adding"
-    )
+    out = lab.json("skill", "export", "Joined", "--out", str(tmp_path / "out"), "--baseline", "Adding")
     folder = next(Path(file).parent for file in out["files"] if file.endswith("SKILL.md"))
-    came = _json(personalab, "skill", "import", str(folder))["imported"]
+    came = lab.json("skill", "import", str(folder))["imported"]
     assert {(row["kind"], row["outcome"]) for row in came} == {("skill", "same"), ("baseline", "same")}
 
 
@@ -222,9 +220,9 @@ def test_tags_are_given_proposed_and_judged(lab: LabProgram) -> None:
     value = proposed[0]["value"]
     refused = lab.json("tag", "reject", "2abe", value)
     assert {tag["value"]: tag["status"] for tag in refused["auto"]}[value] == "rejected"
-    if len(proposed) > 1:
-        accepted = lab.json("tag", "approve", "2abe", "--all")
-        assert {tag["status"] for tag in accepted["auto"]} == {"rejected", "approved"}
+    assert len(proposed) > 1
+    accepted = lab.json("tag", "approve", "2abe", "--all")
+    assert {tag["status"] for tag in accepted["auto"]} == {"rejected", "approved"}
     assert lab.json("tag", "batch", "--model", "rehearsal") == []  # every sample has tags
 
 
@@ -253,19 +251,22 @@ def outside(fake: FakeCli) -> dict[str, str]:
     return {name: fake.environment[name] for name in wanted}
 
 
+@pytest.fixture
+def paid(fake: FakeCli, outside: dict[str, str]) -> Iterator[LabProgram]:
+    """The program, calling the fake."""
+    program = LabProgram(**outside)
+    assert program.json("cli", "set", "cli_path", str(fake.path))["cli_path"] == str(fake.path)
+    yield program
+    program.close()
+
+
 def test_money_is_spent_only_with_a_word_or_a_budget(
-    personalab: Run,
-    terminal: Terminal,
-    root: Path,
-    tmp_path: Path,
-    fake: FakeCli,
-    outside: dict[str, str],
+    paid: LabProgram, terminal: Terminal, root: Path, tmp_path: Path, fake: FakeCli, outside: dict[str, str]
 ) -> None:
-    assert _json(personalab, "cli", "set", "cli_path", str(fake.path))["cli_path"] == str(fake.path)
-    project = _project(personalab, tmp_path, "--concurrency", "2")["project"]
-    refused = personalab("lab", "run", project, **outside)
-    assert (refused.returncode, refused.stdout, len(refused.stderr.splitlines())) == (2, "", 1)
-    assert "--yes" in refused.stderr
+    project = _project(paid, tmp_path, "--concurrency", "2")["project"]
+    refused = paid("run", project)
+    assert refused.is_a_refusal
+    assert "--yes" in refused.said
     child = terminal("lab", "run", project, **outside)
     child.expect(r"\[y/N\]")
     child.sendline("n")
@@ -273,36 +274,93 @@ def test_money_is_spent_only_with_a_word_or_a_budget(
     child.close()
     assert (child.exitstatus, fake.calls()) == (1, [])
 
-    few = personalab("lab", "run", project, "--max-calls", "6", "--json", **outside)
-    result = json.loads(few.stdout)
-    assert (few.returncode, result["completed"] < 6, len(_calls(root, project))) == (1, True, 6)
+    few = paid("run", project, "--max-calls", "6", "--json")
+    result = json.loads(few.printed)
+    counts = tuple(result[name] for name in ("completed", "failed", "skipped"))
+    assert (few.code, counts, len(_calls(root, project))) == (1, (0, 0, 6), 6)  # 4 tested the judge
     assert result["budget"]
-    rest = personalab("lab", "run", project, "--max-calls", "100", "--fail-below", "100", **outside)
-    assert rest.returncode == 100, rest.stderr
+    assert f"personalab lab run {project} --max-calls" in few.said
+    shown = paid("project", "show", project).said
+    assert "没有失败的" in shown
+    assert "重跑失败" not in shown
+    rest = paid("run", project, "--max-calls", "none", "--yes", "--fail-below", "100")
+    assert rest.code == 100, rest
+    assert "替身" in rest.said
+    assert paid.json("project", "show", project)["options"]["max_calls"] is None
     assert len(_calls(root, project)) == len({call["call_id"] for call in _calls(root, project)}) == 16
-    checked = personalab("lab", "report", project, "--format", "csv", "--out", str(tmp_path), "--check")
-    assert (checked.returncode, len(list(tmp_path.glob("*.csv")))) == (100, 1)
+    checked = paid("report", project, "--format", "csv", "--out", str(tmp_path), "--check")
+    assert (checked.code, len(list(tmp_path.glob("*.csv")))) == (100, 1)
+
+    bound = paid("iterate", project, "--rounds", "1", "--max-calls", "0")
+    assert "至多 18 次评估，每次 2 次调用，共至多 36 次调用" in bound.said
+    assert (paid.json("project", "show", project)["options"]["max_calls"], len(fake.calls())) == (0, 16)
 
 
-def test_a_run_is_paused_and_goes_on_without_paying_again(
-    personalab: Run,
-    start: Start,
-    root: Path,
-    tmp_path: Path,
-    fake: FakeCli,
-    outside: dict[str, str],
+def test_a_budget_in_money_is_no_word_for_a_model_whose_price_nobody_tells(
+    lab: LabProgram, tmp_path: Path
 ) -> None:
+    project = _project(lab, tmp_path, "--model", "openai:gpt-x")["project"]
+    refused = lab("run", project, "--max-usd", "5")
+    assert refused.is_a_refusal
+    assert "openai:gpt-x" in refused.said
+    assert "--max-calls" in refused.said
+
+
+def test_ctrl_c_at_the_question_ends_it_with_nothing_run(
+    paid: LabProgram, terminal: Terminal, tmp_path: Path, fake: FakeCli, outside: dict[str, str]
+) -> None:
+    project = _project(paid, tmp_path)["project"]
+    child = terminal("lab", "run", project, **outside)
+    child.expect(r"\[y/N\]")
+    child.sendintr()
+    child.expect(pexpect.EOF)
+    child.close()
+    assert (child.exitstatus, fake.calls()) == (130, [])
+
+
+@pytest.fixture
+def hold(tmp_path: Path, fake: FakeCli) -> Path:
+    """While this file is there, calls of the fake go on; ``held`` beside it tells that one does."""
     hold, held = tmp_path / "hold", tmp_path / "held"
     hold.touch()
     waiting = (
         f'case $1 in --version) ;; *) while [ -e "{hold}" ]; do touch "{held}"; sleep 0.02; done ;; esac'
     )
     fake.path.write_text(fake.path.read_text("utf-8").replace("\n", f"\n{waiting}\n", 1), encoding="utf-8")
-    _json(personalab, "cli", "set", "cli_path", str(fake.path))
-    project = _project(personalab, tmp_path, "--concurrency", "1", "--no-controls")["project"]
+    return hold
+
+
+def test_ctrl_c_during_a_run_ends_it_and_says_how_it_goes_on(
+    paid: LabProgram, start: Start, root: Path, tmp_path: Path, hold: Path, outside: dict[str, str]
+) -> None:
+    project = _project(paid, tmp_path, "--concurrency", "2", "--no-controls")["project"]
+    running = start("lab", "run", project, "--yes", **outside)
+    _until((tmp_path / "held").exists, running)
+    running.send_signal(signal.SIGINT)
+    said, told = running.communicate(timeout=SECONDS)
+    assert (running.returncode, said) == (130, ""), told
+    assert [line for line in told.splitlines() if f"personalab lab resume {project}" in line] == [
+        told.splitlines()[-1]
+    ]
+    hold.unlink()
+    assert paid.json("project", "show", project)["status"] == "interrupted"
+    assert paid("resume", project, "--yes").code == 0
+    assert len({call["call_id"] for call in _calls(root, project) if call["status"] == "ok"}) == 12
+
+
+def test_a_run_is_paused_and_goes_on_without_paying_again(
+    paid: LabProgram,
+    start: Start,
+    root: Path,
+    tmp_path: Path,
+    fake: FakeCli,
+    hold: Path,
+    outside: dict[str, str],
+) -> None:
+    project = _project(paid, tmp_path, "--concurrency", "1", "--no-controls")["project"]
     fake.rules({"match": "", "sleep": 0.5})  # so that whoever looks now and then sees the wish in time
     running = start("lab", "run", project, "--yes", "--json", **outside)
-    _until(held.exists, running)  # the first call is under way
+    _until((tmp_path / "held").exists, running)  # the first call is under way
     pausing = start("lab", "pause", project, "--json")
     _until(lambda: any((root / "workspace" / "projects" / project).glob(".stop-*")), pausing)
     hold.unlink()
@@ -312,12 +370,14 @@ def test_a_run_is_paused_and_goes_on_without_paying_again(
     before = _calls(root, project)
     assert 0 < len(before) == len(fake.calls()) < 12
     fake.rules()
-    assert _json(personalab, "skip", project, "fa22", "case_003")["status"] == "skipped"
-    ended = personalab("lab", "resume", project, "--yes", **outside)
-    assert ended.returncode == 0, ended.stderr
+    assert paid.json("skip", project, "fa22", "case_003")["status"] == "skipped"
+    assert paid("resume", project, "--yes").code == 0
     after = _calls(root, project)
     assert after[: len(before)] == before
     assert len(after) == len(fake.calls()) == 10
+    assert paid.json("skip", project, "fa22", "case_003", "--undo")["status"] == "open"
+    again = paid("skip", project, "fa22", "case_003", "--undo")
+    assert again.is_a_refusal
 
 
 def _until(true: Callable[[], bool], process: subprocess.Popen[str]) -> None:
@@ -325,6 +385,26 @@ def _until(true: Callable[[], bool], process: subprocess.Popen[str]) -> None:
     while not true():
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
+
+
+# --- what a ranking says
+
+
+@pytest.mark.parametrize(("ends", "told"), [([3.7, 9.9], True), ([-1.2, 9.9], False)])
+def test_a_tie_is_told_with_the_lead_that_a_comparison_case_by_case_sees(
+    ends: list[float], told: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from cli.lab.projects import show_ranking
+
+    row = {"skill_version": "v1", "gain_over_no_skill": None, "completed": 9, "failed": 0, "skipped": 0}
+    first = {**row, "skill_name": "A", "rank": 1, "tie_group": 1, "mean": 47.2, "interval": [43.6, 50.8]}
+    gap = {"mean": 6.8, "n": 9, "interval": ends, "minimum_detectable": 4.3}
+    second = {**row, "skill_name": "B", "rank": 2, "tie_group": 1, "mean": 40.4, "interval": [36.1, 44.8]}
+    rows = [{**first, "difference_to_first": None}, {**second, "difference_to_first": gap}]
+    show_ranking({"skills": rows, "minimum_detectable_difference": 4.3})
+    printed, said = capsys.readouterr()
+    assert printed.count("1=") == 2
+    assert any("6.8" in line and "3.7" in line and "9.9" in line for line in said.splitlines()) == told
 
 
 # --- how commands explain themselves
@@ -365,3 +445,28 @@ def test_everything_the_lab_says_is_said_in_both_languages_with_the_same_parts()
         assert parts[0] == parts[1], code
         assert any("\u4e00" <= character <= "\u9fff" for character in text.zh), code
         assert not any("\u4e00" <= character <= "\u9fff" for character in text.en), code
+
+
+def test_every_command_that_a_text_or_a_page_names_is_there() -> None:
+    import typer.main
+
+    from cli.commands.lab import app
+    from cli.texts import TEXTS as OF_THE_TERMINAL
+    from personalab.texts import TEXTS
+
+    pages = [(CHECKOUT / "docs" / name).read_text("utf-8") for name in ("lab.md", "lab.zh-CN.md")]
+    words = [
+        text for texts in (TEXTS, OF_THE_TERMINAL) for pair in texts.values() for text in (pair.zh, pair.en)
+    ]
+    known: Any = typer.main.get_command(app)
+    found: set[str] = set()
+    for text in (*pages, *words):
+        for line in re.findall(r"personalab lab ([a-z][a-z -]*[a-z])", text):
+            found.add(line)
+            command, path = known, line.split()
+            while hasattr(command, "commands") and path and path[0] in command.commands:
+                command = command.commands[path.pop(0)]
+            assert command is not known, line
+            needs_more = hasattr(command, "commands") and not command.invoke_without_command
+            assert not needs_more, line
+    assert len(found) > 20

@@ -88,6 +88,19 @@ async def test_a_limit_needs_no_word_and_holds(server: PersonaServer, held: Held
         assert (more["status"], more["completed"], held.calls) == ("done", 6, 16)
 
 
+async def test_a_limit_in_money_is_no_word_for_a_model_whose_price_nobody_tells(
+    server: PersonaServer, held: Held, mode: Mode
+) -> None:
+    held.go_on.set()
+    async with Client(server, mode=mode) as client:
+        project = await make_project(client, model=PAID)
+        planned = await call(client, "project_run", project=project, max_usd=5)
+        assert (planned["status"], planned["plan"]["within_budget"], held.calls) == ("plan", None, 0)
+        ran = await call(client, "project_run", project=project, max_usd=5, confirm=True)
+        assert (ran["status"], held.calls) == ("interrupted", 1)
+        assert "max_calls" in ran["budget"]
+
+
 async def test_a_case_is_left_out_and_taken_in_again(server: PersonaServer, mode: Mode) -> None:
     async with Client(server, mode=mode) as client:
         project = await make_project(client, cases=2)
