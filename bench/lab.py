@@ -135,7 +135,8 @@ async def _run(services: Services, place: ProjectPlace, executor: _Watched) -> N
 @asynccontextmanager
 async def _project(cases: int, **options: Any) -> AsyncGenerator[tuple[Services, ProjectPlace]]:
     with tempfile.TemporaryDirectory() as folder:
-        services = open_services(read_settings({"PERSONALAB_DATA": folder, "PATH": os.environ["PATH"]}))
+        os.environ["PERSONALAB_DATA"] = folder
+        services = open_services(read_settings())
         await asyncio.to_thread(_assets, services, cases)
         made = await create_project(
             services,

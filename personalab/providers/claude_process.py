@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -162,7 +163,7 @@ def start(files: CallFiles, out: int, start: Start) -> Child:
     """Start a program whose streams are the call's files; ``out`` is the locked one, for the caller to close."""
     os.ftruncate(out, 0)
     run = Run(time.time(), start.timeout, start.cli_version)
-    asked = files.open("in", os.O_RDWR | os.O_TRUNC)
+    asked = _input(files)
     try:
         write_all(asked, start.stdin)
         os.lseek(asked, 0, os.SEEK_SET)
@@ -174,6 +175,13 @@ def start(files: CallFiles, out: int, start: Start) -> Child:
             os.close(err)
     finally:
         os.close(asked)
+
+
+def _input(files: CallFiles) -> int:
+    """Open what the program reads: a file without a name where the system has such, which lives as long as it is read."""
+    if sys.platform == "linux":
+        return os.memfd_create("input")
+    return files.open("in", os.O_RDWR | os.O_TRUNC)
 
 
 class NotStarted(Exception):  # noqa: N818 (what happened, for the caller to word)
