@@ -178,7 +178,7 @@ def start(files: CallFiles, out: int, start: Start) -> Child:
 
 
 def _input(files: CallFiles) -> int:
-    """Open what the program reads: a file without a name where the system has such, which lives as long as it is read."""
+    """Open what the program reads: where the system has such, a file without a name, which lives while it is read."""
     if sys.platform == "linux":
         return os.memfd_create("input")
     return files.open("in", os.O_RDWR | os.O_TRUNC)
