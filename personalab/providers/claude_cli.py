@@ -224,7 +224,8 @@ class ClaudeCli:
         return clean_reason(said[0])
 
     def _missing(self, reason: str) -> ProviderError:
-        return ProviderError("provider.cli_missing", cli_path=self._cli_path, reason=reason)
+        # Cut, so that the remedy after it is not.
+        return ProviderError("provider.cli_missing", cli_path=self._cli_path[:80], reason=reason[:80])
 
     def _not_started(self, error: OSError) -> ProviderError:
         reason = error.strerror or str(error)
