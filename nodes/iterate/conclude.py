@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from nodes.iterate.state import IterateState
-from personalab.operations.lab import iterating
+from personalab.operations.lab import iteration_telling
+from personalab.operations.lab.searching import resumed
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.storage.leases import unbroken
@@ -15,10 +16,13 @@ async def conclude(state: IterateState, *, services: Services, place: ProjectPla
     """Write the reports; a search that was ended early is told as far as it came."""
 
     def end() -> dict[str, Any]:
-        search = iterating.resumed(place, state.get("lease", ""))
+        search = resumed(place, state.get("lease", ""))
         ended_by = state.get("ended_by")
         if ended_by:
             search.engine.stop()
-        return {**iterating.conclude(services, search, ended_by), "best": iterating.best_fields(search)}
+        return {
+            **iteration_telling.conclude(services, search, ended_by),
+            "best": iteration_telling.best_fields(search),
+        }
 
     return {**await unbroken(end), "status": "done"}

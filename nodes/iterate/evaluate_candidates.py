@@ -8,7 +8,7 @@ from typing import Any
 
 from nodes.iterate.state import IterateState
 from personalab.operations.lab.evaluating import Evaluator, Tell
-from personalab.operations.lab.iterating import failing, mark_redo, resumed, tasks_of
+from personalab.operations.lab.searching import failing, mark_redo, resumed, tasks_of
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.storage.leases import unbroken

@@ -1,0 +1,223 @@
+"""Where does a search for a better skill stand, and what is to be evaluated next?
+
+Nothing is remembered but files: the plan, and the results of what was evaluated. Whoever comes anew goes through the
+whole search again, which takes its answers from the results, and arrives where something is left to evaluate.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from personalab.errors import NotFound, ProviderError, StorageError
+from personalab.lab.assets import SkillMeta
+from personalab.lab.engine.ledger_engine import LedgerEngine
+from personalab.lab.engine.problem import BestLog, Candidate, Observed, Problem, Trial, original
+from personalab.lab.iterating import IterationPlan, candidate_skill_id, round_name
+from personalab.lab.projects import Result
+from personalab.lab.resuming import BUDGET, arm_folder, case_file
+from personalab.operations.lab.evaluating import Arm, Task
+from personalab.operations.lab.iteration_plans import baseline_in
+from personalab.storage.lab.iterations import IterationFiles
+from personalab.storage.lab.projects import ProjectPlace
+
+FIRST_VERSION = "v1"
+_MOST_OPEN = 8
+_open: OrderedDict[str, Search] = OrderedDict()
+"""Searches that someone holds the lease of; whatever is not here is made again from its files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search as far as the results on disk carry it."""
+
+    place: ProjectPlace
+    files: IterationFiles
+    plan: IterationPlan
+    engine: LedgerEngine
+    trials: tuple[Trial, ...]
+    """What is to be evaluated next, all of it, also what is on disk already; nothing when it is over."""
+    number: int
+    """The round they belong to; 0 for what is tested once more at the end."""
+
+    originals: dict[str, float]
+    """The averages of the originals that went through all cases, by skill."""
+
+    def skill_of(self, candidate: Candidate) -> str:
+        """Give the id of the skill that a candidate is."""
+        known = self.plan.original(candidate)
+        return known or candidate_skill_id(self.plan, candidate)
+
+    def retested(self, candidate: Candidate) -> int:
+        """Count the cases on which a candidate was tested once more."""
+        skill_id = self.skill_of(candidate)
+        folder = self.files.results(0) / arm_folder(skill_id, version_of(self, skill_id))
+        found = [self.place.result(folder / f"{case_file(case.id, None)}.json") for case in self.plan.cases]
+        return sum(result is not None and result.status == "completed" for result in found)
+
+    @property
+    def best(self) -> BestLog:
+        """The best so far: a candidate only if its average is above that of every original."""
+        found = self.engine.best
+        if found.candidate is None or found.round == 0:
+            return found
+        before = max(self.originals, key=lambda skill_id: (self.originals[skill_id], skill_id))
+        if found.avg is not None and round(found.avg, 1) > round(self.originals[before], 1):
+            return found
+        candidate = original(self.plan.problem(), before)
+        average = self.originals[before]
+        return replace(found, candidate=candidate, round=0, avg=average, breakdown=None, corrected=None)
+
+
+def resumed(place: ProjectPlace, lease_id: str) -> Search:
+    """Go on with a search up to where something is left to evaluate.
+
+    Whoever holds the lease goes on from where it was; whoever comes anew goes through it all with the results on disk.
+    """
+    search = _advanced(_open.pop(lease_id, None) or _first(place))
+    _open[lease_id] = search
+    while len(_open) > _MOST_OPEN:
+        _open.popitem(last=False)
+    return search
+
+
+def _first(place: ProjectPlace) -> Search:
+    files = IterationFiles(place.folder)
+    plan = files.plan()
+    if plan is None:
+        raise NotFound("lab_no_iteration", project=place.config.name)
+    problem = plan.problem()
+    known = [
+        Observed(original(problem, row.skill_id).candidate_id, row.case_id, 1, row.scores)
+        for row in plan.known
+        if row.skill_id in plan.skills
+    ]
+    engine = LedgerEngine(problem, plan.parameters.engine(), known)
+    return _asked(Search(place, files, plan, engine, (), 0, _averages(plan, problem, known)))
+
+
+def _advanced(search: Search) -> Search:
+    """Tell the engine what is on disk, as long as all that it asked for is."""
+    while search.trials:
+        observed = [_observed(search, trial) for trial in search.trials]
+        if any(found is None for found in observed):
+            break
+        search.engine.tell([found for found in observed if found is not None])
+        search = _asked(search)
+    return search
+
+
+def _asked(search: Search) -> Search:
+    number = len(search.engine.rounds) + 1
+    trials = tuple(search.engine.ask())
+    return replace(search, trials=trials, number=0 if trials and trials[0].repeat > 1 else number)
+
+
+def _averages(plan: IterationPlan, problem: Problem, known: list[Observed]) -> dict[str, float]:
+    """Average the originals that were scored on every case."""
+    found: dict[str, float] = {}
+    for skill_id in plan.skills:
+        name = original(problem, skill_id).candidate_id
+        totals = [sum(seen.scores.values()) for seen in known if seen.candidate_id == name and seen.scores]
+        if len(totals) == len(plan.cases):
+            found[skill_id] = sum(totals) / len(totals)
+    return found
+
+
+def _observed(search: Search, trial: Trial) -> Observed | None:
+    """Read what came of an evaluation, in whichever round it was made; ``None`` where it is still to be made."""
+    skill_id = search.skill_of(trial.candidate)
+    name = f"{case_file(trial.case_id, None)}.json"
+    folder = arm_folder(skill_id, version_of(search, skill_id))
+    for results in search.files.all_results(search.number):
+        result = search.place.result(results / folder / name)
+        if result is None or _was_left_out(result):
+            continue
+        if result.status != "completed" and search.number == search.plan.redo:
+            return None
+        scores = result.scores.by_dimension() if result.status == "completed" else None
+        return Observed(trial.candidate.candidate_id, trial.case_id, trial.repeat, scores)
+    return None
+
+
+def _was_left_out(result: Result) -> bool:
+    return result.status == "skipped" and (result.error or "").startswith(BUDGET)
+
+
+def version_of(search: Search, skill_id: str) -> str:
+    """Tell which version of a skill is tested: an original's own, or a candidate's first."""
+    return next((ref.version for ref in search.place.config.skills if ref.ref_id == skill_id), FIRST_VERSION)
+
+
+def tasks_of(search: Search, repeats: int, now: str) -> list[Task]:
+    """Lay out what is to be evaluated: each candidate as a skill with files of its own.
+
+    What is tested once more is executed anew: it begins after the ``repeats`` of the first time.
+    """
+    baseline = baseline_in(search.place, search.plan.baseline_id)
+    cases = {case.id: case for case in baseline.cases.cases}
+    arms: dict[str, Arm] = {}
+    tasks: list[Task] = []
+    for trial in search.trials:
+        if _observed(search, trial) is not None:
+            continue
+        if trial.case_id not in cases:
+            file = f"{search.place.name}/iterations/x_iteration.json"
+            raise StorageError("file_broken", file=file, reason=f"the baseline has no {trial.case_id}")
+        known = arms.get(trial.candidate.candidate_id)
+        arm = arms[trial.candidate.candidate_id] = known or _arm(search, trial.candidate, now)
+        tasks.append(
+            Task(
+                arm=arm,
+                baseline_id=search.plan.baseline_id,
+                baseline_version=search.plan.baseline_version,
+                case=cases[trial.case_id],
+                repeat=1 + repeats * (trial.repeat - 1 + (search.plan.earlier if trial.repeat > 1 else 0)),
+                results=search.files.results(search.number),
+            )
+        )
+    return tasks
+
+
+def _arm(search: Search, candidate: Candidate, now: str) -> Arm:
+    """Make a candidate a skill that can be tested; an original is tested as the project has it."""
+    skill_id, plan = search.skill_of(candidate), search.plan
+    for copy in search.place.skills():
+        if copy.ref.ref_id == skill_id:
+            return Arm(skill_id, copy.ref.name, copy.ref.version, copy.content, copy.file)
+    content, version = plan.content(candidate), FIRST_VERSION
+    meta = SkillMeta(
+        id=skill_id,
+        name=round_name(plan.base_name, search.number) if search.number else plan.base_name,
+        purpose=plan.purpose or "iteration",
+        provider=plan.provider or "personalab",
+        version=version,
+        status="active",
+        created_at=now,
+        updated_at=now,
+    )
+    file = search.files.save_candidate(search.number, meta, content)
+    return Arm(skill_id=skill_id, name=meta.name, version=version, content=content, system_file=file)
+
+
+# --- a batch that failed
+
+
+def failing(search: Search, results: Sequence[Result | None]) -> ProviderError | None:
+    """Tell that most of a batch failed: no search can be built on that, and it is made again the next time."""
+    failed = [result for result in results if result is not None and result.status == "failed"]
+    if len(failed) * 2 <= len(results):
+        return None
+    reason = failed[0].error or "–"
+    return ProviderError(
+        "lab_iteration_failing", retryable=True, failed=len(failed), total=len(results), reason=reason
+    )
+
+
+def mark_redo(search: Search, lease_id: str, number: int | None) -> None:
+    """Note that a round's failed evaluations are to be made again, or no more."""
+    plan = search.plan.changed(redo=number)
+    search.files.save_plan(plan)
+    if lease_id in _open:
+        _open[lease_id] = replace(_open[lease_id], plan=plan)
