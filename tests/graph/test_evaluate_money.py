@@ -233,7 +233,7 @@ async def test_a_failure_that_ends_a_run_is_accounted_for_if_it_cost_something(s
     assert (result["status"], [row["cost_usd"] for row in _rows(place)]) == ("error", [0.3])
     _, result = await evaluate(services, place.name)
     assert (result["status"], result["failed"], result["completed"]) == ("done", 0, 6)
-    assert fake.ids("x")[:2] == [f"x-aaaaaaaa_v1-case_001-r1-a{number}" for number in (1, 2)]
+    assert {f"x-aaaaaaaa_v1-case_001-r1-a{number}" for number in (1, 2)} <= set(fake.ids("x"))
     assert len(_rows(place)) == len(fake.calls) == 13
 
 

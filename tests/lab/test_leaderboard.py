@@ -27,7 +27,7 @@ from personalab.lab.leaderboard import (
     staleness_of,
     summaries_of,
 )
-from personalab.lab.projects import Breakdown, RankRow, Summary
+from personalab.lab.projects import RankRow, Summary, breakdown_of
 from personalab.operations.lab.baselines import add_case
 from personalab.operations.lab.leaderboard import leaderboard
 from personalab.operations.lab.leaderboard import test_summaries as sum_up
@@ -35,8 +35,6 @@ from personalab.operations.lab.skills import archive_skill, edit_skill, get_skil
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
 from tests.lab.running import BASELINES, NOW, SKILLS, FakeExecutor, evaluate, make_project, use
-
-PARTS = Breakdown(**dict.fromkeys(DIMENSIONS, 1.0))
 
 
 def _row(skill_id: str, average: float | None, version: str = "v1") -> RankRow:
@@ -48,7 +46,7 @@ def _row(skill_id: str, average: float | None, version: str = "v1") -> RankRow:
         completed_cases=2,
         failed_cases=1,
         avg_score=average,
-        score_breakdown=None if average is None else PARTS,
+        score_breakdown=None if average is None else breakdown_of(dict.fromkeys(DIMENSIONS, average / 6)),
     )
 
 

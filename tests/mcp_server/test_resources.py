@@ -38,13 +38,20 @@ async def _text(client: Client, uri: str) -> str:
     return content.text
 
 
+LAB = [
+    *("skill_list", "skill_get", "skill_save", "skill_tag", "baseline_list", "baseline_get", "baseline_save"),
+    *("project_create", "project_run", "project_status", "project_report", "analysis_run", "skill_recompose"),
+    *("iteration_start", "iteration_stop", "leaderboard_query"),
+]
+
+
 async def test_the_tools_are_those_that_are_built_in_a_stable_order(services: Services, mode: Mode) -> None:
     for toolsets, names in (
         (("chat", "memory"), [*CHAT, *MEMORY]),
         (("memory", "chat"), [*CHAT, *MEMORY]),
         (("chat",), CHAT),
         (("memory",), MEMORY),
-        (("lab",), []),
+        (("lab",), LAB),
     ):
         async with Client(build_server(services, toolsets), mode=mode) as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == names
