@@ -169,6 +169,7 @@ LAB_TEXTS: dict[str, Text] = {
         "还没有项目；新建：personalab lab project new",
         "There are no projects; make one: personalab lab project new",
     ),
+    "lab_unread_asset": Text("{name} 读不了：{reason}", "{name} cannot be read: {reason}"),
     "lab_unread_project": Text(
         "{name} 不是可读的项目：{reason}", "{name} is no project that can be read: {reason}"
     ),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from cli.lab.finding import baseline_of
-from cli.lab.showing import asset_row, named, show_meta, show_stored, stored_fields, warned
+from cli.lab.showing import asset_row, named, show_meta, show_stored, stored_fields, tell_unread, warned
 from cli.output import BOLD, CYAN, DIM, Progress, masked, note, paint, short, write, write_json
 from cli.running import Refusal, language, services
 from cli.texts import tell
@@ -37,6 +37,7 @@ async def show_baselines(
         note(tell("lab_no_baselines", language()))
     for row in found:
         write(asset_row(row, tell("lab_cases", language(), count=row["case_count"])))
+    await tell_unread()
 
 
 async def show_baseline(word: str, version: str | None, *, as_json: bool) -> None:

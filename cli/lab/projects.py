@@ -89,7 +89,8 @@ async def show_projects(*, as_json: bool) -> None:
         rest = paint(f"{status} {done} {named(row['model'])}", DIM)
         write(f"{paint(row['project'], CYAN)} {named(row['name'])} {rest}")
     for problem in await asyncio.to_thread(services().projects.problems):
-        warned("lab_unread_project", name=named(problem.name), reason=named(problem.reason))
+        reason = problem.error.message(language())
+        warned("lab_unread_project", name=named(problem.name), reason=named(reason))
 
 
 # --- how one stands

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
@@ -22,7 +23,7 @@ from cli.output import (
     write,
     write_json,
 )
-from cli.running import DONE, Refusal, language
+from cli.running import DONE, Refusal, language, services
 from cli.texts import tell
 from cli.turns import error_code
 
@@ -46,6 +47,14 @@ def named(text: object) -> str:
 def warned(code: str, /, **params: object) -> None:
     """Say on stderr what a person should know."""
     note(paint(tell(code, language(), **params), YELLOW, sys.stderr))
+
+
+async def tell_unread() -> None:
+    """Say which skills and baselines are in no list, because they cannot be read."""
+    for problem in await asyncio.to_thread(services().assets.problems):
+        if problem.broken:
+            reason = problem.error.message(language())
+            warned("lab_unread_asset", name=named(problem.folder), reason=named(reason))
 
 
 def score(value: float | None) -> str:

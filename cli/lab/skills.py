@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from cli.lab.finding import baseline_of, skill_of
-from cli.lab.showing import asset_row, named, score, short_id, show_meta, show_stored, text_of, warned
+from cli.lab.showing import (
+    asset_row,
+    named,
+    score,
+    short_id,
+    show_meta,
+    show_stored,
+    tell_unread,
+    text_of,
+    warned,
+)
 from cli.output import BOLD, DIM, GREEN, RED, masked, note, paint, write, write_json
 from cli.running import DONE, FAILED, Refusal, language, services
 from cli.texts import tell
@@ -45,6 +55,7 @@ async def show_skills(
         note(tell("lab_no_skills", language()))
     for row in found:
         write(asset_row(row, _tested(row["testSummary"])))
+    await tell_unread()
 
 
 def _tested(summary: dict[str, Any] | None) -> str:

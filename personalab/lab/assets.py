@@ -52,9 +52,6 @@ class BaselineMeta(Record):
     updated_at: Time
 
 
-AssetMeta = SkillMeta | BaselineMeta
-
-
 class ManualTag(Record):
     """A tag that a person gave."""
 

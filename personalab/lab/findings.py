@@ -58,10 +58,6 @@ class AnalysisReport(Record):
     advantage_segments: tuple[AdvantageSegment, ...]
     issues: tuple[Issue, ...]
 
-    def segment(self, segment_id: str) -> AdvantageSegment | None:
-        """Find a segment."""
-        return next((found for found in self.advantage_segments if found.id == segment_id), None)
-
 
 class SourceSkill(Record):
     """A skill that gave segments to another."""

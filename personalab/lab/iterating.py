@@ -175,7 +175,7 @@ def round_name(base: str, number: int) -> str:
 
 
 def rounds_table(plan: IterationPlan, rounds: Sequence[RoundLog], skill_of: SkillOf) -> tuple[RoundRow, ...]:
-    """Tell each round by its winner: the best of the candidates that went through all cases, or else of all so far."""
+    """Tell each round by its winner; one in which no candidate went through all cases has no row."""
     rows: list[RoundRow] = []
     before: float | None = None
     for found in rounds:
@@ -243,7 +243,7 @@ def exploration_log(
 def _explored(found: RoundLog, skill_of: SkillOf) -> ExploredRound:
     candidates = tuple(
         ExploredCandidate(
-            strategy=row.strategy or "GREEDY",
+            strategy=row.strategy,
             skill_id=skill_of(row.candidate),
             avg_score=None if row.avg is None else round(row.avg, 1),
             score_breakdown=None if row.breakdown is None else _six(row.breakdown),
@@ -251,6 +251,7 @@ def _explored(found: RoundLog, skill_of: SkillOf) -> ExploredRound:
             error=row.error,
         )
         for row in found.candidates
+        if row.strategy is not None
     )
     return ExploredRound(
         round=found.round,

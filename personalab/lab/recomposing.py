@@ -18,7 +18,6 @@ from personalab.lab.retention import Retention, read_retention
 from personalab.lab.segments import compose, find_exact, marks_of, pool
 from personalab.texts import Language, Text, fill
 
-MAX_RULES = 10_000
 _TYPES = {
     "instruction": Text("指令", "instruction"),
     "constraint": Text("约束", "constraint"),
@@ -109,8 +108,6 @@ def choose(report: AnalysisReport, segments: Sequence[str] | None, rules: str) -
     known = [row.id for row in report.advantage_segments]
     if not known:
         raise UserError("lab_no_segments", project=report.project_id)
-    if len(rules) > MAX_RULES:
-        raise UserError("input_too_long", actual=len(rules), limit=MAX_RULES)
     retention = read_retention(rules, known)
     wanted = set(known) - set(retention.dropped) if segments is None else set(segments)
     if unknown := sorted(wanted - set(known)):

@@ -15,7 +15,9 @@ from personalab.lab.calling import Call, CallAnswer
 from personalab.lab.controls import CONTROLS
 from personalab.lab.dimensions import DIMENSIONS
 from personalab.lab.options import NO_SKILL, NO_SKILL_ID
+from personalab.operations.lab.leaderboard import leaderboard
 from personalab.operations.lab.projects import pause_project, plan_project, project_status
+from personalab.operations.lab.skills import edit_skill
 from personalab.ports import AnswerNeeded
 from personalab.services import Services
 from personalab.storage.lab.project_journal import read_journal
@@ -571,3 +573,31 @@ async def test_results_that_another_program_wrote_are_taken_as_they_are(services
     _, result = await evaluate(services, place.name)
     assert len(fake.calls) == made
     assert result["summary"]["ranking"][1]["avg_score"] < 49
+
+
+async def test_an_edit_during_a_run_changes_nothing_in_it_and_makes_its_score_stale(
+    services: Services,
+) -> None:
+    fake = use(services, FakeExecutor())
+    place = await make_project(services, concurrency=1, controls=False)
+    edited: list[str] = []
+
+    async def edit(call: Call) -> None:
+        if call.call_id.startswith("x-") and not edited:
+            edited.append(
+                (await edit_skill(services, SKILLS[0], content="another skill altogether\n")).meta.version
+            )
+
+    fake.before = edit
+    _, result = await evaluate(services, place.name)
+    assert (result["status"], edited) == ("done", ["v2"])
+    contents = {call.system for call in fake.calls if call.call_id.startswith("x-")}
+    assert contents == {"alpha answers briefly.\n", "beta answers briefly.\n"}
+    board = await leaderboard(services, group=False)
+    found = {row["skill_id"]: row for row in board["records"]}
+    assert found[SKILLS[0]]["staleness"] == "skill_updated"
+    assert (found[SKILLS[0]]["skill_version_tested"], found[SKILLS[0]]["skill_version_current"]) == (
+        "v1",
+        "v2",
+    )
+    assert found[SKILLS[1]]["staleness"] == "current"

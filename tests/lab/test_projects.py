@@ -135,7 +135,7 @@ async def test_a_broken_project_is_a_problem_and_hides_no_other(services: Servic
         place.folder.with_name(name).mkdir()
     (place.folder.with_name("project_broken_1") / "config.json").write_text('{"id": 1}', encoding="utf-8")
     assert [found["project"] for found in await list_projects(services)] == [place.name]
-    problems = {problem.name: problem.reason for problem in services.projects.problems()}
+    problems = {problem.name: problem.error for problem in services.projects.problems()}
     assert set(problems) == {"project_broken_1", "project_empty_1", "Ünsafe name"}
     with pytest.raises(BadRecord, match=r"project_broken_1/config\.json"):
         services.projects.project("project_broken_1")

@@ -96,7 +96,7 @@ def test_what_the_rules_keep_goes_in_whatever_was_chosen() -> None:
         (["seg_001"], "去掉seg_001", "lab_retention_contradiction"),
         (None, "去掉seg_001、seg_002、seg_003", "lab_no_segments"),
         ([], "", "lab_no_segments"),
-        (None, "x" * 10_001, "input_too_long"),
+        (None, "x" * 20_001, "input_too_long"),
     ],
 )
 def test_a_choice_that_cannot_be_is_refused(segments: list[str] | None, rules: str, code: str) -> None:

@@ -98,7 +98,7 @@ class CandidateLog:
 
 @dataclass(frozen=True, slots=True)
 class RoundLog:
-    """What a round tried; ``winner`` is who was the best when it ended, from this round or an earlier one."""
+    """What a round tried; ``winner`` is the best of its own candidates that are whole, or else the best so far."""
 
     round: int
     plateau_level: int

@@ -13,6 +13,7 @@ from typing import Any
 from personalab.lab.assets import SkillMeta
 from personalab.lab.findings import ExplorationLog, IterationReport, RoundConfig
 from personalab.lab.iterating import IterationPlan
+from personalab.lab.naming import numbered
 from personalab.lab.records import asset_folder, compact_time
 from personalab.storage.files import read_json, replace_file, write_json, writing
 
@@ -57,11 +58,8 @@ class IterationFiles:
         """Move an iteration out of the way of the next; give the name it has then."""
         if not self.folder.exists():
             return None
-        name = f"x_{FOLDER}_{compact_time(now)}"
-        target, number = self._project / name, 1
-        while target.exists():
-            number += 1
-            target = self._project / f"{name}_{number}"
+        name = numbered(f"x_{FOLDER}_{compact_time(now)}", set(os.listdir(self._project)))
+        target = self._project / name
         with writing(self._shown(self.folder)):
             os.rename(self.folder, target)
         return target.name

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 import re
 import secrets
@@ -14,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from personalab.errors import NotFound, PersonaLabError, UserError
+from personalab.lab.naming import numbered
 from personalab.lab.options import RunOptions
 from personalab.lab.projects import ProjectConfig
 from personalab.lab.records import SHORT, compact_time
@@ -27,6 +26,7 @@ from personalab.storage.lab.project_place import (
     read_config,
 )
 from personalab.storage.leases import LeaseCodes, Leases, running
+from personalab.storage.locked import locked_file
 from personalab.story.ids import is_id
 
 __all__ = ["BaselineCopy", "ProjectFiles", "ProjectPlace", "ProjectProblem", "SkillCopy"]
@@ -42,7 +42,7 @@ class ProjectProblem:
     """A folder that is no project, and why."""
 
     name: str
-    reason: str
+    error: PersonaLabError
 
 
 class ProjectFiles:
@@ -73,7 +73,7 @@ class ProjectFiles:
                     raise UserError("lab_bad_project_folder", name=name[:80])
                 found.append(ProjectPlace(self.folder / name, read_config(self.folder / name)))
             except PersonaLabError as error:
-                problems.append(ProjectProblem(name, str(error)))
+                problems.append(ProjectProblem(name, error))
         found.sort(key=lambda place: (place.config.created_at, place.name), reverse=True)
         return found, problems
 
@@ -132,25 +132,17 @@ class ProjectFiles:
         stem = f"project_{slug[:_MAX_SLUG]}_{compact_time(created_at)}"
         if _FOLDER.fullmatch(stem) is None:
             raise UserError("lab_bad_project_folder", name=stem[:80])
-        number = 1
-        while (target := self.folder / (stem if number == 1 else f"{stem}_{number}")).exists():
-            number += 1
-        return target
+        return self.folder / numbered(stem, set(os.listdir(self.folder)))
 
     @contextmanager
     def _creating(self) -> Generator[None]:
         """Be the only one who makes projects; what an earlier one left half made is swept away."""
         with writing("projects"):
             self.folder.mkdir(parents=True, exist_ok=True)
-            fd = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
+        with locked_file(self.folder / ".lock", "projects/.lock"):
             for half in self.folder.glob(f"{_HALF}*"):
                 shutil.rmtree(half, ignore_errors=True)
             yield
-        finally:
-            with contextlib.suppress(OSError):
-                os.close(fd)
 
 
 def _copy_folder(source: Path, target: Path) -> None:

@@ -139,10 +139,9 @@ class SessionFiles:
         days = self.settings().temp_session_ttl_days
         with self._workspace.writer():
             over = [session for session in self.sessions() if session.is_over(now)]
-            active = [session for session in over if session.status == "active"]
+            active = [session for session in over if session.status == "active" and self._is_ours(session)]
             for session in active:
-                if self._is_ours(session):
-                    self._save(session.changed(status="expired"))
+                self._save(session.changed(status="expired"))
             for session in over:
                 self._remove_exports(session)
             self._sweep_spools(parse_time(now) - timedelta(days=max(1, days)))
