@@ -23,10 +23,12 @@ async def stream_graph(
     call: object,
     model: str | None,
     stop_asked: Callable[[], bool] | None = None,
+    begun: Callable[[dict[str, object]], None] | None = None,
 ) -> AsyncGenerator[object]:
     """Run a graph, compiled once a set of services; yield its events and, last, its result.
 
-    ``stop_asked`` is for a run inside another one, which alone can be asked to stop.
+    ``stop_asked`` is for a run inside another one, which alone can be asked to stop. ``begun`` is told what the first
+    step found, before it is known what comes of it.
     """
     graph = cast("PumpedGraph | None", services.graphs.get(name))
     if graph is None:
@@ -40,6 +42,9 @@ async def stream_graph(
                 yield part["data"]
             else:
                 result = part["data"]
+                if begun is not None and result.get("status") == "running":
+                    begun(result)
+                    begun = None
     told = _fields(graph.builder.output_schema)
     yield {field: value for field, value in result.items() if field in told}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import cast
 
@@ -15,15 +15,23 @@ from personalab.story.events import Event
 
 
 async def stream_turn(
-    services: Services, turn: TurnInput, *, model: str | None = None
+    services: Services,
+    turn: TurnInput,
+    *,
+    model: str | None = None,
+    begun: Callable[[TurnOutput], None] | None = None,
 ) -> AsyncGenerator[Event | TurnOutput]:
     """Run a turn; yield its events as they happen and, last, its result (the one without a ``type``).
+
+    ``begun`` is told session, turn and attempt as soon as the user's line is written.
 
     What a person wants done by itself follows the turn. Close the generator (``contextlib.aclosing``) to leave early:
     the reply's line is closed as interrupted.
     """
     result: TurnOutput = {}
-    async with aclosing(stream_graph(services, "chat_turn", build_chat_turn, turn, model)) as stream:
+    tell = cast("Callable[[dict[str, object]], None] | None", begun)
+    parts = stream_graph(services, "chat_turn", build_chat_turn, turn, model, begun=tell)
+    async with aclosing(parts) as stream:
         async for part in stream:
             if "type" in cast("dict[str, object]", part):
                 yield cast("Event", part)

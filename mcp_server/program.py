@@ -11,9 +11,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from mcp_server.desk import MAX_TURNS
 from personalab.errors import PersonaLabError, UserError
 from personalab.services import open_services
+from personalab.serving.places import MAX_TURNS
+from personalab.serving.running import Address
 from personalab.settings import spoken_language
 
 if TYPE_CHECKING:
@@ -95,13 +96,7 @@ def _serve(options: argparse.Namespace) -> None:
     if options.http:
         from mcp_server.http import serve
 
-        serve(
-            server,
-            host=options.host,
-            port=options.port,
-            token=services.settings.token,
-            allow_hosts=options.allow_host,
-        )
+        serve(server, Address(options.host, options.port, services.settings.token), options.allow_host)
     else:
         asyncio.run(_stdio(server))
 

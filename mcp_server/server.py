@@ -44,7 +44,7 @@ from pydantic import AnyUrl, ValidationError
 from mcp_server import prompts
 from mcp_server.arguments import PlainArguments, unknown_arguments, word_faults, word_missing, word_unknown
 from mcp_server.asking import Asking
-from mcp_server.desk import MAX_TURNS, Desk
+from mcp_server.desk import Desk
 from mcp_server.growing import GrowthTools
 from mcp_server.lab_runs import Runs
 from mcp_server.looking import LookingTools
@@ -59,6 +59,7 @@ from mcp_server.turns import TurnTools
 from mcp_server.updates import MAX_SUBSCRIPTIONS, Updates
 from personalab.errors import PersonaLabError, UserError
 from personalab.services import Services
+from personalab.serving.places import MAX_TURNS, Places
 from personalab.texts import say
 
 TOOLSETS = ("chat", "memory", "archive", "lab")
@@ -94,10 +95,15 @@ _CHANGES = ToolAnnotations(
 
 
 def build_server(
-    services: Services, toolsets: Iterable[str] = DEFAULT_TOOLSETS, *, max_turns: int = MAX_TURNS
+    services: Services,
+    toolsets: Iterable[str] = DEFAULT_TOOLSETS,
+    *,
+    max_turns: int = MAX_TURNS,
+    places: Places | None = None,
 ) -> PersonaServer:
-    """Make the server of a data root; tools of what is not built yet are not there."""
-    return PersonaServer(Desk(services, Updates(services.stories), max_turns), check_toolsets(toolsets))
+    """Make the server of a data root; one that shares a process with another entrance shares its places."""
+    places = places or Places(services, max_turns)
+    return PersonaServer(Desk(services, Updates(services.stories), places), check_toolsets(toolsets))
 
 
 def check_toolsets(names: Iterable[str]) -> tuple[str, ...]:

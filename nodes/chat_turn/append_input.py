@@ -69,6 +69,7 @@ async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dic
         "hold": hold,
         "session_id": turn.instance.current_session_id,
         "turn": turn.number,
+        "attempt": len(answered[0].replies) if answered else _tried(turn) + 1,
         "plot_state": turn.instance.plot_state.fields(),
     }
     if action in ("say", "retry"):
@@ -110,6 +111,12 @@ async def _until_free(turns: OpenTurns, instance_id: str, deadline: float, busy:
             raise busy
         await asyncio.sleep(pause)
         pause = min(pause * 1.5, 0.25)
+
+
+def _tried(turn: OpenTurn) -> int:
+    """Count the replies that were tried before."""
+    last = turn.transcript.last
+    return len(last.replies) if last is not None and last.number == turn.number else 0
 
 
 def _check_not_kept(turn: OpenTurn, instance_id: str) -> None:

@@ -49,6 +49,8 @@ class TurnOutput(TypedDict, total=False):
     instance_id: str
     session_id: str
     turn: int | None
+    attempt: int
+    """Which try at the turn's reply this is, from 1."""
     status: Annotated[str, _latest]
     """done, interrupted, empty, error or awaiting_reply"""
     reply: str

@@ -1,0 +1,1 @@
+"""How is a server of ours reached, kept from strangers, and ended?"""

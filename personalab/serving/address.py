@@ -1,0 +1,89 @@
+"""At which address may a server listen, and under which names may it be called?"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from personalab.errors import StorageError, UserError
+
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether an address is reached from this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def in_url(host: str) -> str:
+    """Write an address as it stands in a URL."""
+    return f"[{host}]" if ":" in host else host
+
+
+def check_address(host: str, token: str | None) -> None:
+    """Refuse to be reachable from other machines without a token."""
+    if not is_loopback(host) and not token:
+        raise UserError("token_needed", host=host)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open the port before anything is said of it."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(1024)
+    except (OSError, OverflowError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise StorageError("port_not_free", host=host, port=port, reason=reason) from error
+    return listener
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names a server answers to; ``None`` for any, where a token keeps strangers out.
+
+    A page of another site that lets its own name point here (DNS rebinding) has none of them.
+    """
+
+    known: frozenset[str] | None
+
+    def is_ours(self, host: str) -> bool:
+        """Tell whether a ``Host`` header names this server, at any port."""
+        return self.known is None or _name(f"//{host}") in self.known
+
+    def is_our_origin(self, origin: str, host: str) -> bool:
+        """Tell whether an ``Origin`` header is a page of this server, which was called ``host``."""
+        if self.known is None:
+            return origin.partition("://")[2] == host
+        scheme = origin.partition("://")[0]
+        return scheme in ("http", "https") and _name(origin) in self.known
+
+
+def _name(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
+
+
+def names_of(host: str, token: str | None, allowed: Sequence[str] = ()) -> Names:
+    """Say under which names a server at an address may be called: its own, and those that are allowed.
+
+    On a public address without a list of names every name is fine: the token keeps strangers out.
+    """
+    if not is_loopback(host) and token and not allowed:
+        return Names(None)
+    given = (*LOOPBACK_NAMES, in_url(host), *allowed)
+    return Names(frozenset(name for one in given if (name := _name(f"//{one}"))))

@@ -1,0 +1,66 @@
+"""How does an application run at an address until it is asked to end, and end without losing anything?"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from personalab.serving.address import check_address, in_url, listen
+
+_SHUTDOWN_SECONDS = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server listens, and what it asks of who comes from elsewhere."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    token: str | None = None
+
+
+def run_server(
+    app: Any, address: Address, *, told: Callable[[str], str], close: Callable[[], Awaitable[None]]
+) -> None:
+    """Serve until asked to stop; ``close`` ends what is being written before connections are ended.
+
+    ``told`` words, for stderr, where the server is.
+    """
+    import uvicorn
+
+    host = address.host.strip("[]")
+    check_address(host, address.token)
+    listener = listen(host, address.port)
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        log_config=None,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+        lifespan="on",
+        server_header=False,
+    )
+    sys.stderr.write(f"{told(f'http://{in_url(host)}:{listener.getsockname()[1]}')}\n")
+    sys.stderr.flush()
+
+    class Server(uvicorn.Server):
+        """Closes the replies and the streams before it waits for connections to end."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            asyncio.get_running_loop().add_signal_handler(
+                signal.SIGHUP, self.handle_exit, signal.SIGHUP, None
+            )
+            await super().startup(sockets)
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            await close()
+            # What is still open then is dropped: nobody needs to hear how.
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+            await super().shutdown(sockets)
+
+    Server(config).run(sockets=[listener])
