@@ -7,7 +7,7 @@ READY_DEV := $(VENV)/.ready-dev
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev chat mcp studio reindex mcpb test check format bench constraints clean
+.PHONY: help install install-dev chat web mcp studio reindex mcpb test check format bench constraints clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -31,6 +31,9 @@ $(READY_DEV): pyproject.toml constraints.txt | $(BIN)/python
 
 chat: $(READY) ## Begin a story, or go on with one, in the terminal
 	@$(BIN)/personalab chat
+
+web: $(READY) ## Start the page in a browser, its API and MCP
+	@$(BIN)/personalab serve
 
 mcp: $(READY) ## Show how Claude Desktop, VS Code or Cursor start PersonaLab
 	@$(BIN)/personalab mcp-config
