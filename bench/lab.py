@@ -64,7 +64,8 @@ async def _throughput() -> list[Figure]:
         bare = await _timed(lambda: _bare_starts(program))
         executed = await _timed(lambda: evaluator.execute(tasks))
         judged = await _timed(lambda: evaluator.judge(tasks))
-        assert sum(result is not None for result in await evaluator.results(tasks)) == CASES
+        results = await evaluator.results(tasks)
+        assert sum(result is not None and result.status == "completed" for result in results) == CASES
     note = f"{CASES:,} calls of {SECONDS * 1000:g} ms, {AT_ONCE} at a time, files and account included"
     return [
         Figure("execute: share of the ideal throughput", ideal / executed, "", at_least=0.85, note=note),

@@ -68,8 +68,9 @@ LAB_TEXTS: dict[str, Text] = {
         "{models} may cost money and nobody can be asked here; add --yes, or a budget (--max-calls, --max-usd)",
     ),
     "lab_iterate_say_yes": Text(
-        "模型 {models} 可能会花钱，而这里无法询问；请加 --yes，或用 --max-evaluations 给出上限",
-        "{models} may cost money and nobody can be asked here; add --yes, or give a limit with --max-evaluations",
+        "模型 {models} 可能会花钱，而这里无法询问；请加 --yes，或用 --max-evaluations 或 --max-calls 给出上限",
+        "{models} may cost money and nobody can be asked here; add --yes, or give a limit with --max-evaluations "
+        "or --max-calls",
     ),
     # --- assets
     "lab_archived": Text(" 已归档", " archived"),
@@ -317,6 +318,12 @@ LAB_TEXTS: dict[str, Text] = {
     "lab_iteration_open": Text(
         "迭代没有结束；继续：personalab lab iterate {project}",
         "The search has not ended; go on with: personalab lab iterate {project}",
+    ),
+    "lab_iteration_over": Text(
+        "这次迭代早已结束，什么都没有做；要更多轮：personalab lab iterate {project} --rounds N（比原来多），"
+        "另起一次：personalab lab iterate {project} --fresh",
+        "The search had ended before and nothing was done; for more rounds: personalab lab iterate {project} "
+        "--rounds N (more than it had), for another search: personalab lab iterate {project} --fresh",
     ),
     "lab_plateau": Text("平台 {level}", "plateau {level}"),
     # --- leaderboard, settings, bench

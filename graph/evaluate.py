@@ -107,11 +107,12 @@ def _guarded(name: str, step: Step, services: Services, runs: dict[str, Run]) ->
                 return {**fresh, **held, **await step(state, run)}
             lease = await _leased(services, state.get("lease", ""), place.name, first=first)
             held["lease"] = lease.lease_id
-            run = runs.get(lease.lease_id) or await _opened(services, state, runtime, lease, first=first)
-            run.tell = runtime.stream_writer
-            runs[lease.lease_id] = run
-            lease.on_release = partial(_dropped, runs, lease.lease_id)
-            return {**fresh, **held, **await _ended_well(step, state, run)}
+            with lease.step():
+                run = runs.get(lease.lease_id) or await _opened(services, state, runtime, lease, first=first)
+                run.tell = runtime.stream_writer
+                runs[lease.lease_id] = run
+                lease.on_release = partial(_dropped, runs, lease.lease_id)
+                return {**fresh, **held, **await _ended_well(step, state, run)}
         except PersonaLabError as error:
             language = await asyncio.to_thread(services.turns.language)
             event = error_event(error, None, language)

@@ -26,6 +26,8 @@ from nodes.iterate.prepare import prepare
 from nodes.iterate.propose import propose
 from nodes.iterate.state import IterateInput, IterateOutput, IterateState
 from personalab.errors import PersonaLabError
+from personalab.operations.lab.iterating import TASK
+from personalab.operations.lab.projects import durable
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.storage.leases import Lease
@@ -34,7 +36,6 @@ from personalab.story.events import Event, error_event
 Node = Callable[..., Awaitable[Update]]
 Step = Callable[[IterateState, ProjectPlace, Lease, Runtime[TurnContext]], Awaitable[Update]]
 
-_TASK = "iterate"
 _FRESH: Update = {
     "status": "running", "error": None, "report": None, "best": None, "skill_id": None, "stop_cause": None,
     "round": 0, "evaluations": 0, "batch": 0, "ended_by": None, "ended_before": False,
@@ -88,11 +89,11 @@ def _guarded(step: Step, services: Services, fresh: Update) -> Node:
     async def node(state: IterateState, runtime: Runtime[TurnContext]) -> Update:
         try:
             leases, wait = services.projects.leases, services.settings.busy_seconds
-            place = await asyncio.to_thread(services.projects.project, state.get("project", ""))
+            place = await asyncio.to_thread(_found, services, state.get("project", ""))
             if fresh:
-                lease = await leases.acquire(place.name, _TASK, wait=wait)
+                lease = await leases.acquire(place.name, TASK, wait=wait)
             else:
-                lease = await leases.again(state.get("lease", ""), place.name, _TASK, wait=wait)
+                lease = await leases.again(state.get("lease", ""), place.name, TASK, wait=wait)
             with lease.step():
                 return {**fresh, "lease": lease.lease_id, **await step(state, place, lease, runtime)}
         except PersonaLabError as error:
@@ -101,6 +102,10 @@ def _guarded(step: Step, services: Services, fresh: Update) -> Node:
             return {**fresh, "status": "error", "error": dict(event)}
 
     return node
+
+
+def _found(services: Services, project: str) -> ProjectPlace:
+    return durable(services, services.projects.project(project))
 
 
 def _while_running(following: str) -> Callable[[IterateState], Awaitable[str]]:

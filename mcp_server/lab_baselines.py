@@ -159,6 +159,12 @@ class BaselineTools:
         wish = _Wish(texts, archived, expected_version)
         changes = cases is not None or archived is not None or any(texts.values())
         self._check(changes=changes, generate=generate, accept=accept, reject=reject)
+        late = {"expected_version": expected_version, "archived": archived}
+        drafting = {"generate": generate, "accept": accept, "reject": reject}
+        if use := next((name for name, value in drafting.items() if value is not None), None):
+            self._lab.check_none(late, "lab_not_with", use=use)
+        elif baseline_id is None:
+            self._lab.check_none(late, "lab_only_there", use="baseline_id")
         with self._lab.plainly():
             if baseline_id is None and (generate is None and accept is None and reject is None):
                 made = await self._create(texts, cases or [])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+
+from mcp.server.mcpserver.exceptions import ToolError
 
 from mcp_server.asking import Asking
 from mcp_server.budget import Budget
 from mcp_server.desk import Desk
 from mcp_server.lab_runs import Runs
+from mcp_server.texts import tell
 from mcp_server.wording import without_paths, worded
 from personalab.texts import Language
 
@@ -33,6 +37,12 @@ class LabDesk:
     def plainly(self) -> AbstractContextManager[None]:
         """Say what went wrong in words of this entrance, without paths."""
         return without_paths(self.desk)
+
+    def check_none(self, given: Mapping[str, object], code: str, **words: str) -> None:
+        """Refuse arguments that this use of a tool would leave unheeded."""
+        names = ", ".join(name for name, value in given.items() if value is not None)
+        if names:
+            raise ToolError(tell(code, self.language, names=names, **words))
 
     def worded(self, message: str) -> str:
         """Word a message for this entrance."""

@@ -170,7 +170,8 @@ class FindingTools:
             ended = await self._lab.runs.follow(ctx, run, self._lab.language)
             if error := ended.get("error"):
                 raise ToolError(self._lab.worded(str(error.get("message", ""))))
-            return await self._searched(place.name, ended, "done")
+            status = "done" if ended.get("status") == "done" else "interrupted"
+            return await self._searched(place.name, ended, status)
 
     def _check(self, options: Mapping[str, Any]) -> None:
         for name in options:
@@ -201,9 +202,8 @@ class FindingTools:
         limited = is_limited(models, options.max_calls, options.max_usd)
         limited = limited or wishes.get("max_evaluations") is not None
         limits = {"max_calls": options.max_calls, "max_usd": options.max_usd}
-        return {**plan, **limits, "models": ", ".join(dict.fromkeys(models))}, limited or all(
-            map(is_free, models)
-        )
+        told = {**plan, **limits, "models": ", ".join(dict.fromkeys(models))}
+        return told, not plan["calls"] or limited or all(map(is_free, models))
 
     async def iteration_stop(self, project: Project) -> Annotated[CallToolResult, Iterated]:
         """End a search."""

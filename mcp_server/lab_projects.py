@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from mcp.server.mcpserver import Context
@@ -27,6 +26,7 @@ from mcp_server.lab_showing import (
     analysis_text,
     iteration_fields,
     iteration_text,
+    money,
     notices,
     plan_text,
     ranking_of,
@@ -38,11 +38,12 @@ from mcp_server.texts import tell
 from personalab.errors import BadRecord, UserError
 from personalab.lab.options import RunOptions
 from personalab.lab.pricing import is_free, is_limited
-from personalab.operations.exchange_folder import FOLDER, exchange_folder
+from personalab.operations.exchange_folder import FOLDER, put_into_exchange
 from personalab.operations.lab import projects
 from personalab.operations.lab.iterating import iteration_status
 from personalab.operations.lab.reporting import ReportFormat, project_report
-from personalab.storage.files import replace_file, writing
+from personalab.operations.lab.told import pause as pausing
+from personalab.operations.lab.told import usual_options
 from personalab.storage.lab.projects import ProjectPlace
 
 Project = Annotated[str, Field(description="Its folder's name, id or name")]
@@ -50,7 +51,6 @@ Confirm = Annotated[bool, Field(description="The user agreed to the plan that wa
 Wait = Annotated[bool, Field(description="false: begin, and answer at once")]
 _SKIP_FIELDS = ("skill_id", "case_id", "baseline_id", "undo")
 _COUNTS = ("total", "completed", "failed", "skipped")
-_SAME_NAMES = 10_000
 
 
 class ProjectTools:
@@ -102,14 +102,8 @@ class ProjectTools:
             if name not in RunOptions.model_fields:
                 known = ", ".join(RunOptions.model_fields)
                 raise UserError("lab_no_option", option=name[:80], options=known)
-        settings = self._services.lab_sessions.settings()
-        usual = {
-            "model": self._services.lab_model(),
-            "timeout_seconds": settings.default_timeout_seconds,
-            "retry_count": settings.default_retry_count,
-        }
         named = {"model": model} if model is not None else {}
-        return RunOptions.read({**usual, **given, **named}, "options")
+        return RunOptions.read({**usual_options(self._services), **given, **named}, "options")
 
     # --- running
 
@@ -132,7 +126,7 @@ class ProjectTools:
         with self._lab.plainly():
             place = await asyncio.to_thread(self._services.projects.project, project)
             if pause:
-                return self._told(await projects.pause_project(self._services, place.name))
+                return self._told(await pausing(self._services, place.name))
             if skip is not None:
                 return self._told(await self._skip(place.name, skip))
             limits = {"max_calls": max_calls, "max_usd": max_usd}
@@ -198,7 +192,8 @@ class ProjectTools:
 
     def _told(self, done: Mapping[str, Any]) -> CallToolResult:
         status = done["status"] if done["status"] != "completed" else "done"
-        said = tell(f"lab_now_{status}", self._lab.language, project=done["project"])
+        code = f"lab_search_{status}" if done.get("kind") == "iterate" else f"lab_now_{status}"
+        said = tell(code, self._lab.language, project=done["project"])
         return result(said, {"project": done["project"], "status": status})
 
     async def _ran(self, place: ProjectPlace, ended: Mapping[str, Any]) -> CallToolResult:
@@ -207,7 +202,7 @@ class ProjectTools:
         counts = {name: ended.get(name) or 0 for name in _COUNTS}
         rows = await asyncio.to_thread(ranking_of, place)
         rows = await asyncio.to_thread(fit, rows, budget, LIST_TOKENS // 2)
-        words = {**counts, "project": place.name, "cost": ended.get("cost_usd") or 0}
+        words = {**counts, "project": place.name, "cost": money(ended.get("cost_usd"))}
         status = "done" if ended.get("status") == "done" else "interrupted"
         said = [tell(f"lab_run_{status}", language, **words)]
         if ended.get("budget"):
@@ -265,7 +260,8 @@ class ProjectTools:
         data: dict[str, Any] = {"project": status, "running": live, "last_run": _ended(last)}
         data = await asyncio.to_thread(fit, data, budget, 2_000)
         data["ranking"] = await asyncio.to_thread(fit, rows, budget, 3_000)
-        words = {**status, **status["progress"], "spent": status["spent_usd"] or 0}
+        spent = money(status["spent_usd"] if status["calls_made"] else 0.0)
+        words = {**status, **status["progress"], "spent": spent}
         said = [tell("lab_standing", language, **words)]
         if run is not None:
             said.append(step(run.event or {}, language))
@@ -297,8 +293,7 @@ class ProjectTools:
         """Report a project."""
         with self._lab.plainly():
             made = await project_report(self._services, project, format, self._lab.language)
-            folder = exchange_folder(self._services)
-            name = await asyncio.to_thread(_put, folder, made.name, made.content)
+            name = await put_into_exchange(self._services, made.name, made.content)
         data: dict[str, Any] = {
             "project": made.name.partition(".")[0],
             "name": name,
@@ -333,16 +328,3 @@ def _ended(last: Mapping[str, Any] | None) -> dict[str, Any] | None:
     error: Mapping[str, Any] = last.get("error") or {}
     told = {"kind": last["kind"], "status": last.get("status")}
     return {**told, "message": error.get("message", "")} if error else told
-
-
-def _put(folder: Path, name: str, content: bytes) -> str:
-    """Put a file into the folder under a name that no file there has."""
-    with writing(FOLDER):
-        folder.mkdir(exist_ok=True)
-    stem, dot, ending = name.partition(".")
-    for number in range(1, _SAME_NAMES):
-        path = folder / (name if number == 1 else f"{stem}-{number}{dot}{ending}")
-        if not path.is_symlink() and not path.exists():
-            replace_file(path, content, f"{FOLDER}/{path.name}")
-            return path.name
-    raise UserError("export_exists", file=name)

@@ -98,7 +98,7 @@ class ProjectRan(TypedDict):
     """How far a run came; what it would take; or what was changed in it."""
 
     project: str
-    status: Literal["plan", "running", "done", "interrupted", "stopping", "skipped", "open"]
+    status: Literal["plan", "pending", "running", "done", "interrupted", "stopping", "skipped", "open"]
     plan: NotRequired[Record | None]
     total: NotRequired[int]
     completed: NotRequired[int]

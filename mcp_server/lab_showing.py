@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mcp_server.texts import tell
-from personalab.storage.lab.project_journal import read_journal
+from personalab.operations.lab.told import stand_ins
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.texts import TEXTS, Language, say
 
@@ -14,8 +14,6 @@ _RANK_FIELDS = (
     *("rank", "tie_group", "skill_id", "skill_name", "skill_version", "mean", "interval", "completed"),
     *("failed", "skipped", "passed", "by_dimension", "is_complete"),
 )
-_UNREAL = "0.0.0-"
-"""How the versions of stand-ins begin."""
 _RANKED = 30
 _SEGMENTS = 60
 _ROUNDS = 30
@@ -83,10 +81,7 @@ def ranking_text(rows: Sequence[Mapping[str, Any]], language: Language) -> list[
 def notices(place: ProjectPlace, language: Language) -> list[str]:
     """Say what a reader has to know about the scores: stand-ins, and what the summary warns of."""
     said: list[str] = []
-    versions = {
-        str(row.get("cli_version")) for row in read_journal(place.journal, place.shown(place.journal))
-    }
-    if unreal := sorted(version for version in versions if version.startswith(_UNREAL)):
+    if unreal := stand_ins(place):
         said.append(tell("lab_unreal", language, versions=", ".join(unreal)[:120]))
     said += [warning_text(row, language) for row in place.extra_summary().get("warnings", ())[:10]]
     return said
@@ -143,6 +138,7 @@ def iteration_fields(found: Mapping[str, Any]) -> dict[str, Any]:
     winner = found.get("skill_id") or (report.get("best_skill_id") if report.get("best_round") else None)
     count = report.get("total_rounds", found.get("round", len(explored)))
     return {
+        **({"ended_before": True} if found.get("ended_before") else {}),
         "total_rounds": count,
         "evaluations": found.get("evaluations") or ledger.get("evaluations"),
         "stop_cause": found.get("stop_cause"),
@@ -166,24 +162,24 @@ def iteration_text(iteration: Mapping[str, Any], language: Language) -> list[str
             said.append(f"{row['round']}. {row['strategy'] or '–'} {score(row['avg_score'])}{delta}")
         else:
             said.append(f"{row['round']}. {', '.join(row['strategies_tried'] or [])}")
-    cause = str(iteration["stop_cause"] or "–")
+    cause = iteration["stop_cause"]
     counts = {"rounds": iteration["total_rounds"], "evaluations": iteration["evaluations"] or 0}
-    said.append(tell("lab_searched", language, cause=cause, **counts))
+    said.append(tell("lab_searched" if cause else "lab_search_open", language, cause=cause, **counts))
     if best := iteration["best"]:
-        corrected = best.get("corrected")
-        ends = {name: score(corrected[name]) for name in ("score", "low", "high")} if corrected else {}
-        said.append(
-            tell(
-                "lab_best_found",
-                language,
-                name=best.get("name") or str(best.get("skill_id", ""))[:8],
-                score=score(best.get("avg_score")),
-            )
-        )
-        if ends:
-            said.append(tell("lab_corrected", language, **ends))
+        said += _best_text(best, language)
     if winner := iteration["winner_skill_id"]:
         said.append(tell("lab_winner", language, skill_id=winner))
-    elif iteration["stop_cause"]:
+    elif cause:
         said.append(tell("lab_no_winner", language))
+    if iteration.get("ended_before"):
+        said.append(tell("lab_search_over", language))
+    return said
+
+
+def _best_text(best: Mapping[str, Any], language: Language) -> list[str]:
+    name = best.get("name") or str(best.get("skill_id", ""))[:8]
+    said = [tell("lab_best_found", language, name=name, score=score(best.get("avg_score")))]
+    if corrected := best.get("corrected"):
+        ends = {name: score(corrected[name]) for name in ("score", "low", "high")}
+        said.append(tell("lab_estimated" if best.get("retested") == 0 else "lab_corrected", language, **ends))
     return said

@@ -138,6 +138,13 @@ class SkillTools:
     ) -> Annotated[CallToolResult, SavedSkill]:
         """Keep a skill."""
         self._check(skill_id, file, character_id)
+        late = {"expected_version": expected_version, "archived": archived}
+        if skill_id is None and file is None and character_id is None:
+            self._lab.check_none(late, "lab_only_there", use="skill_id")
+        elif skill_id is None:
+            alone = {"name": name, "content": content, "purpose": purpose} if character_id is not None else {}
+            given = {**alone, "description": description, "type": type, **late}
+            self._lab.check_none(given, "lab_not_with", use="file" if file is not None else "character_id")
         with self._lab.plainly():
             if file is not None:
                 came = await self._import(file, content, purpose, name)
@@ -174,7 +181,7 @@ class SkillTools:
             return CameIn.of(services.assets, made, "created")
         before = await asyncio.to_thread(services.assets.skill, skill_id)
         after: StoredSkill = before
-        if type is not None or any(value is not None for value in texts.values()):
+        if any(value is not None for value in (type, expected, *texts.values())):
             after = await edit_skill(services, skill_id, **texts, type=type, expected_version=expected)
         if archived is not None:
             after = await archive_skill(services, after.meta.id, archived=archived)

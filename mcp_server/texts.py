@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mcp_server.texts_lab import LAB_COMMANDS, LAB_DESCRIPTIONS, LAB_TEXTS, LAB_TITLES
+from mcp_server.texts_lab import LAB_COMMANDS, LAB_DESCRIPTIONS, LAB_OPTIONS, LAB_TEXTS, LAB_TITLES
 from personalab.texts import Language, Text, fill
 
 
@@ -56,10 +56,13 @@ _NAMED = [(re.compile(f"personalab {command}"), call) for command, call in _CALL
 
 
 def for_tools(message: str) -> str:
-    """Name tools where a message names the terminal's commands."""
+    """Name tools and arguments where a message names the terminal's commands and options."""
     for command, call in _NAMED:
         message = command.sub(lambda found, call=call: fill(call, id=found[1]), message)
-    return _COMMAND.sub(lambda found: _COMMANDS[found[1]], message)
+    message = _COMMAND.sub(lambda found: _COMMANDS[found[1]], message)
+    for option, argument in LAB_OPTIONS.items():
+        message = message.replace(option, argument)
+    return message
 
 
 INSTRUCTIONS = Text(

@@ -70,6 +70,15 @@ LAB_COMMANDS = {
 }
 """The terminal's commands, and the tools that do the same."""
 
+LAB_OPTIONS = {
+    "project_run --rerun-failed": "project_run(rerun_failed=true)",
+    "--fresh (fresh)": "fresh=true",
+    "--fresh（fresh）": "fresh=true ",
+    "--rounds": "max_rounds",
+    "--model openai:": "model=openai:",
+}
+"""The terminal's options as its commands' tools have them; the longer ones first."""
+
 LAB_TEXTS: dict[str, Text] = {
     # --- lists
     "lab_skills": Text("{count} 个技能", "{count} skills"),
@@ -90,6 +99,14 @@ LAB_TEXTS: dict[str, Text] = {
     "lab_content_cut": Text(
         "（内容只显示开头：skill_get(skill_id={skill_id}) 显示全文）",
         "(its beginning only: skill_get(skill_id={skill_id}) shows all of it)",
+    ),
+    # --- what is refused
+    "lab_not_with": Text(
+        "和 {use} 一起用时，{names} 不起作用；请去掉", "With {use}, {names} would do nothing; leave that out"
+    ),
+    "lab_only_there": Text(
+        "{names} 只用于已有的：请用 {use} 说明是哪一个，或去掉",
+        "{names} is for one that is there already: name it with {use}, or leave that out",
     ),
     # --- what was saved
     "lab_created": Text("已新建 {kind} {id} {name} {version}", "Made the {kind} {id} {name} {version}"),
@@ -152,12 +169,12 @@ LAB_TEXTS: dict[str, Text] = {
     "run_round": Text("第 {number} 轮：{step}", "round {number}: {step}"),
     "run_failed": Text("，失败 {count}", ", {count} failed"),
     "lab_run_done": Text(
-        "{project} 已完成：共 {total}，完成 {completed}，失败 {failed}，跳过 {skipped}，花费 ${cost}",
-        "{project} is done: {completed} of {total} completed, {failed} failed, {skipped} skipped, ${cost} spent",
+        "{project} 已完成：共 {total}，完成 {completed}，失败 {failed}，跳过 {skipped}，花费 {cost}",
+        "{project} is done: {completed} of {total} completed, {failed} failed, {skipped} skipped, {cost} spent",
     ),
     "lab_run_interrupted": Text(
-        "{project} 没有全部完成：共 {total}，完成 {completed}，失败 {failed}，花费 ${cost}；再调用 project_run 就接着做",
-        "{project} is not whole: {completed} of {total} completed, {failed} failed, ${cost} spent; project_run again goes on",
+        "{project} 没有全部完成：共 {total}，完成 {completed}，失败 {failed}，花费 {cost}；再调用 project_run 就接着做",
+        "{project} is not whole: {completed} of {total} completed, {failed} failed, {cost} spent; project_run again goes on",
     ),
     "lab_budget_used": Text(
         "限额已用完（{reason}）；给出更高的 max_calls 或 max_usd 再运行",
@@ -172,13 +189,25 @@ LAB_TEXTS: dict[str, Text] = {
     "lab_now_done": Text("{project} 已经完成", "{project} had come to its end"),
     "lab_now_pending": Text("{project} 还没有运行", "{project} has not been run"),
     "lab_now_running": Text("{project} 正在运行", "{project} is running"),
+    "lab_search_stopping": Text(
+        "{project} 的搜索正在停下：等正在进行的调用结束；iteration_start 接着做",
+        "The search in {project} is stopping: calls under way come to their end; iteration_start goes on with it",
+    ),
+    "lab_search_interrupted": Text(
+        "{project} 的搜索已暂停；iteration_start 接着做",
+        "The search in {project} is paused; iteration_start goes on with it",
+    ),
+    "lab_search_done": Text(
+        '{project} 的搜索已经结束：project_status(show="iteration") 查看结果',
+        'The search in {project} had come to its end: project_status(show="iteration") tells how',
+    ),
     "lab_now_skipped": Text(
         "这个用例以后的运行都不做（{project}）", "The case is left out of the next runs of {project}"
     ),
     "lab_now_open": Text("这个用例又会运行（{project}）", "The case takes part again in {project}"),
     "lab_standing": Text(
-        "{name}（{project}）：{status}，{completed_tasks}/{total_tasks} 完成，{failed_tasks} 失败，模型 {model}，{calls_made} 次调用，${spent}",
-        "{name} ({project}): {status}, {completed_tasks} of {total_tasks} completed, {failed_tasks} failed, model {model}, {calls_made} calls, ${spent}",
+        "{name}（{project}）：{status}，{completed_tasks}/{total_tasks} 完成，{failed_tasks} 失败，模型 {model}，{calls_made} 次调用，花费 {spent}",
+        "{name} ({project}): {status}, {completed_tasks} of {total_tasks} completed, {failed_tasks} failed, model {model}, {calls_made} calls, {spent} spent",
     ),
     "lab_counts": Text(
         "{completed} 完成，{failed} 失败，{skipped} 跳过",
@@ -209,9 +238,22 @@ LAB_TEXTS: dict[str, Text] = {
         "{rounds} 轮，{evaluations} 个得分（结束原因：{cause}）",
         "{rounds} rounds, {evaluations} scores (ended by: {cause})",
     ),
+    "lab_search_open": Text(
+        "{rounds} 轮，{evaluations} 个得分；还没有结束：iteration_start 接着做",
+        "{rounds} rounds, {evaluations} scores; it has not ended: iteration_start goes on with it",
+    ),
+    "lab_search_over": Text(
+        "搜索早已结束，什么都没有做；要更多轮请给更大的 max_rounds，另起一次请用 fresh=true",
+        "The search had ended before and nothing was done; for more rounds give a larger max_rounds, for another "
+        "search fresh=true",
+    ),
     "lab_best_found": Text("最好：{name} {score}", "Best: {name} {score}"),
     "lab_corrected": Text(
         "复测校正后：{score}（{low}–{high}）", "Corrected by a re-test: {score} ({low}–{high})"
+    ),
+    "lab_estimated": Text(
+        "没有复测；估计为 {score}（{low}–{high}）",
+        "It was not tested again; by estimate {score} ({low}–{high})",
     ),
     "lab_winner": Text("它已在库里：{skill_id}", "It is in the library: {skill_id}"),
     "lab_no_winner": Text("没有比原来的更好的组合", "No combination was better than the originals"),

@@ -14,8 +14,8 @@ _WORDED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"it is not a list", "它不是列表"),
         (r"it is not a text", "它不是文本"),
         (r"it is not a UUID", "它不是 UUID"),
-        (r"(.+) is no name of a file", r"\1 不能用作文件名"),
         (r"it is no name of a file", "它不能用作文件名"),
+        (r"(.+) is no name of a file", r"\1 不能用作文件名"),
         (r"it is not an id", "它不能用作 ID"),
         (r"it is not a whole number", "它不是整数"),
         (r"it is not a time in ISO 8601", "它不是 ISO 8601 格式的时间"),
@@ -49,7 +49,6 @@ _WORDED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"it is not a number", "它不是数字"),
         (r"it is not true or false", "它应为 true 或 false"),
         (r"the field (\S+) is wrong: it is not an? ([\w ]+)", r"字段 \1 应为 \2"),
-        (r"the field (\S+) is wrong: (.+)", r"字段 \1 不对（\2）"),
         (r"it is not JSON: (.+)", r"它不是 JSON（\1）"),
         (r"it is not UTF-8 text \(byte (\d+)\)", r"它不是 UTF-8 文本（第 \1 字节）"),
         (r"it has (\d+) bytes, the limit is (\d+)", r"它有 \1 字节，上限是 \2"),
@@ -131,6 +130,9 @@ _WORDED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"it is not the best of the rounds", "它不是各轮中得分最高的"),
         (r"it is not who leads in (\S+)", r"它与 \1 里得分最高的技能不同"),
         (r"the project has no such skill", "项目里没有这个技能"),
+        (r"the baseline has no (\S+)", r"基线里没有用例 \1"),
+        (r"segments has no (\S+)", r"segments 里没有 \1"),
+        (r"it has no skills or no cases", "它没有技能或没有用例"),
         (r"(\S+) does not stand in its skill letter by letter", r"\1 不是技能原文里的片段"),
         # --- calls and answers of the lab
         (r"it has control or invisible characters, or is too long", "它含有控制字符或不可见的字符，或者太长"),
@@ -140,6 +142,7 @@ _WORDED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"The flag '(.+?)' in extra_flags cannot be used: .+", r"选项 “\1” 不能用"),
         (r"it does not tell its version", "它没有给出版本号"),
         (r"it does not say why", "没有说明原因"),
+        (r"it is not there, or may not be run", "没有这个程序，或没有运行权限"),
         (r"it has more than (\d+) characters", r"它超过 \1 个字符"),
         (r"the JSON has no (.+)", r"JSON 里没有 \1"),
         (r"the JSON is nested too deep", "JSON 嵌套过深"),
@@ -216,6 +219,7 @@ _WORDED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     )
 )
 _FIELD = re.compile(r"[\w.\[\]]+")
+_WRONG_FIELD = re.compile(r"(?:\S+: )?the field (\S+) is wrong: (.+?)(?:; mend the file)?")
 
 
 def in_chinese(reason: str) -> str:
@@ -223,6 +227,8 @@ def in_chinese(reason: str) -> str:
     for pattern, words in _WORDED:
         if found := pattern.fullmatch(reason):
             return found.expand(words)
+    if found := _WRONG_FIELD.fullmatch(reason):
+        return f"字段 {found[1]} 不对（{in_chinese(found[2])}）"
     field, _, rest = reason.partition(": ")
     if rest and _FIELD.fullmatch(field) and (said := in_chinese(rest)) != rest:
         return f"{field}：{said}"

@@ -73,7 +73,12 @@ def bench(
         list[str] | None, typer.Option("--engine", metavar="NAME", help="Else all / 搜索引擎，可多次")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Exit 1 if a figure is not met / 有指标未达到时退出码为 1")
+        bool,
+        typer.Option(
+            "--check",
+            help="Exit 1 if a figure is not met; one that was not measured is not / "
+            "有指标未达到（未测量的也算）时退出码为 1",
+        ),
     ] = False,
     json: AsJson = False,
 ) -> int:

@@ -33,7 +33,7 @@ async def show_board(baseline: str | None, purpose: str | None, *, flat: bool, a
         write(f"{head} {paint(count, DIM)}")
         _show_records(group["records"], with_baseline=False)
     _show_records(records, with_baseline=True)
-    for warning in found.get("warnings") or ():
+    for warning in found["warnings"]:
         warned("warning", message=_worded(warning))
 
 
@@ -50,12 +50,7 @@ def _show_records(records: Sequence[Row], *, with_baseline: bool) -> None:
         write(f"  {score(row['avg_score']):>5} {padded(named(row['skill_name']), width)} {rest}{mark}")
 
 
-def _worded(warning: object) -> str:
-    from personalab.texts import TEXTS, say
+def _worded(warning: Row) -> str:
+    from personalab.texts import say
 
-    if not isinstance(warning, Mapping):
-        return named(warning)
-    row = cast("Mapping[str, Any]", warning)
-    code = str(row.get("code", ""))
-    params = {name: value for name, value in row.items() if name != "code"}
-    return named(say(code, language(), **params) if code in TEXTS else row.get("message", code))
+    return named(say(warning["code"], language(), **{n: v for n, v in warning.items() if n != "code"}))

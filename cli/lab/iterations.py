@@ -12,7 +12,8 @@ from cli.lab.runs import agreed, must_ask, refused, saying_how_to_go_on, told
 from cli.lab.showing import follow_lab, named, score, short_id
 from cli.output import BOLD, DIM, GREEN, note, paint, write, write_json
 from cli.running import DONE, FAILED, language, services
-from cli.texts import tell
+from cli.texts import TEXTS, tell
+from personalab.errors import UserError
 from personalab.lab.pricing import is_limited
 from personalab.operations.lab import iterating, projects
 from personalab.operations.lab.recomposing import understood_by_search
@@ -30,19 +31,21 @@ async def iterate(
 ) -> int:
     """Search for a better skill, or go on with the search that was interrupted.
 
-    ``limits`` are the project's from now on.
+    ``limits`` are the project's from now on, once it is agreed that the search begins.
     """
     place = await project_of(word)
-    if limits:
-        await projects.change_options(services(), place.name, limits)
     given = {name: value for name, value in wishes.items() if value is not None}
-    options = await asyncio.to_thread(place.options)
-    models = [options.model, *options.judging()]
-    budget = is_limited(models, options.max_calls, options.max_usd) or "max_evaluations" in given
+    bound, options = await _bound(place, given), await asyncio.to_thread(place.options)
+    models = [options.model, *options.judging()] if bound["calls"] else []
+    wanted: dict[str, Any] = {"max_calls": options.max_calls, "max_usd": options.max_usd, **limits}
+    budget = is_limited(models, wanted["max_calls"], wanted["max_usd"]) or "max_evaluations" in given
     asking = must_ask(models, yes=yes, budget=budget, refusal="lab_iterate_say_yes")
-    await _say_bound(place, given)
+    if bound["calls"]:
+        note(tell("lab_iterate_bound", language(), **bound))
     if asking and not await agreed(models):
         return FAILED
+    if limits:
+        await projects.change_options(services(), place.name, limits)
     from graph.iterate import stream_iterate  # heavy: only once there is something to search
 
     call = cast("IterateInput", {"project": place.name, **given})
@@ -56,32 +59,44 @@ async def iterate(
     if as_json:
         write_json({**result, "retention": retention})
     else:
-        _show_result(result)
+        _show_result(result, place.name)
         show_retention(retention)
     return DONE if result.get("status") == "done" else FAILED
 
 
-async def _say_bound(place: ProjectPlace, wishes: Mapping[str, Any]) -> None:
-    """Say what a search takes at the most; one that cannot begin takes nothing."""
+async def _bound(place: ProjectPlace, wishes: Mapping[str, Any]) -> dict[str, int]:
+    """Tell what a search takes at the most, and what was made so far; one that cannot begin is refused."""
     if not (place.results / "summary.json").is_file():
-        return
+        raise UserError("lab_not_run_yet", project=place.config.name)
     bound = await iterating.iteration_bound(services(), place.name, wishes)
     found = await projects.project_status(services(), place.name)
-    note(tell("lab_iterate_bound", language(), **bound, made=found["calls_made"]))
+    return {**bound, "made": found["calls_made"]}
 
 
-def _show_result(result: Mapping[str, Any]) -> None:
+def _show_result(result: Mapping[str, Any], project: str) -> None:
+    if result.get("status") != "done":
+        note(tell("lab_iteration_open", language(), project=project))
+        if best := result.get("best"):
+            _show_best(best)
+        return
     if report := result.get("report"):
         _show_rounds(report["rounds"], report["total_rounds"])
-    cause = tell(f"lab_cause_{result.get('stop_cause') or 'manual'}", language())
     counts = {name: result.get(name) or 0 for name in ("round", "evaluations")}
-    note(tell("lab_iterated", language(), cause=cause, **counts))
+    note(tell("lab_iterated", language(), cause=_cause(result.get("stop_cause")), **counts))
     if best := result.get("best"):
         _show_best(best)
     if skill_id := result.get("skill_id"):
         write(tell("lab_winner", language(), skill_id=skill_id))
     else:
         write(tell("lab_no_winner", language()))
+    if result.get("ended_before"):
+        note(tell("lab_iteration_over", language(), project=project))
+
+
+def _cause(cause: object) -> str:
+    """Word why a search ended; what another program wrote may have no words here."""
+    code = f"lab_cause_{cause}"
+    return tell(code, language()) if code in TEXTS else named(cause or "–")
 
 
 def _show_rounds(rounds: list[dict[str, Any]], total: int) -> None:
@@ -116,9 +131,11 @@ async def show_iteration(word: str, *, as_json: bool) -> None:
         note(tell("lab_iterating_now", language(), project=place.name))
     elif found["completed_at"] is None:
         note(tell("lab_iteration_open", language(), project=place.name))
-    if found["report"]:
+    if (
+        found["report"] and found["completed_at"] is not None
+    ):  # of one that goes on, an older end is told there
         _show_rounds(found["report"]["rounds"], found["report"]["total_rounds"])
-        cause = tell(f"lab_cause_{found['stop_cause'] or 'manual'}", language())
+        cause = _cause(found["stop_cause"])
         ledger = cast("dict[str, Any]", found["ledger"] or {})
         evaluations = ledger.get("evaluations") or 0
         rounds = found["report"]["total_rounds"]

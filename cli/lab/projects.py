@@ -13,12 +13,11 @@ from cli.running import language, services
 from cli.texts import tell
 from personalab.lab.options import RunOptions
 from personalab.operations.lab import projects
+from personalab.operations.lab.told import idle_tasks, stand_ins, usual_options
 
 if TYPE_CHECKING:
     from personalab.storage.lab.projects import ProjectPlace
 
-_UNREAL = "0.0.0-"
-"""How the versions of stand-ins begin."""
 _OPTIONS = {
     "judges": "--judge",
     "timeout_seconds": "--timeout",
@@ -41,13 +40,8 @@ async def new_project(
     """Make a project with copies of assets."""
     skill_ids = [(await skill_of(word)).meta.id for word in skills]
     baseline_ids = [(await baseline_of(word)).meta.id for word in baselines]
-    settings = await asyncio.to_thread(services().lab_sessions.settings)
     given = {option: value for option, value in wishes.items() if value is not None}
-    usual = {
-        "model": services().lab_model(),
-        "timeout_seconds": settings.default_timeout_seconds,
-        "retry_count": settings.default_retry_count,
-    }
+    usual = await asyncio.to_thread(usual_options, services())
     with as_option(_OPTIONS):
         options = RunOptions.read({**usual, **given}, "x_run.json")
     made = await projects.create_project(
@@ -61,14 +55,10 @@ async def new_project(
     if as_json:
         write_json(made)
         return
-    tasks = _tasks(made["progress"]["total_tasks"], idle_tasks(made, options.no_skill_arm))
+    place = await asyncio.to_thread(services().projects.project, made["project"])
+    tasks = _tasks(made["progress"]["total_tasks"], await asyncio.to_thread(idle_tasks, place))
     known = {"project": made["project"], "tasks": tasks, "model": named(made["model"])}
     write(tell("lab_project_made", language(), **known))
-
-
-def idle_tasks(status: Mapping[str, Any], no_skill: bool) -> int:
-    """Count the tasks without a skill, which the format's total leaves out."""
-    return status["progress"]["total_tasks"] // max(len(status["skills"]), 1) if no_skill else 0
 
 
 def _tasks(count: int, idle: int) -> str:
@@ -100,11 +90,11 @@ async def show_project(word: str, *, as_json: bool) -> None:
     """Print how a project stands: progress, costs, and the ranking with its intervals and ties."""
     place = await project_of(word)
     found = await projects.project_status(services(), place.name)
-    details, unreal = await asyncio.to_thread(_details, place)
+    details, unreal = await asyncio.to_thread(lambda: (place.extra_summary(), stand_ins(place)))
     if as_json:
         write_json({**found, "details": details, "stand_ins": unreal})
         return
-    _show_status(found)
+    _show_status(found, await asyncio.to_thread(idle_tasks, place))
     _show_unreal(unreal)
     if details.get("skills"):
         show_ranking(details)
@@ -116,8 +106,7 @@ async def show_project(word: str, *, as_json: bool) -> None:
 
 async def show_unreal(place: ProjectPlace) -> None:
     """Say that the results of a project are a stand-in's, if they are."""
-    _, unreal = await asyncio.to_thread(_details, place)
-    _show_unreal(unreal)
+    _show_unreal(await asyncio.to_thread(stand_ins, place))
 
 
 def _show_unreal(versions: Sequence[str]) -> None:
@@ -125,15 +114,7 @@ def _show_unreal(versions: Sequence[str]) -> None:
         warned("lab_unreal", versions=", ".join(named(version) for version in versions))
 
 
-def _details(place: ProjectPlace) -> tuple[dict[str, Any], list[str]]:
-    from personalab.storage.lab.project_journal import read_journal
-
-    rows = read_journal(place.journal, place.shown(place.journal))
-    versions = {str(row.get("cli_version")) for row in rows}
-    return place.extra_summary(), sorted(version for version in versions if version.startswith(_UNREAL))
-
-
-def _show_status(found: Mapping[str, Any]) -> None:
+def _show_status(found: Mapping[str, Any], idle: int) -> None:
     progress = found["progress"]
     status = tell(f"lab_status_{found['status']}", language())
     write(f"{paint(named(found['name']), BOLD)} {paint(found['project'], CYAN)} {status}")
@@ -141,7 +122,6 @@ def _show_status(found: Mapping[str, Any]) -> None:
         write(masked(found["description"]))
     drawn = bar(progress["completed_tasks"], progress["total_tasks"])
     options = found["options"]
-    idle = idle_tasks(found, options["no_skill_arm"])
     more = tell("lab_idle_left", language(), idle=idle) if idle else ""
     write(tell("lab_progress", language(), bar=drawn, **progress) + more)
     judges = ", ".join(options["judges"] or [options["model"]])
@@ -219,15 +199,10 @@ def _tie_labels(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _worded(warning: Mapping[str, Any]) -> str:
-    from personalab.lab.options import NO_SKILL_ID
     from personalab.texts import TEXTS, say
 
     code = str(warning.get("code", ""))
     params = {name: value for name, value in warning.items() if name != "code"}
-    if params.get("skill_id") == NO_SKILL_ID:
-        params["skill_name"] = tell("lab_no_skill_arm", language())
-    if code == "lab_nothing_completed" and not params.get("failed"):
-        code = "lab_only_skipped"
     return named(say(code, language(), **params) if code in TEXTS else code)
 
 
@@ -241,13 +216,7 @@ async def show_plan(word: str, *, rerun_failed: bool, as_json: bool) -> None:
     if as_json:
         write_json({"project": place.name, **plan.fields()})
     else:
-        write(plan_text(plan.fields(), await asyncio.to_thread(idle_of, place)))
-
-
-def idle_of(place: ProjectPlace) -> int:
-    """Count the tasks without a skill; this reads files."""
-    total, skills = place.config.progress.total_tasks, len(place.config.skills)
-    return total // max(skills, 1) if place.options().no_skill_arm else 0
+        write(plan_text(plan.fields(), await asyncio.to_thread(idle_tasks, place)))
 
 
 def plan_text(plan: Mapping[str, Any], idle: int = 0) -> str:
@@ -273,8 +242,6 @@ async def skip_task(
     """Leave a skill's case out of the next runs, or take it in again."""
     place = await project_of(word)
     skill_id = await asyncio.to_thread(arm_of, place, skill)
-    if undo:
-        await asyncio.to_thread(_check_skipped, place, skill_id, case_id, baseline or "")
     done = await projects.skip_task(
         services(), place.name, skill_id, case_id, baseline_id=baseline, undo=undo
     )
@@ -282,19 +249,3 @@ async def skip_task(
         write_json(done)
     else:
         write(tell("lab_unskipped" if undo else "lab_skipped", language(), skill=named(skill), case=case_id))
-
-
-def _check_skipped(place: ProjectPlace, skill_id: str, case_id: str, baseline: str) -> None:
-    """Refuse to take in again what is not left out."""
-    from personalab.errors import UserError
-    from personalab.operations.lab.tasks import arms_of, tasks_of
-
-    tasks = [
-        task
-        for task in tasks_of(place, arms_of(place, place.options()), place.baselines())
-        if (task.arm.skill_id, task.case.id) == (skill_id, case_id) and task.baseline_id.startswith(baseline)
-    ]
-    for task in tasks if len(tasks) == 1 else ():
-        result = place.result(task.result_path)
-        if result is None or result.status != "skipped":
-            raise UserError("lab_not_skipped", skill=task.arm.name, case=case_id)

@@ -47,11 +47,8 @@ def _place(out: str | None, name: str) -> Path:
 
 
 def _save(path: Path, content: bytes, overwrite: bool) -> None:
-    from personalab.errors import UserError
-    from personalab.storage.files import replace_file
+    from personalab.storage.exchange import write_outside
 
-    if path.exists() and not overwrite:
-        raise UserError("lab_export_taken", file=str(path))
     if not path.absolute().parent.is_dir():
         raise Refusal("lab_no_folder", folder=str(path.absolute().parent))
-    replace_file(path, content, str(path))
+    write_outside(path, [content], overwrite=overwrite)

@@ -11,14 +11,14 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from cli.lab.finding import project_of
-from cli.lab.projects import idle_of, plan_text, show_ranking, show_unreal
+from cli.lab.projects import plan_text, show_ranking, show_unreal
 from cli.lab.showing import Event, follow_lab, money, named, warned
 from cli.output import bar, is_terminal, note, one_line, write, write_json
 from cli.running import DONE, FAILED, Refusal, language, services
 from cli.texts import tell
 from personalab.errors import UserError
 from personalab.lab.pricing import is_free, is_limited, tells_price
-from personalab.operations.lab import projects
+from personalab.operations.lab.told import idle_tasks, pause
 from personalab.texts import say
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ async def run_project(
     budget = is_limited(models, plan["max_calls"], plan["max_usd"])
     vain = not budget and plan["max_usd"] is not None
     asking = must_ask(models, yes=yes, budget=budget, refusal="lab_say_yes", vain=vain)
-    note(plan_text(plan, await asyncio.to_thread(idle_of, place)))
+    note(plan_text(plan, await asyncio.to_thread(idle_tasks, place)))
     if asking and not await agreed(models):
         return FAILED
     with saying_how_to_go_on(f"personalab lab resume {place.name}"):
@@ -99,7 +99,7 @@ async def _show_end(place: ProjectPlace, result: Event, *, as_json: bool) -> Non
         f"lab_run_{status}", language(), project=place.name, cost=money(result.get("cost_usd")), **counts
     )
     note(said)
-    if idle := await asyncio.to_thread(idle_of, place):
+    if idle := await asyncio.to_thread(idle_tasks, place):
         note(tell("lab_idle_within", language(), idle=idle))
     if result.get("budget"):
         warned("lab_budget_used", reason=str(result["budget"]))
@@ -207,7 +207,7 @@ async def checked(project: str, least: float | None) -> int:
 async def pause_project(word: str, *, as_json: bool) -> None:
     """Ask a running project to pause."""
     place = await project_of(word)
-    done = await projects.pause_project(services(), place.name)
+    done = await pause(services(), place.name)
     if as_json:
         write_json(done)
     else:

@@ -41,7 +41,8 @@ async def evaluate_candidates(
         return {"ended_by": "manual"} if wanted else {"status": "interrupted"}
     if evaluator.budget:
         return {"ended_by": "budget"}
-    failure = failing(search, await evaluator.results(tasks))
+    results = await evaluator.results(tasks)
+    failure = await asyncio.to_thread(failing, place, tasks, results)
     if failure is not None:
         await unbroken(mark_redo, search, lease, search.number)
         raise failure

@@ -89,6 +89,8 @@ class CallAnswer:
     error: str | None = None
     """What went wrong, in one English line."""
     error_code: str | None = None
+    error_params: Mapping[str, str | int | float] | None = None
+    """What the code's words are filled with, so that a failure can be told in any language."""
     retryable: bool = False
     retry_after: float | None = None
     """The seconds the service asks to wait."""
@@ -116,6 +118,7 @@ class CallAnswer:
             structured=row.get("structured"),
             error=_text(row, "error") or None,
             error_code=_text(row, "error_code") or None,
+            error_params=_params(row.get("error_params")),
             retryable=row.get("retryable") is True,
             retry_after=_amount(row, "retry_after"),
             duration_ms=int(_amount(row, "duration_ms") or 0),
@@ -150,6 +153,14 @@ def _is_refused(name: str) -> bool:
     return name in _REFUSED_FLAGS or name.startswith(_REFUSED_BEGINNINGS)
 
 
+def plain_params(params: Mapping[str, object]) -> dict[str, str | int | float]:
+    """Give an error's parameters as a file can keep them, texts no longer than a sentence."""
+    return {
+        name: value if isinstance(value, int | float) else str(value)[:MAX_ERROR]
+        for name, value in params.items()
+    }
+
+
 def amount_of(value: object) -> float | None:
     """Read a number that tells how much: finite and not negative, or ``None``."""
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -176,6 +187,12 @@ def _text(row: Mapping[str, object], field: str) -> str:
     if not isinstance(value, str):
         raise BadRecord("bad_record", field=field, reason="it is not a text")
     return value
+
+
+def _params(value: object) -> dict[str, str | int | float] | None:
+    if not isinstance(value, Mapping):
+        return None
+    return plain_params({str(name): one for name, one in cast("Mapping[object, object]", value).items()})
 
 
 def _amount(row: Mapping[str, object], field: str) -> float | None:

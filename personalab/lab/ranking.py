@@ -373,7 +373,7 @@ def _warnings(ranked: Sequence[Standing], idle: Standing | None) -> list[dict[st
     every = [*ranked, *([idle] if idle else [])]
     return [
         {
-            "code": "lab_incomplete_set" if row.completed else "lab_nothing_completed",
+            "code": _code(row),
             "skill_id": row.arm.skill_id,
             "skill_name": row.arm.name,
             "completed": len(row.completed),
@@ -383,6 +383,15 @@ def _warnings(ranked: Sequence[Standing], idle: Standing | None) -> list[dict[st
         for row in every
         if not row.is_complete
     ]
+
+
+def _code(row: Standing) -> str:
+    """Name what an arm lacks; what is said of the one without a skill is another thing, for it has no rank."""
+    if row.completed:
+        return "lab_no_skill_incomplete" if row.arm.is_no_skill else "lab_incomplete_set"
+    if row.skipped and not row.failed:
+        return "lab_no_skill_skipped" if row.arm.is_no_skill else "lab_only_skipped"
+    return "lab_no_skill_nothing" if row.arm.is_no_skill else "lab_nothing_completed"
 
 
 def _ends(interval: Interval | None) -> list[float] | None:

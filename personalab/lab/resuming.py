@@ -53,6 +53,7 @@ class CallRow(Record):
     structured: Any = None
     error: str | None = None
     error_code: str | None = None
+    error_params: dict[str, str | int | float] | None = None
     retryable: bool = False
     retry_after: Number | None = None
     duration_ms: Count = 0
@@ -65,7 +66,8 @@ class CallRow(Record):
 
     def accounting(self) -> dict[str, Any]:
         """Give what stands in ``calls.jsonl``: everything but texts."""
-        return self.model_dump(mode="json", exclude={"text", "structured", "retryable", "retry_after"})
+        left_out = {"text", "structured", "error_params", "retryable", "retry_after"}
+        return self.model_dump(mode="json", exclude=left_out)
 
 
 class CaseCalls(Record):
@@ -101,6 +103,7 @@ def row_of(answer: CallAnswer, *, call_id: str, role: Role, at: str, model: str,
         structured=answer.structured,
         error=answer.error,
         error_code=answer.error_code,
+        error_params=dict(answer.error_params) if answer.error_params is not None else None,
         retryable=answer.retryable,
         retry_after=answer.retry_after,
         duration_ms=answer.duration_ms,

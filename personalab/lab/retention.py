@@ -66,11 +66,6 @@ class Retention:
     dropped: tuple[str, ...] = ()
 
 
-def kept_segments(rules: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Name the segments that rules keep."""
-    return read_retention(rules, known).kept
-
-
 def read_retention(rules: str, known: Iterable[str]) -> Retention:
     """Read rules; what names an unknown segment, contradicts itself or is not surely understood is refused."""
     if len(rules) > MAX_RULES:

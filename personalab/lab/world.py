@@ -69,7 +69,6 @@ class World:
     truth: Floats
     start: float
     optimum: float
-    best_subset: tuple[str, ...]
     _hidden: _Hidden = field(repr=False)
 
     @property
@@ -154,9 +153,7 @@ def make_world(seed: int, preset: Preset = "base") -> World:
     problem = _problem(primary, rng)
     truth = hidden.truth()
     start = max(float(truth[_bits(segments)]) for segments in problem.skills.values())
-    top = int(np.argmax(truth[1:])) + 1
-    best = tuple(_SEGMENT_IDS[i] for i in range(SEGMENTS) if top >> i & 1)
-    return World(seed, preset, problem, truth, start, float(truth[top]), best, hidden)
+    return World(seed, preset, problem, truth, start, float(np.max(truth[1:])), hidden)
 
 
 def _hide(seed: int, shape: _Shape, primary: NDArray[np.int64], rng: np.random.Generator) -> _Hidden:

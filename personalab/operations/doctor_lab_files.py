@@ -23,6 +23,7 @@ from personalab.lab.findings import Provenance
 from personalab.lab.generating import DRAFTS_FILE, Drafts
 from personalab.lab.records import AssetKind, Doubt, Record
 from personalab.operations.doctor_findings import Finding
+from personalab.operations.lab.originals import KEPT_LIST, KeptList, kept_name
 from personalab.storage.files import MAX_JSON_BYTES
 from personalab.storage.lab.shelves import MAX_CONTENT_BYTES, MAX_HISTORY_BYTES
 from personalab.storage.lab.workspace import Workspace
@@ -146,11 +147,21 @@ def check_version(files: LabFiles, folder: Path, kind: AssetKind) -> CheckedVers
     """Check every file of one version of an asset, wherever it stands."""
     own = check_skill(files, folder) if kind == "skill" else _check_baseline(files, folder)
     files.read(folder / "tags.json", Tags, needed=False)
+    _check_kept(files, folder)
     for path in files.json_files(folder / "history"):
         files.read(path, HistoryRecord, needed=False, limit=MAX_HISTORY_BYTES)
     for path in files.json_files(folder / "auto_tag_log"):
         files.read(path, AutoTagLog, needed=False)
     return own
+
+
+def _check_kept(files: LabFiles, folder: Path) -> None:
+    """Check that what an asset came from is there, all that is listed."""
+    listed = files.read(folder / KEPT_LIST, KeptList, needed=False)
+    for row in listed.files if listed is not None else ():
+        path = folder / kept_name(row.name)
+        if not os.path.lexists(path):
+            files.findings.append(Finding("missing", files.shown(path)))
 
 
 def check_skill(files: LabFiles, folder: Path) -> CheckedVersion:

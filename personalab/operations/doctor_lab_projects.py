@@ -153,12 +153,22 @@ class _Project:
     def _check_copies(self, config: ProjectConfig) -> None:
         """Check the copies of the assets; a path that leads out of the project is not followed."""
         for at, skill in enumerate(config.skills):
+            self._check_folder_name(at, skill)
             content = self._check_copy(f"skills.{at}", skill, "skill").content
             if content is not None:
                 self.contents[skill.ref_id] = content
         for at, baseline in enumerate(config.baselines):
             cases = self._check_copy(f"baselines.{at}", baseline, "baseline").cases
             self.cases = None if self.cases is None or cases is None else self.cases + len(cases.cases)
+
+    def _check_folder_name(self, at: int, skill: SkillRef) -> None:
+        """Tell that a skill's results cannot have a folder: a run would refuse."""
+        try:
+            arm_folder(skill.ref_id, skill.version)
+        except PersonaLabError:
+            params = {"field": f"skills.{at}.ref_id", "reason": "it is no name of a file"}
+            shown = self.files.shown(self.folder / CONFIG)
+            self.files.findings.append(LabFinding("lab_doctor_field", shown, params=params))
 
     def _check_copy(self, where: str, ref: SkillRef | BaselineRef, kind: AssetKind) -> CheckedVersion:
         parts, folder = ref.local_path.split("/"), self.folder

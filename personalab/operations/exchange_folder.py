@@ -15,7 +15,9 @@ from personalab.operations.exporting import ExportFormat, export_entry, write_ex
 from personalab.operations.importing import Progress, import_files
 from personalab.operations.imports import ImportReport, ImportWishes
 from personalab.services import Services
+from personalab.storage.exchange import write_outside
 from personalab.storage.files import writing
+from personalab.storage.leases import unbroken
 
 FOLDER = "exchange"
 MAX_FILE_NAME = 200
@@ -91,6 +93,13 @@ async def export_to_exchange(
         exported.other_sessions,
         exported.left_out,
     )
+
+
+async def put_into_exchange(services: Services, name: str, content: bytes) -> str:
+    """Put a file into the folder, under a name that no file there has; give that name."""
+    path = await asyncio.to_thread(_free_path, exchange_folder(services), name)
+    await unbroken(lambda: write_outside(path, [content], overwrite=False))
+    return path.name
 
 
 def _free_path(folder: Path, name: str) -> Path:

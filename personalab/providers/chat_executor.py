@@ -17,13 +17,13 @@ from typing import cast
 
 from personalab.dialogue import Message, object_in
 from personalab.errors import ProviderError
-from personalab.lab.calling import Call, CallAnswer, CallUsage
+from personalab.lab.calling import Call, CallAnswer, CallUsage, plain_params
 from personalab.ports import ReplyChunk, ReplyModel
 from personalab.providers.call_spool import CallFiles, forget_call, spooling
 from personalab.providers.claude_results import formed, sentence_of
 from personalab.providers.well_formed import well_formed
 
-SCHEMA_NOTE = "Answer with one JSON object that fits this JSON schema, and with nothing else:\n{schema}"
+_SCHEMA_NOTE = "Answer with one JSON object that fits this JSON schema, and with nothing else:\n{schema}"
 MAX_TEXT = 4_000_000
 """So many characters of an answer are taken."""
 _LOCAL = "local:"
@@ -41,20 +41,13 @@ class _Heard:
 class ChatExecutor:
     """Runs calls on a chat model, each with one request; a model that is none says so in the version.
 
-    ``schema_note`` are the words by which a structured answer is asked for. Where none comes, the answer has only its
-    text: whoever asked knows best what is wrong with it, and whether to pay for another.
+    Where a structured answer was asked for and none comes, the answer has only its text: whoever asked knows best what
+    is wrong with it, and whether to pay for another.
     """
 
-    def __init__(
-        self,
-        model: ReplyModel,
-        name: str | None = None,
-        *,
-        schema_note: str = SCHEMA_NOTE,
-    ) -> None:
-        self.name = name or model.name
+    def __init__(self, model: ReplyModel) -> None:
+        self.name = model.name
         self._model = model
-        self._schema_note = schema_note
 
     async def version(self) -> str:
         """Tell what stands in the place of the program's version."""
@@ -94,7 +87,7 @@ class ChatExecutor:
         told = [well_formed(call.system)] if call.system.strip() else []
         if call.schema is not None:
             schema = json.dumps(call.schema, ensure_ascii=False)
-            told.append(self._schema_note.replace("{schema}", well_formed(schema)))
+            told.append(_SCHEMA_NOTE.replace("{schema}", well_formed(schema)))
         system: list[Message] = [{"role": "system", "content": "\n\n".join(told)}] if told else []
         return [*system, {"role": "user", "content": well_formed(call.text)}]
 
@@ -121,6 +114,7 @@ class ChatExecutor:
             structured=heard.structured,
             error=sentence_of(failure) if failure else None,
             error_code=failure.code if failure else None,
+            error_params=plain_params(failure.params) if failure else None,
             retryable=failure.retryable if failure else False,
             duration_ms=round(took * 1000),
             executor=self.name,

@@ -17,7 +17,7 @@ from typing import cast
 
 from personalab.dialogue import object_in
 from personalab.errors import ProviderError
-from personalab.lab.calling import MAX_ERROR, Call, CallAnswer, CallUsage, amount_of
+from personalab.lab.calling import MAX_ERROR, Call, CallAnswer, CallUsage, amount_of, plain_params
 from personalab.providers.failures import clean_reason
 from personalab.providers.well_formed import well_formed
 
@@ -91,6 +91,7 @@ def answer_of(result: Row, call: Call, ending: Ending) -> CallAnswer:
         structured=structured,
         error=sentence_of(failure) if failure else None,
         error_code=failure.code if failure else None,
+        error_params=plain_params(failure.params) if failure else None,
         retryable=failure.retryable if failure else False,
         retry_after=_retry_after(text) if failure and failure.retryable else None,
         duration_ms=duration,
@@ -108,6 +109,7 @@ def failed_answer(error: ProviderError, call: Call, ending: Ending) -> CallAnswe
         status="failed",
         error=sentence_of(error),
         error_code=error.code,
+        error_params=plain_params(error.params),
         retryable=error.retryable,
         duration_ms=ending.duration_ms,
         executor=ending.executor,

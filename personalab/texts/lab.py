@@ -346,6 +346,10 @@ LAB: dict[str, Text] = {
         "项目 {project} 还没有迭代；开始：personalab lab iterate",
         "The project {project} has no iteration yet; begin one: personalab lab iterate",
     ),
+    "lab_not_iterating": Text(
+        "测试项目 {project} 现在没有在迭代，没有什么要停下；如果它正在运行，请暂停它",
+        "The project {project} is not being iterated now, so there is nothing to stop; if it is running, pause it",
+    ),
     # --- scoring, analysis, recomposition, leaderboard
     "lab_unknown_segment": Text(
         "没有片段 {segment}；已知的片段：{known}。请改用其中的编号，或重新运行差异分析",
@@ -378,6 +382,18 @@ LAB: dict[str, Text] = {
     "lab_nothing_completed": Text(
         "{skill_name} 没有完成任何用例（失败 {failed}，跳过 {skipped}）；请重跑失败的用例",
         "{skill_name} completed no case ({failed} failed, {skipped} skipped); rerun what failed",
+    ),
+    "lab_no_skill_incomplete": Text(
+        "不用 Skill 的对照只完成了 {completed} 个用例（失败 {failed}，跳过 {skipped}）；只在共同完成的用例上与它比较",
+        "The arm without a skill completed only {completed} cases ({failed} failed, {skipped} skipped); skills are compared with it on the cases both completed",
+    ),
+    "lab_no_skill_nothing": Text(
+        "不用 Skill 的对照没有完成任何用例（失败 {failed}，跳过 {skipped}），无法与它比较；请重跑失败的用例",
+        "The arm without a skill completed no case ({failed} failed, {skipped} skipped), so nothing can be compared with it; rerun what failed",
+    ),
+    "lab_no_skill_skipped": Text(
+        "不用 Skill 的对照没有完成任何用例：{skipped} 个被跳过，没有失败的；提高预算或取消跳过后再运行",
+        "The arm without a skill completed no case: {skipped} were skipped and none failed; run again with a larger budget, or undo the skips",
     ),
     "lab_segment_not_exact": Text(
         "模型给出的一个片段不是 {skill_name} 的原文，已舍弃：“{quote}”",

@@ -14,6 +14,8 @@ import pexpect
 import pytest
 
 from personalab.services import Services
+from tests.cli.lab_driver import LabProgram
+from tests.providers.fake_cli import FakeCli, install
 
 CHECKOUT = Path(__file__).parents[2]
 SECONDS = 60
@@ -142,3 +144,48 @@ def lines(root: Path) -> Callable[[str], list[dict[str, Any]]]:
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
     return read
+
+
+# --- the skill lab
+
+
+@pytest.fixture
+def lab() -> Iterator[LabProgram]:
+    """The program, in a process for all commands of a test."""
+    program = LabProgram()
+    yield program
+    program.close()
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> FakeCli:
+    """A ``claude`` that costs nothing, though the program cannot know."""
+    return install(tmp_path / "fake")
+
+
+@pytest.fixture
+def outside(fake: FakeCli) -> dict[str, str]:
+    """What the fake needs around it."""
+    wanted = ("PYTHONPATH", "FAKE_CLAUDE_RULES", "FAKE_CLAUDE_LOG")
+    return {name: fake.environment[name] for name in wanted}
+
+
+@pytest.fixture
+def paid(fake: FakeCli, outside: dict[str, str]) -> Iterator[LabProgram]:
+    """The program, calling the fake."""
+    program = LabProgram(**outside)
+    assert program.json("cli", "set", "cli_path", str(fake.path))["cli_path"] == str(fake.path)
+    yield program
+    program.close()
+
+
+@pytest.fixture
+def hold(tmp_path: Path, fake: FakeCli) -> Path:
+    """While this file is there, calls of the fake go on; ``held`` beside it tells that one does."""
+    hold, held = tmp_path / "hold", tmp_path / "held"
+    hold.touch()
+    waiting = (
+        f'case $1 in --version) ;; *) while [ -e "{hold}" ]; do touch "{held}"; sleep 0.02; done ;; esac'
+    )
+    fake.path.write_text(fake.path.read_text("utf-8").replace("\n", f"\n{waiting}\n", 1), encoding="utf-8")
+    return hold

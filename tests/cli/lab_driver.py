@@ -12,6 +12,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,6 +78,54 @@ class LabProgram:
         """End the program."""
         self._process.kill()
         self._process.communicate()
+
+
+# --- what tests do with it
+
+
+CASES = [
+    {"name": "sum", "input": "Write add(a, b).", "expected_output": "A function add that returns a + b."},
+    {
+        "name": "nothing",
+        "category": "boundary",
+        "input": "Add up an empty list.",
+        "expected_output": "The sum of an empty list is 0, without an error.",
+    },
+    {
+        "name": "nonsense",
+        "category": "exception",
+        "input": "Add a text to a number.",
+        "expected_output": "It raises a TypeError that names both values.",
+    },
+]
+
+
+def project_of_two(lab: LabProgram, tmp_path: Path, *options: str) -> dict[str, Any]:
+    """Make a project of two sample skills and three cases."""
+    cases = tmp_path / "cases.json"
+    cases.write_text(json.dumps({"cases": CASES}), encoding="utf-8")
+    tests = lab.json("baseline", "new", "Adding", "--purpose", "coding", "--cases", str(cases))
+    assert tests["case_count"] == 3
+    return lab.json(
+        "project", "new", "Who adds best", "--skill", "2abe", "--skill", "严谨的 Python 工程师",
+        "--baseline", "Adding", *options,
+    )  # fmt: skip
+
+
+def calls_of(root: Path, project: str) -> list[dict[str, Any]]:
+    """Read the account of a project."""
+    path = root / "workspace" / "projects" / project / "calls.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def until(true: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    """Wait for something that a process does."""
+    while not true():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+
+
+# --- in its own process
 
 
 def main() -> None:

@@ -9,9 +9,8 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,53 +18,11 @@ import pexpect
 import pytest
 
 from tests.cli.conftest import CHECKOUT, SECONDS, Run
-from tests.cli.lab_driver import LabProgram
-from tests.providers.fake_cli import FakeCli, install
+from tests.cli.lab_driver import LabProgram, calls_of, project_of_two, until
+from tests.providers.fake_cli import FakeCli
 
 Terminal = Callable[..., "pexpect.spawn[str]"]
 Start = Callable[..., "subprocess.Popen[str]"]
-CASES = [
-    {"name": "sum", "input": "Write add(a, b).", "expected_output": "A function add that returns a + b."},
-    {
-        "name": "nothing",
-        "category": "boundary",
-        "input": "Add up an empty list.",
-        "expected_output": "The sum of an empty list is 0, without an error.",
-    },
-    {
-        "name": "nonsense",
-        "category": "exception",
-        "input": "Add a text to a number.",
-        "expected_output": "It raises a TypeError that names both values.",
-    },
-]
-
-
-def _project(lab: LabProgram, tmp_path: Path, *options: str) -> dict[str, Any]:
-    """Make a project of two sample skills and three cases."""
-    cases = tmp_path / "cases.json"
-    cases.write_text(json.dumps({"cases": CASES}), encoding="utf-8")
-    tests = lab.json("baseline", "new", "Adding", "--purpose", "coding", "--cases", str(cases))
-    assert tests["case_count"] == 3
-    return lab.json(
-        "project", "new", "Who adds best", "--skill", "2abe", "--skill", "严谨的 Python 工程师",
-        "--baseline", "Adding", *options,
-    )  # fmt: skip
-
-
-@pytest.fixture
-def lab() -> Iterator[LabProgram]:
-    """The program, in a process for all commands of a test."""
-    program = LabProgram()
-    yield program
-    program.close()
-
-
-def _calls(root: Path, project: str) -> list[dict[str, Any]]:
-    path = root / "workspace" / "projects" / project / "calls.jsonl"
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
 # --- a whole session
 
 
@@ -77,7 +34,7 @@ def test_a_whole_session_leads_from_nothing_to_reports_and_a_new_skill(
     shutil.rmtree(sample)
     assert [(row["id"][:8], row["outcome"]) for row in lab.json("samples")] == [("fa1c653c", "created")]
 
-    made = _project(
+    made = project_of_two(
         lab, tmp_path, "--model", "rehearsal", "--no-skill", "--pass-score", "1", "--concurrency", "32"
     )
     project = made["project"]
@@ -89,10 +46,10 @@ def test_a_whole_session_leads_from_nothing_to_reports_and_a_new_skill(
     result = ran.json()
     assert (result["status"], result["total"], result["completed"], result["failed"]) == ("done", 9, 9, 0)
     assert str(planned["calls"]) in ran.said  # the plan is stated
-    calls = _calls(root, project)
+    calls = calls_of(root, project)
     assert len(calls) == planned["calls"]
     again = personalab("lab", "resume", project)
-    assert (again.returncode, _calls(root, project)) == (0, calls)
+    assert (again.returncode, calls_of(root, project)) == (0, calls)
     assert "严谨的 Python 工程师" in again.stdout
 
     shown = lab.json("project", "show", made["id"][:6])
@@ -144,6 +101,10 @@ def test_a_whole_session_leads_from_nothing_to_reports_and_a_new_skill(
     folder = next(Path(file).parent for file in out["files"] if file.endswith("SKILL.md"))
     came = lab.json("skill", "import", str(folder))["imported"]
     assert {(row["kind"], row["outcome"]) for row in came} == {("skill", "same"), ("baseline", "same")}
+
+    [gone] = (root / "workspace" / "skills").glob("*/*/skill_fa2286f2_v1")
+    shutil.rmtree(gone)
+    assert "严谨的 Python 工程师（fa2286f2" in lab("board").said
 
 
 # --- assets
@@ -238,32 +199,10 @@ def test_a_persona_becomes_a_skill_and_a_skill_a_character(lab: LabProgram, root
 # --- money, budgets, pauses
 
 
-@pytest.fixture
-def fake(tmp_path: Path) -> FakeCli:
-    """A ``claude`` that costs nothing, though the program cannot know."""
-    return install(tmp_path / "fake")
-
-
-@pytest.fixture
-def outside(fake: FakeCli) -> dict[str, str]:
-    """What the fake needs around it."""
-    wanted = ("PYTHONPATH", "FAKE_CLAUDE_RULES", "FAKE_CLAUDE_LOG")
-    return {name: fake.environment[name] for name in wanted}
-
-
-@pytest.fixture
-def paid(fake: FakeCli, outside: dict[str, str]) -> Iterator[LabProgram]:
-    """The program, calling the fake."""
-    program = LabProgram(**outside)
-    assert program.json("cli", "set", "cli_path", str(fake.path))["cli_path"] == str(fake.path)
-    yield program
-    program.close()
-
-
 def test_money_is_spent_only_with_a_word_or_a_budget(
     paid: LabProgram, terminal: Terminal, root: Path, tmp_path: Path, fake: FakeCli, outside: dict[str, str]
 ) -> None:
-    project = _project(paid, tmp_path, "--concurrency", "2")["project"]
+    project = project_of_two(paid, tmp_path, "--concurrency", "2")["project"]
     refused = paid("run", project)
     assert refused.is_a_refusal
     assert "--yes" in refused.said
@@ -277,7 +216,7 @@ def test_money_is_spent_only_with_a_word_or_a_budget(
     few = paid("run", project, "--max-calls", "6", "--json")
     result = json.loads(few.printed)
     counts = tuple(result[name] for name in ("completed", "failed", "skipped"))
-    assert (few.code, counts, len(_calls(root, project))) == (1, (0, 0, 6), 6)  # 4 tested the judge
+    assert (few.code, counts, len(calls_of(root, project))) == (1, (0, 0, 6), 6)  # 4 tested the judge
     assert result["budget"]
     assert f"personalab lab run {project} --max-calls" in few.said
     shown = paid("project", "show", project).said
@@ -287,7 +226,7 @@ def test_money_is_spent_only_with_a_word_or_a_budget(
     assert rest.code == 100, rest
     assert "替身" in rest.said
     assert paid.json("project", "show", project)["options"]["max_calls"] is None
-    assert len(_calls(root, project)) == len({call["call_id"] for call in _calls(root, project)}) == 16
+    assert len(calls_of(root, project)) == len({call["call_id"] for call in calls_of(root, project)}) == 16
     checked = paid("report", project, "--format", "csv", "--out", str(tmp_path), "--check")
     assert (checked.code, len(list(tmp_path.glob("*.csv")))) == (100, 1)
 
@@ -299,7 +238,7 @@ def test_money_is_spent_only_with_a_word_or_a_budget(
 def test_a_budget_in_money_is_no_word_for_a_model_whose_price_nobody_tells(
     lab: LabProgram, tmp_path: Path
 ) -> None:
-    project = _project(lab, tmp_path, "--model", "openai:gpt-x")["project"]
+    project = project_of_two(lab, tmp_path, "--model", "openai:gpt-x")["project"]
     refused = lab("run", project, "--max-usd", "5")
     assert refused.is_a_refusal
     assert "openai:gpt-x" in refused.said
@@ -309,7 +248,7 @@ def test_a_budget_in_money_is_no_word_for_a_model_whose_price_nobody_tells(
 def test_ctrl_c_at_the_question_ends_it_with_nothing_run(
     paid: LabProgram, terminal: Terminal, tmp_path: Path, fake: FakeCli, outside: dict[str, str]
 ) -> None:
-    project = _project(paid, tmp_path)["project"]
+    project = project_of_two(paid, tmp_path)["project"]
     child = terminal("lab", "run", project, **outside)
     child.expect(r"\[y/N\]")
     child.sendintr()
@@ -318,24 +257,12 @@ def test_ctrl_c_at_the_question_ends_it_with_nothing_run(
     assert (child.exitstatus, fake.calls()) == (130, [])
 
 
-@pytest.fixture
-def hold(tmp_path: Path, fake: FakeCli) -> Path:
-    """While this file is there, calls of the fake go on; ``held`` beside it tells that one does."""
-    hold, held = tmp_path / "hold", tmp_path / "held"
-    hold.touch()
-    waiting = (
-        f'case $1 in --version) ;; *) while [ -e "{hold}" ]; do touch "{held}"; sleep 0.02; done ;; esac'
-    )
-    fake.path.write_text(fake.path.read_text("utf-8").replace("\n", f"\n{waiting}\n", 1), encoding="utf-8")
-    return hold
-
-
 def test_ctrl_c_during_a_run_ends_it_and_says_how_it_goes_on(
     paid: LabProgram, start: Start, root: Path, tmp_path: Path, hold: Path, outside: dict[str, str]
 ) -> None:
-    project = _project(paid, tmp_path, "--concurrency", "2", "--no-controls")["project"]
+    project = project_of_two(paid, tmp_path, "--concurrency", "2", "--no-controls")["project"]
     running = start("lab", "run", project, "--yes", **outside)
-    _until((tmp_path / "held").exists, running)
+    until((tmp_path / "held").exists, running)
     running.send_signal(signal.SIGINT)
     said, told = running.communicate(timeout=SECONDS)
     assert (running.returncode, said) == (130, ""), told
@@ -345,7 +272,7 @@ def test_ctrl_c_during_a_run_ends_it_and_says_how_it_goes_on(
     hold.unlink()
     assert paid.json("project", "show", project)["status"] == "interrupted"
     assert paid("resume", project, "--yes").code == 0
-    assert len({call["call_id"] for call in _calls(root, project) if call["status"] == "ok"}) == 12
+    assert len({call["call_id"] for call in calls_of(root, project) if call["status"] == "ok"}) == 12
 
 
 def test_a_run_is_paused_and_goes_on_without_paying_again(
@@ -357,34 +284,27 @@ def test_a_run_is_paused_and_goes_on_without_paying_again(
     hold: Path,
     outside: dict[str, str],
 ) -> None:
-    project = _project(paid, tmp_path, "--concurrency", "1", "--no-controls")["project"]
+    project = project_of_two(paid, tmp_path, "--concurrency", "1", "--no-controls")["project"]
     fake.rules({"match": "", "sleep": 0.5})  # so that whoever looks now and then sees the wish in time
     running = start("lab", "run", project, "--yes", "--json", **outside)
-    _until((tmp_path / "held").exists, running)  # the first call is under way
+    until((tmp_path / "held").exists, running)  # the first call is under way
     pausing = start("lab", "pause", project, "--json")
-    _until(lambda: any((root / "workspace" / "projects" / project).glob(".stop-*")), pausing)
+    until(lambda: any((root / "workspace" / "projects" / project).glob(".stop-*")), pausing)
     hold.unlink()
     said, told = running.communicate(timeout=SECONDS)
     assert (running.returncode, json.loads(said)["status"]) == (1, "interrupted"), told
     assert json.loads(pausing.communicate(timeout=SECONDS)[0])["status"] == "interrupted"
-    before = _calls(root, project)
+    before = calls_of(root, project)
     assert 0 < len(before) == len(fake.calls()) < 12
     fake.rules()
     assert paid.json("skip", project, "fa22", "case_003")["status"] == "skipped"
     assert paid("resume", project, "--yes").code == 0
-    after = _calls(root, project)
+    after = calls_of(root, project)
     assert after[: len(before)] == before
     assert len(after) == len(fake.calls()) == 10
     assert paid.json("skip", project, "fa22", "case_003", "--undo")["status"] == "open"
     again = paid("skip", project, "fa22", "case_003", "--undo")
     assert again.is_a_refusal
-
-
-def _until(true: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    """Wait for something that a process does."""
-    while not true():
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.02)
 
 
 # --- what a ranking says

@@ -101,6 +101,7 @@ IN_A_PROJECT: tuple[tuple[str, ...], ...] = (
     ("analyse", "P"),
     ("recompose", "P"),
     ("iterate", "P", "--yes"),
+    ("iterate", "P", "--yes", "--max-calls", "5"),
     ("iterate", "P", "--beam", "0"),
     ("iteration", "P"),
     ("report", "P", "--out", "no/such/folder/report.html"),
@@ -134,12 +135,18 @@ def test_what_cannot_be_done_is_said_in_one_sentence_and_changes_nothing(lab: La
     assert _files(root / "characters") == characters
 
 
-def test_what_a_project_cannot_do_is_said_in_one_sentence(lab: LabProgram, root: Path) -> None:
+def test_what_a_project_cannot_do_is_said_in_one_sentence(
+    lab: LabProgram, root: Path, tmp_path: Path
+) -> None:
     made = lab("project", "new", "P", "--skill", "2abe", "--baseline", "92e1", "--model", "rehearsal")
     assert made.code == 0, made
     before = _files(root / "workspace")
     assert [ended for line in IN_A_PROJECT if not (ended := lab(*line)).is_a_refusal] == []
     assert _files(root / "workspace") == before
+    link = tmp_path / "link.html"
+    link.symlink_to(tmp_path / "nothing")
+    assert lab("report", "P", "--out", str(link)).is_a_refusal
+    assert link.is_symlink()
 
 
 def test_what_is_ambiguous_is_refused_and_named(lab: LabProgram) -> None:
@@ -181,6 +188,7 @@ def test_a_small_bench_prints_its_table_and_what_was_promised(lab: LabProgram) -
     line = ("bench", "--seeds", "1", "--preset", "base", "--engine", "random", "--engine", "ledger")
     shown, checked, data = lab(*line), lab(*line, "--check"), lab.json(*line)
     assert (shown.code, checked.code) == (0, 1)  # not everything was measured
+    assert "not measured" in " ".join(re.findall(r"\w+", lab("bench", "--help").printed))
     assert "random" in shown.printed
     assert data["seeds"] == [1]
     assert {row["engine"] for row in data["rows"]} == {"random", "ledger"}

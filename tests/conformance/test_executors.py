@@ -8,16 +8,17 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from personalab.dialogue import Message
 from personalab.lab.calling import Call, CallAnswer
-from personalab.ports import Executor
+from personalab.ports import Executor, ReplyChunk
 from personalab.providers.chat_executor import ChatExecutor
 from personalab.providers.claude_cli import ClaudeCli
-from personalab.providers.scripted import ScriptedModel
 from tests.providers.fake_cli import install, question
 
 pytestmark = pytest.mark.anyio
@@ -31,18 +32,30 @@ SCHEMA = {
 }
 
 
+class Echo:
+    """A model that gives back the question's last word, letter by letter, so that others come in between."""
+
+    name = "echo"
+
+    async def stream(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
+        word = messages[-1]["content"].split()[-1].rstrip(".")
+        for letter in json.dumps({"word": word}):
+            await asyncio.sleep(0)
+            yield ReplyChunk(letter)
+
+
 @pytest.fixture(params=["claude_cli", "chat", *REAL])
 def executor(request: pytest.FixtureRequest, tmp_path: Path) -> Executor:
     """Each executor in turn."""
     if request.param == "chat":
-        return ChatExecutor(ScriptedModel(['{"word": "tide"}'], loop=True))
+        return ChatExecutor(Echo())
     if request.param == "real_claude":
         return ClaudeCli("claude", environment=dict(os.environ))
     return install(tmp_path / "fake").executor()
 
 
-def asked(**changes: Any) -> Call:
-    return question("Say one word.", timeout_seconds=300.0, model="", **changes)
+def asked(text: str = "Say one word.", **changes: Any) -> Call:
+    return question(text, timeout_seconds=300.0, model="", **changes)
 
 
 async def test_it_answers_and_says_who_it_is(executor: Executor, tmp_path: Path) -> None:
@@ -73,9 +86,14 @@ async def test_the_answer_stays_until_it_is_forgotten(executor: Executor, tmp_pa
 
 async def test_calls_at_once_do_not_mix(executor: Executor, tmp_path: Path) -> None:
     spool = tmp_path / "spool"
-    calls = [asked(call_id=f"c{number}") for number in range(4)]
+    words = ("harbour", "lantern", "orchard", "thimble")
+    calls = [
+        asked(f"Say only this one word: {word}", call_id=f"c{number}") for number, word in enumerate(words)
+    ]
     answers = await asyncio.gather(*(executor.run(call, spool) for call in calls))
-    assert [answer.status for answer in answers] == ["ok"] * 4
+    for answer, word in zip(answers, words, strict=True):
+        assert answer.status == "ok"
+        assert [one for one in words if one in answer.text.lower()] == [word]
     executor.forget(spool, "c2")
     assert {path.name.partition(".")[0] for path in spool.iterdir()} == {"c0", "c1", "c3"}
 

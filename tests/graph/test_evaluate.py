@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,8 @@ async def test_a_dry_run_tells_the_plan_and_changes_nothing(services: Services) 
     assert [event["type"] for event in events] == ["plan"]
     assert fake.calls == []
     assert {path: path.read_bytes() for path in place.folder.rglob("*") if path.is_file()} == before
+    await evaluate(services, place.name)
+    assert [len(fake.ids(kind)) for kind in "xjc"] == [12, 12, plan["control_calls"]]
 
 
 async def test_a_plan_in_the_middle_counts_only_what_is_missing_and_knows_what_calls_cost(
@@ -305,10 +308,26 @@ async def test_what_no_call_could_survive_ends_the_run_instead_of_failing_every_
     assert (result["status"], only(events, "error")[0]["code"]) == ("error", "lab_run_hopeless")
     assert len(fake.ids("x")) == 1
     assert place.again().config.status == "interrupted"
+    assert "：not there；" in result["error"]["message"], "an answer of an older version has no parameters"
+    kept = {"cli_path": "claude-9", "reason": "it is not there, or may not be run"}
+    fake.rule = _failing("x-", 99, replace(missing, error_params=kept))
+    _, result = await evaluate(services, place.name)
+    assert "无法运行 claude 命令行程序 “claude-9”：没有这个程序，或没有运行权限" in result["error"]["message"]
     fake.rule = by_rule
     _, result = await evaluate(services, place.name)
     assert (result["status"], result["failed"]) == ("done", 0)
     assert len(fake.ids("c")) == 4
+
+
+async def test_a_step_that_fails_gives_the_project_up_before_it_is_told(services: Services) -> None:
+    missing = broken("not there", retryable=False, code="provider.cli_missing")
+    use(services, FakeExecutor(rule=_failing("x-", 99, missing)))
+    place = await make_project(services, controls=False)
+    held: list[bool] = []
+    async for part in stream_evaluate(services, {"project": place.name}):
+        if part.get("type") == "error":
+            held.append(services.projects.is_running(place))
+    assert held == [False]
 
 
 async def test_a_case_without_words_fails_alone(services: Services) -> None:

@@ -113,7 +113,7 @@ async def test_a_real_model_executes_a_project_and_its_answers_are_kept(
     )
 
 
-async def test_a_small_model_that_judges_itself_blocks_the_ranking(
+async def test_a_judge_whose_answer_is_no_judgement_ends_the_run_before_anything_is_executed(
     services: Services, gguf_path: Path
 ) -> None:
     small = _small(services, gguf_path, CUT_OFF)

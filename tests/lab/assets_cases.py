@@ -123,7 +123,7 @@ async def is_tagged(scene: Scene) -> bool:
 async def check_tagged(scene: Scene) -> None:
     assert await is_tagged(scene)
     files = opened(scene.root)
-    files.save_tags(files.skill(ID), NO_TAGS)
+    files.change_tags(files.skill(ID), lambda _: NO_TAGS)
     check_swept(scene)
 
 

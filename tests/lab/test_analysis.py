@@ -218,7 +218,7 @@ def test_an_analysis_is_kept_with_its_spans(services: Services) -> None:
     assert [row.content for row in report.advantage_segments] == ["alpha answers briefly."]
     assert [row.skill_id for row in report.issues] == [SKILLS[1]]
     assert place.analysis() == report
-    extra = place.extra_analysis()
+    extra = place.read_extra(place.folder / "x_analysis.json")
     assert extra["segments"]["seg_001"]["start"] == 0
     assert extra["segments"]["seg_001"]["sha256"] == text_hash("alpha answers briefly.")
     assert extra["model"] == "scripted"

@@ -221,7 +221,7 @@ def test_tags_change_without_a_version_and_go_to_the_newest(files: AssetFiles) -
     first = files.add_skill(skill_meta(), "one")
     second = edited(files, first, "two")
     before = tree(first.folder)
-    files.save_tags(first, TAGS)
+    files.change_tags(first, lambda _: TAGS)
     assert tree(first.folder) == before
     assert files.skill(identity(1)).tags == TAGS
     assert files.versions(second) == ["v1", "v2"]

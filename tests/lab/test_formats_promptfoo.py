@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from personalab.errors import BadRecord, PersonaLabError, UserError
 from personalab.lab.assets import Case, SkillMeta
 from personalab.lab.formats import format_of_file
-from personalab.lab.formats.personas import character_in, source_of
 from personalab.lab.formats.plain import read_plain
 from personalab.lab.formats.promptfoo import Suite, read_promptfoo
 from personalab.lab.formats.promptfoo_export import CONFIG, promptfoo_config
@@ -360,8 +359,3 @@ def test_a_file_is_told_by_its_name() -> None:
     ]
     with pytest.raises(UserError, match=r"a\.docx"):
         format_of_file("a.docx")
-
-
-def test_a_source_names_its_character() -> None:
-    assert character_in(source_of("char_maren")) == "char_maren"
-    assert character_in("elsewhere") is None

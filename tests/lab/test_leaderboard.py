@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -311,6 +312,27 @@ def test_a_project_that_cannot_be_read_is_warned_of_and_the_rest_is_there(servic
         board = await leaderboard(services)
         assert board["groups"] == []
         assert [row["code"] for row in board["warnings"]] == ["lab_board_unreadable"]
+
+    asyncio.run(run())
+
+
+def test_an_average_that_is_not_the_sum_of_its_parts_is_warned_of_and_the_sum_is_shown(
+    services: Services,
+) -> None:
+    """Resolution 2."""
+
+    async def run() -> None:
+        place = await _evaluated(services)
+        before = (await leaderboard(services, group=False))["records"]
+        path = place.results / "summary.json"
+        summary = json.loads(path.read_text(encoding="utf-8"))
+        summary["ranking"][0]["avg_score"] += 2
+        path.write_text(json.dumps(summary), encoding="utf-8")
+        board = await leaderboard(services, group=False)
+        assert board["records"] == before
+        (warning,) = board["warnings"]
+        assert (warning["code"], warning["project"]) == ("lab_board_doubt", place.config.name)
+        assert "its parts are" in warning["reason"]
 
     asyncio.run(run())
 

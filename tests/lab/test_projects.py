@@ -229,7 +229,10 @@ async def test_a_skipped_task_is_neither_completed_nor_failed_until_it_is_taken_
     assert (kept["status"], set(kept["scores"].values())) == ("skipped", {None})
     status = await project_status(services, place.name)
     assert (status["progress"]["completed_tasks"], status["progress"]["left"]) == (5, 1)
-    await skip_task(services, place.name, SKILLS[0], "case_002", undo=True)
+    assert (await skip_task(services, place.name, SKILLS[0], "case_002", undo=True))["status"] == "open"
+    for case in ("case_001", "case_002"):
+        with pytest.raises(UserError, match="nothing to undo"):
+            await skip_task(services, place.name, SKILLS[0], case, undo=True)
     _, result = await evaluate(services, place.name)
     assert (result["completed"], result["skipped"]) == (6, 0)
     with pytest.raises(UserError, match="cannot be skipped"):

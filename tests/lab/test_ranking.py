@@ -27,6 +27,7 @@ from personalab.lab.ranking import (
 )
 from personalab.lab.segments import text_hash
 from personalab.lab.statistics import difference_of, interval_of, pooled_spread, spread_of, t_quantile
+from personalab.texts import LANGUAGES, say
 
 NOW = "2024-01-01T16:00:00Z"
 PROJECT = "c3d4e5f6-a7b8-4012-8def-234567890123"
@@ -131,6 +132,34 @@ def test_who_completed_nothing_comes_last_and_has_no_scores() -> None:
     assert told["skills"][1]["tie_group"] is None
     assert told["warnings"][0]["code"] == "lab_nothing_completed"
     summary.fields()
+
+
+@pytest.mark.parametrize(
+    ("statuses", "code", "idle_code"),
+    [
+        (("skipped", "skipped"), "lab_only_skipped", "lab_no_skill_skipped"),
+        (("failed", "skipped"), "lab_nothing_completed", "lab_no_skill_nothing"),
+        (("completed", "skipped"), "lab_incomplete_set", "lab_no_skill_incomplete"),
+    ],
+)
+def test_what_an_arm_lacks_is_told_by_its_kind_and_of_the_one_without_a_skill_as_such(
+    statuses: tuple[ResultStatus, ...], code: str, idle_code: str
+) -> None:
+    lacking = [
+        _row(at, 50 if status == "completed" else None, status=status)
+        for at, status in enumerate(statuses, 1)
+    ]
+    arms = [RankedArm("a", "A", "v1", ""), RankedArm("b", "B", "v1", ""), RankedArm("n", "N", "v1", "", True)]
+    results = {"a": [_row(1, 60), _row(2, 60)], "b": lacking, "n": lacking}
+    _, told = summarise(PROJECT, NOW, arms, results, baselines=[_baseline(2)])
+    assert [(row["skill_id"], row["code"]) for row in told["warnings"]] == [("b", code), ("n", idle_code)]
+    of_skill, of_none = told["warnings"]
+    for language in LANGUAGES:
+        params = {name: value for name, value in of_none.items() if name != "code"}
+        said = say(idle_code, language, **params)
+        assert "{" not in said
+        assert "N " not in said
+        assert said != say(code, language, **{**params, "skill_name": of_skill["skill_name"]})
 
 
 def test_results_of_cases_that_are_in_no_baseline_do_not_count() -> None:

@@ -396,7 +396,7 @@ def test_an_iteration_is_told_with_its_winners_difference(bench: Bench) -> None:
 def test_an_iteration_that_goes_on_has_no_winner_yet(bench: Bench) -> None:
     bench.all_results()
     iterate(bench)
-    (bench.place.iterations / "iteration_report.json").unlink()
+    (bench.place.folder / "iterations" / "iteration_report.json").unlink()
     data = bench.data()
     assert data.pair is None
     assert data.iteration is not None
@@ -406,7 +406,9 @@ def test_an_iteration_that_goes_on_has_no_winner_yet(bench: Bench) -> None:
 def test_a_winner_whose_text_is_gone_is_a_notice(bench: Bench) -> None:
     bench.all_results()
     iterate(bench)
-    (bench.place.iterations / "round_2" / "skills" / f"skill_{WINNER[:8]}_v1" / "content.txt").unlink()
+    (
+        bench.place.folder / "iterations" / "round_2" / "skills" / f"skill_{WINNER[:8]}_v1" / "content.txt"
+    ).unlink()
     data = bench.data()
     assert data.pair is None
     assert "notice_broken" in [notice.code for notice in data.notices]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from personalab.errors import NotFound, PersonaLabError, UserError
+from personalab.errors import NotFound, PersonaLabError, StorageError, UserError
 from personalab.lab.tagging import visible
 from personalab.operations.lab import exchange
 from personalab.operations.lab.baselines import create_baseline, edit_case, remove_case
@@ -148,6 +148,17 @@ async def test_a_changed_skill_keeps_what_it_came_with(
     assert json.loads(files["evals/evals.json"])["evals"][0]["files"] == ["evals/a.pdf"]
 
 
+@pytest.mark.parametrize("junk", ["{", "[]", "[" * 9_000, '{"files": []}', '{"called": "a", "files": [{}]}'])
+async def test_a_broken_list_of_what_a_skill_came_with_is_told_and_nothing_leaves_without_it(
+    services: Services, folder: Path, tmp_path: Path, junk: str
+) -> None:
+    skill, _ = await exchange.import_skill(services, folder)
+    (services.assets.skill(skill.id).folder / "x_source.json").write_text(junk, encoding="utf-8")
+    with pytest.raises(StorageError, match=r"x_source\.json"):
+        await exchange.export_skill(services, skill.id, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 async def test_what_left_comes_back_to_the_same_place_as_the_next_version(
     services: Services, folder: Path, tmp_path: Path
 ) -> None:
@@ -201,7 +212,7 @@ async def test_a_skill_made_here_comes_to_another_library_as_it_is(
         description=description,
         author=author,
     )
-    services.assets.save_tags(made, _tagged(tag))
+    services.assets.change_tags(made, lambda _: _tagged(tag))
     out = tmp_path / made.meta.id
     baseline = services.assets.baselines()[0]
     written = await exchange.export_skill(services, made.meta.id, out, baseline_id=baseline.meta.id)

@@ -93,6 +93,8 @@ class Held:
         self.go_on = asyncio.Event()
         self.asked = asyncio.Event()
         self.calls = 0
+        self.pace = 0.0
+        """What an answer takes, once it may come."""
         self._model = RehearsalModel(delay=0)
         if not held:
             self.go_on.set()
@@ -102,6 +104,7 @@ class Held:
         self.calls += 1
         self.asked.set()
         await self.go_on.wait()
+        await asyncio.sleep(self.pace)
         async for chunk in self._model.stream(messages):
             yield chunk
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from mcp import Client
 
 from mcp_server.server import PersonaServer, build_server
+from mcp_server.texts import for_tools
 from personalab.services import Services
+from personalab.texts.lab import LAB as LAB_ERRORS
 from tests.graph.turns import snapshot
 from tests.mcp_server.calls import call, data_of, refused, text_of
 from tests.mcp_server.conftest import Mode
@@ -32,6 +35,7 @@ from tests.mcp_server.test_budgets import COUNTERS, LIMIT, SOME, TEXTS, tokens
 pytestmark = pytest.mark.anyio
 LIST_LIMIT = 4_700
 """What the sixteen tools may add to a host's list."""
+EXAMPLES = json.loads((Path(__file__).parents[1] / "lab" / "source_examples.json").read_text("utf-8"))
 NOBODY = "ffffffff-0000-4000-8000-000000000000"
 
 
@@ -299,6 +303,17 @@ async def test_what_cannot_be_done_says_why_without_a_path(
             ("skill_save", {"file": "none.md"}, "none.md"),
             ("skill_save", {"file": "x.md", "skill_id": skill_id}, "skill_id, file"),
             ("skill_save", {"character_id": "nobody"}, "nobody"),
+            ("skill_save", {"character_id": "char_maren", "name": "x"}, "With character_id, name"),
+            ("skill_save", {"file": "x.md", "content": "x", "description": "d"}, "With file, description"),
+            ("skill_save", {"file": "x.md", "content": "x", "type": "agent"}, "With file, type"),
+            ("skill_save", {"file": "x.md", "content": "x", "archived": True}, "With file, archived"),
+            ("skill_save", {"name": "a", "content": "b", "purpose": "p", "archived": True}, "skill_id"),
+            (
+                "skill_save",
+                {"name": "a", "content": "b", "purpose": "p", "expected_version": "v1"},
+                "skill_id",
+            ),
+            ("skill_save", {"skill_id": skill_id, "archived": True, "expected_version": "v9"}, "v1"),
             ("skill_tag", {"asset_id": skill_id, "action": "add"}, "tag"),
             ("skill_tag", {"asset_id": skill_id, "action": "approve", "tag": "no"}, "no"),
             ("skill_tag", {"asset_id": skill_id, "action": "auto", "answer": "{}"}, "skill_tag"),
@@ -307,6 +322,12 @@ async def test_what_cannot_be_done_says_why_without_a_path(
             ("baseline_get", {"baseline_id": baseline_id, "case_id": "case_999"}, "case_001"),
             ("baseline_save", {"name": "x"}, "purpose"),
             ("baseline_save", {"generate": "x"}, "baseline_id"),
+            ("baseline_save", {"name": "x", "purpose": "p", "archived": True}, "baseline_id"),
+            ("baseline_save", {"name": "x", "purpose": "p", "expected_version": "v1"}, "baseline_id"),
+            *(
+                ("baseline_save", {"baseline_id": baseline_id, **use, "expected_version": "v1"}, "With ")
+                for use in ({"generate": "x"}, {"accept": ["all"]}, {"reject": ["all"]})
+            ),
             ("baseline_save", {"baseline_id": baseline_id, "accept": ["draft_1"]}, "draft_1"),
             ("baseline_save", {"baseline_id": baseline_id, "accept": ["a"], "reject": ["b"]}, "reject"),
             ("baseline_save", {"baseline_id": baseline_id, "cases": [{"name": "x"}]}, "input"),
@@ -324,7 +345,7 @@ async def test_what_cannot_be_done_says_why_without_a_path(
             ("iteration_start", {"project": project}, "project_run"),
             ("iteration_start", {"project": project, "options": {"speed": 1}}, "beam_width"),
             ("iteration_start", {"project": project, "max_rounds": 0}, "max_rounds"),
-            ("iteration_stop", {"project": project}, "not running"),
+            ("iteration_stop", {"project": project}, "nothing to stop"),
         ):
             said = await refused(client, tool, **given)
             assert word in said, (tool, given, said)
@@ -332,7 +353,53 @@ async def test_what_cannot_be_done_says_why_without_a_path(
         bad = {"name": "x", "skill_ids": [skill_id], "baseline_ids": [baseline_id]}
         for options, word in (({"colour": 1}, "concurrency"), ({"concurrency": 0}, "concurrency")):
             assert word in await refused(client, "project_create", **bad, options=options)
-    assert set(snapshot(root)) - set(before) <= {f"workspace/projects/{project}/.lock"}
+    after = snapshot(root)
+    after.pop(f"workspace/projects/{project}/.lock", None)
+    assert after == before
+
+
+def test_no_error_of_the_lab_names_an_option_of_the_terminal() -> None:
+    of_the_terminal = ("lab_price_unknown", "lab_export_taken")  # nothing here says these
+    options = {
+        (code, option)
+        for code, text in LAB_ERRORS.items()
+        for words in (text.zh, text.en)
+        for option in re.findall("--[a-z][a-z-]*", for_tools(words))
+    }
+    assert {code for code, _ in options} <= {*of_the_terminal}
+    assert "project_run(rerun_failed=true)" in for_tools(LAB_ERRORS["lab_iterate_incomplete"].en)
+
+
+@pytest.mark.parametrize(
+    ("example", "file", "word"),
+    [
+        ("7.2", "iteration_report.json", "threshold"),
+        ("7.3", "exploration_log.json", "GREEDY, DIMENSION_FOCUS"),
+    ],
+)
+async def test_a_search_of_another_program_is_shown(
+    server: PersonaServer, services: Services, example: str, file: str, word: str
+) -> None:
+    async with Client(server) as client:
+        project = await make_project(client)
+        folder = services.projects.folder / project / "iterations"
+        folder.mkdir()
+        (folder / file).write_text(json.dumps(EXAMPLES[example]), encoding="utf-8")
+        found = await client.call_tool("project_status", {"project": project, "show": "iteration"})
+        assert not found.is_error, text_of(found)
+        assert word in text_of(found)
+
+
+async def test_a_report_takes_no_name_that_is_taken(server: PersonaServer, root: Path) -> None:
+    async with Client(server) as client:
+        project = await make_project(client)
+        first = await call(client, "project_report", project=project, format="csv")
+        (root / "exchange" / first["name"]).write_bytes(b"mine")
+        (root / "exchange" / f"{first['name'][:-4]}-2.csv").symlink_to(root / "nowhere")
+        second = await call(client, "project_report", project=project, format="csv")
+    assert second["name"] == f"{first['name'][:-4]}-3.csv"
+    assert (root / "exchange" / first["name"]).read_bytes() == b"mine"
+    assert not (root / "nowhere").exists()
 
 
 async def test_a_case_that_is_refused_says_how_many_were_saved(server: PersonaServer) -> None:

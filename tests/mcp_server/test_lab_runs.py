@@ -12,10 +12,12 @@ import anyio
 import pytest
 from mcp import Client
 
+from mcp_server.lab_showing import iteration_fields, iteration_text
 from mcp_server.server import PersonaServer, build_server
 from personalab.operations.lab.projects import pause_project
 from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services
+from personalab.storage.leases import STOP_POLL_SECONDS
 from tests.mcp_server.calls import call, data_of, refused, text_of
 from tests.mcp_server.conftest import Mode
 from tests.mcp_server.lab_world import PAID, Blind, Held, LabScribe, a_case, lab_server, make_project
@@ -46,6 +48,11 @@ async def _until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
+async def _stop_asked(services: Services, project: str) -> None:
+    folder = services.projects.folder / project
+    await _until(lambda: any(folder.glob(".stop-*")))
+
+
 def _config(root: Path, project: str) -> dict[str, Any]:
     path = root / "workspace" / "projects" / project / "config.json"
     return json.loads(path.read_text(encoding="utf-8"))
@@ -64,8 +71,12 @@ async def test_nothing_is_spent_before_the_plan_was_shown_and_agreed_to(
         assert (data_of(planned)["status"], data_of(planned)["plan"]["calls"]) == ("plan", 16)
         assert "confirm=true" in text_of(planned)
         assert held.calls == 0
-        ran = await call(client, "project_run", project=project, confirm=True)
-        assert (ran["status"], held.calls) == ("done", 16)
+        done = await client.call_tool("project_run", {"project": project, "confirm": True})
+        assert (data_of(done)["status"], held.calls) == ("done", 16)
+        standing = await client.call_tool("project_status", {"project": project})
+        for told in (text_of(done), text_of(standing)):  # nobody said what it cost
+            assert "? spent" in told
+            assert "$0" not in told
         again = await call(client, "project_run", project=project)
         assert (again["status"], held.calls) == ("done", 16)
         search = await call(client, "iteration_start", project=project, max_rounds=1)
@@ -189,9 +200,12 @@ async def test_a_run_is_paused_and_gone_on_with(
         asked = await pause_project(services, project, wait=0.2)
         assert asked["status"] == "stopping"
         pausing = asyncio.create_task(call(client, "project_run", project=project, pause=True))
-        await asyncio.sleep(0)
+        await _stop_asked(services, project)
+        held.pace = STOP_POLL_SECONDS  # whoever looks that often sees the wish long before the last answer
         held.go_on.set()
-        assert (await pausing)["status"] in ("interrupted", "done")
+        assert (await pausing)["status"] == "interrupted"
+        assert 0 < held.calls < 12
+        held.pace = 0
         ran = await call(client, "project_run", project=project, confirm=True)
         assert (ran["status"], ran["completed"]) == ("done", 6)
         assert held.calls == 12
@@ -248,13 +262,78 @@ async def test_a_search_is_ended_and_its_best_is_kept(
         await model.asked.wait()
         assert "iteration_stop" in await refused(client, "project_run", project=project)
         stopping = asyncio.create_task(call(client, "iteration_stop", project=project))
-        await asyncio.sleep(0)
-        stop = services.projects.folder / project
-        await _until(lambda: any(path.name.startswith(".stop") for path in stop.iterdir()))
+        await _stop_asked(services, project)
+        model.pace = STOP_POLL_SECONDS
         model.go_on.set()
         stopped = await stopping
         assert (stopped["status"], stopped["iteration"]["stop_cause"]) == ("stopped", "manual")
         assert stopped["iteration"]["best"]
+
+
+async def test_a_search_is_paused_told_as_open_and_gone_on_with(
+    server: PersonaServer, services: Services, mode: Mode
+) -> None:
+    async with Client(server, mode=mode) as client:
+        project = await make_project(client)
+        await call(client, "project_run", project=project)
+        model = Held()
+        services.models["rehearsal"] = model
+        search = {"project": project, "max_rounds": 2}
+        searching = asyncio.create_task(client.call_tool("iteration_start", search))
+        await model.asked.wait()
+        pausing = asyncio.create_task(client.call_tool("project_run", {"project": project, "pause": True}))
+        await _stop_asked(services, project)
+        model.pace = STOP_POLL_SECONDS
+        model.go_on.set()
+        paused, found = await pausing, await searching
+        assert data_of(paused)["status"] == "interrupted"
+        assert "iteration_start goes on" in text_of(paused)
+        assert (data_of(found)["status"], data_of(found)["iteration"]["stop_cause"]) == ("interrupted", None)
+        assert "has not ended" in text_of(found)
+        model.pace = 0
+        done = await call(client, "iteration_start", project=project)
+        assert (done["status"], done["iteration"]["stop_cause"]) == ("done", "max_rounds")
+
+
+async def test_what_is_no_run_and_no_search_is_paused_as_what_it_is(
+    server: PersonaServer, services: Services
+) -> None:
+    async with Client(server) as client:
+        project = await make_project(client)
+        async with services.projects.leases.holding(project, "skip", wait=SECONDS):
+            pausing = asyncio.create_task(call(client, "project_run", project=project, pause=True))
+            await _stop_asked(services, project)
+        assert (await pausing)["status"] == "pending"
+
+
+async def test_a_search_that_had_ended_asks_for_no_money_and_says_how_to_go_on(
+    server: PersonaServer, held: Held, mode: Mode
+) -> None:
+    held.go_on.set()
+    async with Client(server, mode=mode) as client:
+        project = await make_project(client, model=PAID)
+        await call(client, "project_run", project=project, confirm=True)
+        done = await client.call_tool(
+            "iteration_start", {"project": project, "max_rounds": 1, "confirm": True}
+        )
+        assert data_of(done)["iteration"]["stop_cause"] == "max_rounds"
+        assert "nothing was done" not in text_of(done)
+        calls = held.calls
+        again = await client.call_tool("iteration_start", {"project": project})
+        assert (data_of(again)["status"], data_of(again)["iteration"]["ended_before"]) == ("done", True)
+        assert "max_rounds" in text_of(again)
+        assert "fresh=true" in text_of(again)
+        assert (await call(client, "iteration_start", project=project, max_rounds=2))["status"] == "plan"
+        assert (await call(client, "iteration_start", project=project, fresh=True))["status"] == "plan"
+        assert held.calls == calls
+
+
+@pytest.mark.parametrize(("retested", "word"), [(0, "not tested again"), (6, "by a re-test")])
+def test_an_estimate_is_not_told_as_a_re_test(retested: int, word: str) -> None:
+    ends = {"score": 71.0, "low": 65.0, "high": 77.0}
+    best = {"name": "better", "avg_score": 74.0, "retested": retested, "corrected": ends}
+    said = iteration_text(iteration_fields({"best": best, "stop_cause": "budget"}), "en")
+    assert [line for line in said if word in line and "71.0 (65.0–77.0)" in line]
 
 
 async def test_a_provider_does_the_small_works(
@@ -279,18 +358,21 @@ async def test_a_provider_does_the_small_works(
 
 
 def test_a_client_that_hangs_up_leaves_a_project_that_can_be_gone_on_with(tmp_path: Path) -> None:
-    environment = world(tmp_path)
+    environment, script = world(tmp_path), tmp_path / "script.json"
+    endless = {"pieces": ["On"], "hang": True}
+    script.write_text(json.dumps({"replies": [endless]}), encoding="utf-8")
     with talking(environment, tmp_path / "log", "--toolsets", "lab", era="legacy") as talk:
         skills = [row["id"] for row in talk.call("skill_list")["skills"]][:1]
         baselines = [talk.call("baseline_save", name="n", purpose="talk", cases=[a_case(1)])["id"]]
-        made = talk.call(
-            "project_create", name="P", skill_ids=skills, baseline_ids=baselines, model="rehearsal"
-        )
+        options = {"controls": False, "judges": ["rehearsal"]}
+        parts = {"skill_ids": skills, "baseline_ids": baselines, "model": f"scripted:{script}"}
+        made = talk.call("project_create", name="P", **parts, options=options)
         talk.begin_call("project_run", project=made["project"])
         talk.notified("notifications/progress")
         talk.hang_up()
         assert talk.running.wait() == 0
     left = _config(tmp_path / "data", made["project"])
-    assert left["status"] in ("interrupted", "completed")
+    assert (left["status"], left["progress"]["completed_tasks"]) == ("interrupted", 0)
+    script.write_text(json.dumps({"replies": ["One."]}), encoding="utf-8")
     with talking(environment, tmp_path / "log2", "--toolsets", "lab", era="modern") as talk:
         assert talk.call("project_run", project=made["project"])["status"] == "done"

@@ -136,6 +136,8 @@ OTHERS = (
     "skills/talk/local/skill_aaaaaaaa_v1/history/v0.json",
     "skills/talk/local/skill_aaaaaaaa_v1/auto_tag_log/session_1.json",
     "skills/talk/local/skill_aaaaaaaa_v1/provenance.json",
+    "skills/talk/local/skill_aaaaaaaa_v1/x_source.json",
+    "baselines/talk/local/baseline_cccccccc_v1/x_source.json",
     "baselines/talk/local/baseline_cccccccc_v1/x_drafts.json",
     "cli/temp_session/tmp_sess_1.json",
     "projects/P/analysis_report.json",
@@ -195,6 +197,16 @@ async def test_a_file_that_is_no_object_or_cut_off_is_named(services: Services, 
             path.unlink()
 
 
+async def test_a_kept_file_that_is_listed_and_gone_is_told(services: Services, root: Path) -> None:
+    await _run(services)
+    folder = root / "workspace" / "skills/talk/local/skill_aaaaaaaa_v1"
+    _written(folder / "x_source.json", {"called": "a", "files": [{"name": "SKILL.md"}, {"name": ".a/b"}]})
+    (folder / "x_source").mkdir()
+    (folder / "x_source" / "SKILL.md").write_bytes(b"")
+    found = _only(await examine_root(services), "missing")
+    assert found.file == (folder / "x_source" / "%2Ea" / "b").relative_to(root).as_posix()
+
+
 async def test_a_number_beyond_all_bounds_is_told(services: Services) -> None:
     project = await _run(services)
     path = project.results / "aaaaaaaa_v1" / "case_001.json"
@@ -246,6 +258,14 @@ async def test_what_is_not_the_labs_is_left_alone(services: Services, root: Path
     before = _snapshot(root / "workspace")
     assert (await examine_root(services, fix=True)).findings == []
     assert _snapshot(root / "workspace") == before
+
+
+async def test_a_skill_whose_results_cannot_have_a_folder_is_told(services: Services) -> None:
+    project = await _run(services)
+    _changed(project.folder / "config.json", lambda data: data["skills"][1].update(ref_id="a/b/c/d/e"))
+    found = next(one for one in (await examine_root(services)).findings if one.code == "lab_doctor_field")
+    assert found.params["field"] == "skills.1.ref_id"
+    assert found.message("zh") == "字段 skills.1.ref_id 不对：它不能用作文件名"
 
 
 async def test_a_copy_outside_its_project_is_refused(services: Services, tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_only_what_nobody_is_paid_for_is_free(tmp_path: Path) -> None:
 def test_a_structure_nested_without_end_is_none(tmp_path: Path) -> None:
     deep = '{"tags": ' + "[" * 900 + "]" * 900 + "}"
     answer = run(ScriptedModel([deep, '{"tags": [1]}']), tmp_path, schema=SCHEMA)
-    assert answer.status == "ok"
+    assert (answer.status, answer.structured) == ("ok", None)
 
 
 @pytest.mark.parametrize("retryable", [True, False])
@@ -106,6 +106,7 @@ def test_a_failure_of_the_model_is_an_answer(tmp_path: Path, retryable: bool) ->
     answer = run(Elsewhere(error=error), tmp_path)
     assert (answer.status, answer.error_code, answer.retryable) == ("failed", "provider.failed", retryable)
     assert len(str(answer.error)) <= 300
+    assert answer.error_params == {"reason": "x" * 300}
 
 
 def test_a_model_that_is_silent_runs_out_of_time(tmp_path: Path) -> None:

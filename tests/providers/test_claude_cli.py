@@ -17,6 +17,7 @@ from personalab.errors import StorageError, UserError
 from personalab.lab.calling import Call, CallAnswer, check_flags
 from personalab.providers.claude_cli import ClaudeCli, answer_left, is_under_way
 from personalab.providers.claude_results import read_result
+from personalab.texts import say
 from tests.providers.fake_cli import FakeCli, install, question
 
 pytestmark = pytest.mark.timeout(120)
@@ -186,7 +187,10 @@ def test_a_failure_says_what_it_is_and_whether_another_try_may_help(
     assert answer.error
     assert len(answer.error) <= 300
     assert "\n" not in answer.error
-    assert fake.run(question()).error_code == code, "until it is forgotten"
+    again = fake.run(question())
+    assert (again.error_code, again.error_params) == (code, answer.error_params), "until it is forgotten"
+    assert answer.error_params is not None
+    assert say(code, "en", **answer.error_params)[:299] == answer.error[:299]
     assert len(fake.calls()) == 1
 
 

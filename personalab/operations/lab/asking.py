@@ -15,6 +15,7 @@ from typing import Generic, TypeVar, cast
 from personalab.dialogue import object_in
 from personalab.errors import ProviderError
 from personalab.lab.calling import Call, CallAnswer
+from personalab.operations.lab.call_failures import FailedCallError
 from personalab.ports import Executor
 from personalab.services import Services
 from personalab.storage.leases import unbroken
@@ -104,10 +105,7 @@ class _Asker:
             if answer.status == "ok":
                 return answer
             if not answer.retryable or tried >= self._retries:
-                reason = answer.error or answer.error_code or "–"
-                raise ProviderError(
-                    "lab_ask_failed", retryable=answer.retryable, model=call.model, reason=reason
-                )
+                raise FailedCallError("lab_ask_failed", answer, retryable=answer.retryable, model=call.model)
             await self._pause(min(LONGEST_PAUSE, answer.retry_after or _FIRST_PAUSE * 2**tried))
             tried += 1
 

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from personalab.errors import ProviderError, UserError
-from personalab.lab.calling import Call, CallAnswer
+from personalab.errors import UserError
+from personalab.lab.calling import Call, CallAnswer, plain_params
 from personalab.lab.options import RunOptions
 from personalab.lab.resuming import HOPELESS, CallRow, Role, nth, role_of, row_of, standing, wait_before
+from personalab.operations.lab.call_failures import FailedCallError
 from personalab.ports import AnswerNeeded, Executor
 from personalab.services import Services
 from personalab.storage.lab.project_journal import CallJournal
@@ -216,7 +217,7 @@ class CallDesk:
             async with sheet.lock:
                 await unbroken(self._keep, sheet, row, executor)
         if hopeless:
-            raise _same_failure(answer)
+            raise FailedCallError("lab_run_hopeless", answer)
 
     async def _answer(
         self, executor: Executor, wanted: Wanted, call_id: str, wrong: str | None
@@ -224,7 +225,10 @@ class CallDesk:
         try:
             call = wanted.question(call_id, wrong)
         except UserError as error:  # a blank input: nobody can be asked
-            return CallAnswer("failed", error=str(error), error_code=error.code, executor=executor.name)
+            params = plain_params(error.params)
+            return CallAnswer(
+                "failed", error=str(error), error_code=error.code, error_params=params, executor=executor.name
+            )
         return await executor.run(call, self._place.spool)
 
     def _noted(self, wanted: Wanted, call_id: str, answer: CallAnswer) -> CallRow:
@@ -332,10 +336,6 @@ def spooled_calls(spool: Path) -> frozenset[str]:
         else:
             found.add(name.partition(".")[0])
     return frozenset(found)
-
-
-def _same_failure(answer: CallAnswer) -> ProviderError:
-    return ProviderError("lab_run_hopeless", reason=answer.error or answer.error_code or "?")
 
 
 async def all_of(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

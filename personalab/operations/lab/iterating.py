@@ -8,28 +8,40 @@ from typing import Any
 
 from personalab.errors import Busy, NotFound
 from personalab.lab.engine.ledger_engine import screened
-from personalab.lab.findings import ExplorationLog, IterationReport
+from personalab.lab.engine.problem import StopCause
+from personalab.lab.findings import ExplorationLog, IterationReport, StopReason
 from personalab.lab.iterating import IterationParams, IterationPlan
-from personalab.operations.lab.iteration_plans import baseline_in, parameters_of
+from personalab.operations.lab.iteration_plans import baseline_in, is_over, parameters_of
 from personalab.services import Services
 from personalab.storage.lab.iterations import IterationFiles
-from personalab.storage.leases import unbroken
+from personalab.storage.leases import running, unbroken
+
+TASK = "iterate"
+"""What the lock of a project says that someone searches."""
+_CAUSES: dict[StopReason, StopCause] = {
+    "threshold_reached": "threshold",
+    "max_rounds": "max_rounds",
+    "manual": "manual",
+}
+"""What the source's reasons mean in our words."""
 
 
 async def iteration_bound(services: Services, project: str, wishes: Mapping[str, Any]) -> dict[str, int]:
-    """Tell how many evaluations a search makes at the most, and how many calls that are."""
+    """Tell how many evaluations a search makes at the most, and how many calls that are; none if it has ended."""
 
     def read() -> dict[str, int]:
         place = services.projects.project(project)
         options, files = place.options(), IterationFiles(place.folder)
-        plan = files.plan()
-        known = plan.parameters if plan and not wishes.get("fresh") else None
+        plan = None if wishes.get("fresh") else files.plan()
+        known = plan.parameters if plan else None
         given = {name: value for name, value in wishes.items() if name in IterationParams.model_fields}
         defaults = known.model_dump() if known else {}
         params = parameters_of(place.config.iteration_config, {**defaults, **given})
         cases = len(baseline_in(place, wishes.get("baseline_id")).cases.cases)
         rounds = params.max_rounds * (params.beam_width * screened(cases) + cases)
         evaluations = min(rounds + 2 * cases, params.max_evaluations or rounds + 2 * cases)
+        if plan is not None and is_over(plan, wishes):
+            evaluations = 0
         each = options.repeats * (1 + len(options.judging()) * options.judge_repeats)
         return {"evaluations": evaluations, "calls_each": each, "calls": evaluations * each}
 
@@ -77,7 +89,7 @@ def _told_by_others(report: IterationReport | None, log: ExplorationLog | None) 
         "retention": {"kept": [], "dropped": []},
         "started_at": log.started_at if log else None,
         "completed_at": report.generated_at if report else log.completed_at if log else None,
-        "stop_cause": report.stop_reason if report else None,
+        "stop_cause": _CAUSES[report.stop_reason] if report else None,
     }
 
 
@@ -85,14 +97,16 @@ async def stop_iteration(services: Services, project: str) -> dict[str, Any]:
     """Ask whoever iterates to come to an end with its report; tell whether it has, or is about to."""
     place = await asyncio.to_thread(services.projects.project, project)
     files = IterationFiles(place.folder)
-    if not await asyncio.to_thread(services.projects.is_running, place):
-        raise NotFound("lab_project_idle", project=place.name)
+    holder = await asyncio.to_thread(running, place.folder)
+    if holder is None or holder.get("task") != TASK:
+        raise NotFound("lab_not_iterating", project=place.name)
+    status = "stopped"
     await unbroken(files.want_stop, True)
     try:
         await services.projects.leases.stop(place.name, wait=services.settings.busy_seconds)
     except Busy:
-        return {"project": place.name, "status": "stopping"}
-    except NotFound:
-        await unbroken(files.want_stop, False)
-        raise
-    return {"project": place.name, "status": "stopped"}
+        status = "stopping"  # whoever iterates takes the wish away with its report
+    finally:
+        if status == "stopped":
+            await unbroken(files.want_stop, False)
+    return {"project": place.name, "status": status}

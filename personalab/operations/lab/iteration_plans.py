@@ -33,8 +33,8 @@ def begin(services: Services, place: ProjectPlace, asked: Mapping[str, Any]) -> 
     fresh = bool(wishes.pop("fresh", False))
     if plan is not None and not fresh:
         _check_same(plan, wishes)
-        grown = _grown(plan, wishes)
-        if plan.completed_at is None or plan.stop_cause in ("manual", "budget") or grown != plan.parameters:
+        if not is_over(plan, wishes):
+            grown = _grown(plan, wishes)
             plan = plan.changed(parameters=grown.model_dump(), completed_at=None, stop_cause=None)
             files.save_plan(plan)
         return plan
@@ -42,6 +42,12 @@ def begin(services: Services, place: ProjectPlace, asked: Mapping[str, Any]) -> 
     files.set_aside(services.now())
     files.save_plan(made)
     return made
+
+
+def is_over(plan: IterationPlan, wishes: Mapping[str, Any]) -> bool:
+    """Tell whether a search has come to its end, and stays so: nothing is wished that would let it go on."""
+    ended = plan.completed_at is not None and plan.stop_cause not in ("manual", "budget")
+    return ended and _grown(plan, wishes) == plan.parameters
 
 
 def _grown(plan: IterationPlan, wishes: Mapping[str, Any]) -> IterationParams:
@@ -126,9 +132,12 @@ def _measured(place: ProjectPlace, plan: IterationPlan) -> IterationPlan:
 
 
 def parameters_of(defaults: IterationConfig | None, wishes: Mapping[str, Any]) -> IterationParams:
-    """Give what is wished for, and for the rest what the project says, or the defaults."""
-    known = defaults.model_dump(exclude={"mode"}) if defaults and defaults.mode == "beam" else {}
-    names = IterationParams.model_fields
+    """Give what is wished for, and for the rest what the project says, or the defaults.
+
+    A width is the project's only in mode ``beam``: in ``standard`` the source has none, and ours is the default.
+    """
+    known = defaults.model_dump() if defaults else {}
+    names = set(IterationParams.model_fields) - (set() if known.get("mode") == "beam" else {"beam_width"})
     return IterationParams.read({**{n: v for n, v in known.items() if n in names}, **wishes}, "iterate")
 
 

@@ -68,7 +68,7 @@ class Leftovers:
         forget_call(spool, call_id)
 
     def _row(self, call_id: str, answer: CallAnswer, found: re.Match[str] | None) -> CallRow:
-        at, place = self.now, {}
+        at = self.now
         if found is None:
             return row_of(answer, call_id=call_id, role="control", at=at, model=answer.model_version)
         place: dict[str, Any] = {"repeat": int(found["repeat"])}

@@ -8,17 +8,31 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
 
-from personalab.errors import PersonaLabError, StorageError
+from personalab.errors import BadRecord, PersonaLabError, StorageError
 from personalab.lab.formats import EVALS, KEPT, SKILL_MD, SKILL_MD_NAMES
 from personalab.lab.formats.evals import evals_json, has_same_extras, read_evals
 from personalab.lab.formats.skill_md import SkillMd, has_same_head, name_in_file, read_skill_md, skill_md
+from personalab.lab.records import Filled, Record
 from personalab.storage.files import dump_json
 from personalab.storage.lab.assets import AssetFiles, Stored, StoredBaseline, StoredSkill
 from personalab.storage.lab.outside import OutsideFile
 
-_LIST = f"{KEPT}.json"
+KEPT_LIST = f"{KEPT}.json"
+
+
+class KeptFile(Record):
+    """A file that something came from."""
+
+    name: Filled
+    executable: bool = False
+
+
+class KeptList(Record):
+    """``x_source.json``."""
+
+    called: str
+    files: tuple[KeptFile, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +48,8 @@ class Original:
             {"name": name, **({"executable": True} if file.executable else {})}
             for name, file in self.files.items()
         ]
-        kept = {_kept_name(name): file.content for name, file in self.files.items()}
-        return {_LIST: dump_json({"called": self.called, "files": listed}), **kept}
+        kept = {kept_name(name): file.content for name, file in self.files.items()}
+        return {KEPT_LIST: dump_json({"called": self.called, "files": listed}), **kept}
 
     def main(self) -> str | None:
         """Name the file that makes the folder a skill."""
@@ -47,30 +61,38 @@ class Original:
         return read_skill_md(self.files[main].content, main, self.called) if main is not None else None
 
 
-def _kept_name(name: str) -> str:
+def kept_name(name: str) -> str:
     """Name a kept file so that none is hidden: hidden ones are left-overs in the workspace."""
     parts = [part.replace("%", "%25") for part in name.split("/")]
     return "/".join([KEPT, *(f"%2E{part[1:]}" if part.startswith(".") else part for part in parts)])
 
 
 def original_of(assets: AssetFiles, stored: Stored) -> Original | None:
-    """Find the files that an asset came from; without all of them there are none."""
-    listed = assets.beside(stored, _LIST)
+    """Find the files that an asset came from; a list that cannot be read, or a file of it that is gone, is an error."""
+    listed = _listed(assets, stored)
     if listed is None:
         return None
-    try:
-        found = cast("dict[str, Any]", json.loads(listed))
-        rows = [(str(row["name"]), row.get("executable") is True) for row in found["files"]]
-        called = str(found["called"])
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None
     files: dict[str, OutsideFile] = {}
-    for name, executable in rows:
-        content = assets.beside(stored, _kept_name(name))
+    for row in listed.files:
+        content = assets.beside(stored, kept_name(row.name))
         if content is None:
-            raise StorageError("file_missing", file=f"{stored.folder.name}/{_kept_name(name)}")
-        files[name] = OutsideFile(content, executable)
-    return Original(called, files)
+            raise StorageError("file_missing", file=f"{stored.folder.name}/{kept_name(row.name)}")
+        files[row.name] = OutsideFile(content, row.executable)
+    return Original(listed.called, files)
+
+
+def _listed(assets: AssetFiles, stored: Stored) -> KeptList | None:
+    raw = assets.beside(stored, KEPT_LIST)
+    if raw is None:
+        return None
+    file = f"{stored.folder.name}/{KEPT_LIST}"
+    try:
+        return KeptList.read(json.loads(raw), file)
+    except BadRecord as error:
+        reason = f"{error.params['field']}: {error.params['reason']}"
+        raise StorageError("file_broken", file=file, reason=reason) from error
+    except (ValueError, RecursionError) as error:
+        raise StorageError("file_broken", file=file, reason=str(error)) from error
 
 
 # --- out

@@ -10,6 +10,7 @@ from typing import Any
 
 from personalab.errors import Busy, NotFound, UserError
 from personalab.lab.context import estimated_tokens
+from personalab.lab.controls import chosen
 from personalab.lab.naming import project_slug
 from personalab.lab.options import RunOptions, changed_options
 from personalab.lab.outcomes import skipped_result
@@ -49,7 +50,6 @@ from personalab.texts import Language
 
 PAUSE_SECONDS = 10.0
 """So long a pause waits for the calls that are under way; they come to their end also if it does not."""
-_CONTROL_CALLS = 4
 
 
 async def create_project(
@@ -216,7 +216,9 @@ def make_plan(
     """Plan a run by what is on disk."""
     left = _left(place, options, found.pending)
     judging = any(task.judgements for task in left)
-    controls = _CONTROL_CALLS * len(unproven(place, options, language)) if judging else 0
+    # Of each planted pair, a judge is asked about both answers.
+    planted = 2 * len(chosen(language))
+    controls = planted * len(unproven(place, options, language)) if judging else 0
     return plan_of(
         left,
         tasks=found.tally.total,
@@ -328,8 +330,9 @@ def _skip(
     task = _task(place, skill_id, case_id, baseline_id)
     result = place.result(task.result_path)
     if undo:
-        if result is not None and result.status == "skipped":
-            task.result_path.unlink()
+        if result is None or result.status != "skipped":
+            raise UserError("lab_not_skipped", skill=task.arm.name, case=case_id)
+        task.result_path.unlink()
     elif result is not None and result.status == "completed":
         raise UserError("lab_task_completed", skill=task.arm.name, case=case_id)
     else:

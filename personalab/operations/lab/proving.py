@@ -6,13 +6,14 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from personalab.errors import ProviderError, UserError
+from personalab.errors import UserError
 from personalab.lab.controls import LEAST_GAP, Control, chosen, verdict
 from personalab.lab.judging import judge_identity
 from personalab.lab.options import RunOptions
 from personalab.lab.outcomes import judgement_of
 from personalab.lab.ranking import JudgeFacts
 from personalab.lab.resuming import CallRow, attempts_of, control_calls
+from personalab.operations.lab.call_failures import FailedCallError
 from personalab.operations.lab.calls import CallDesk, Wanted, together
 from personalab.operations.lab.evaluating import judge_question
 from personalab.storage.lab.projects import ProjectPlace
@@ -132,7 +133,7 @@ async def _prove(
     )
     failure = next((row for row in rows if row.status != "ok"), None)
     if failure is not None:
-        raise ProviderError("lab_control_failed", retryable=True, judge=model, reason=failure.error or "?")
+        raise FailedCallError("lab_control_failed", failure, retryable=True, judge=model)
     totals = [judgement_of(row).total for row in rows]
     found = verdict(list(zip(totals[::2], totals[1::2], strict=True)))
     facts = {"passed": found.passed, "gap": found.gap, "reason": found.told(language), "tries": tries}

@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 
 from personalab.errors import NotFound, ProviderError, StorageError
 from personalab.lab.assets import SkillMeta
+from personalab.lab.calling import CallAnswer
 from personalab.lab.engine.ledger_engine import LedgerEngine
 from personalab.lab.engine.problem import BestLog, Candidate, Observed, Problem, Trial, original
 from personalab.lab.iterating import IterationPlan, candidate_skill_id, round_name
 from personalab.lab.projects import Result
 from personalab.lab.resuming import BUDGET, arm_folder, case_file
+from personalab.operations.lab.call_failures import FailedCallError
 from personalab.operations.lab.evaluating import Arm, Task
 from personalab.operations.lab.iteration_plans import baseline_in
 from personalab.storage.lab.iterations import IterationFiles
@@ -204,14 +206,23 @@ def _arm(search: Search, candidate: Candidate, now: str) -> Arm:
 # --- a batch that failed
 
 
-def failing(search: Search, results: Sequence[Result | None]) -> ProviderError | None:
+def failing(
+    place: ProjectPlace, tasks: Sequence[Task], results: Sequence[Result | None]
+) -> ProviderError | None:
     """Tell that most of a batch failed: no search can be built on that, and it is made again the next time."""
-    failed = [result for result in results if result is not None and result.status == "failed"]
+    failed = [
+        (task, result)
+        for task, result in zip(tasks, results, strict=True)
+        if result is not None and result.status == "failed"
+    ]
     if len(failed) * 2 <= len(results):
         return None
-    reason = failed[0].error or "–"
-    return ProviderError(
-        "lab_iteration_failing", retryable=True, failed=len(failed), total=len(results), reason=reason
+    task, result = failed[0]
+    calls = place.calls(task.calls_path)
+    rows = [row for row in (calls.calls if calls else ()) if row.status != "ok"]
+    why = rows[-1] if rows else CallAnswer("failed", error=result.error)
+    return FailedCallError(
+        "lab_iteration_failing", why, retryable=True, failed=len(failed), total=len(results)
     )
 
 

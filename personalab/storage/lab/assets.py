@@ -222,10 +222,6 @@ class AssetFiles:
 
     # --- what changes without a new version: tags, logs, drafts
 
-    def save_tags(self, stored: Stored, tags: Tags) -> None:
-        """Replace the tags of the newest version, whoever has changed them meanwhile."""
-        self.change_tags(stored, lambda _: tags)
-
     def change_tags(
         self, stored: Stored, change: Callable[[Tags], Tags], *, log: tuple[str, AutoTagLog] | None = None
     ) -> Tags:

@@ -98,11 +98,6 @@ class ProjectPlace:
         return self.folder / "results"
 
     @property
-    def iterations(self) -> Path:
-        """Where the rounds of an iteration stand."""
-        return self.folder / "iterations"
-
-    @property
     def spool(self) -> Path:
         """Where calls that are under way keep their answers."""
         return self.folder / SPOOL
@@ -290,10 +285,6 @@ class ProjectPlace:
     def analysis(self) -> AnalysisReport | None:
         """Read what the analysis found."""
         return self.read(self.folder / ANALYSIS, AnalysisReport)
-
-    def extra_analysis(self) -> dict[str, Any]:
-        """Read what the source's report has no place for."""
-        return self.read_extra(self.folder / EXTRA_ANALYSIS)
 
     def save_analysis(self, report: AnalysisReport, extra: Mapping[str, Any]) -> None:
         """Save what the analysis found."""

@@ -1,0 +1,26 @@
+"""How is a failure told whose cause is a call that failed?"""
+
+from __future__ import annotations
+
+from personalab.errors import ProviderError
+from personalab.lab.calling import CallAnswer
+from personalab.lab.resuming import CallRow
+from personalab.texts import Language, say
+
+
+class FailedCallError(ProviderError):
+    """An error whose ``reason`` is a call's failure: it is said in the reader's language, as far as it was kept how."""
+
+    def __init__(
+        self, code: str, call: CallAnswer | CallRow, /, *, retryable: bool = False, **params: object
+    ) -> None:
+        reason = call.error or call.error_code or "it does not say why"
+        super().__init__(code, retryable=retryable, reason=reason, **params)
+        self._call = call
+
+    def message(self, language: Language) -> str:
+        """Say what happened, and what the call says of its failure."""
+        call, reason = self._call, self.params["reason"]
+        if call.error_code is not None and call.error_params is not None:
+            reason = say(call.error_code, language, **call.error_params) or reason
+        return say(self.code, language, **{**self.params, "reason": reason})
