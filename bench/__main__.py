@@ -20,6 +20,8 @@ PARTS = (
     "archive",
     "executing",
     "lab",
+    "web",
+    "page",
 )
 
 

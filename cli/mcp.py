@@ -26,11 +26,11 @@ _NAME = "personalab"
 _SERVER = ["-P", "-m", "mcp_server"]
 
 
-def become_server(words: list[str]) -> NoReturn:
-    """Go on as the MCP server, in the same process."""
+def become_server(words: list[str], server: str = "mcp_server") -> NoReturn:
+    """Go on as a server, in the same process."""
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execv(sys.executable, [sys.executable, *_SERVER, *words])  # noqa: S606 (no shell is meant)
+    os.execv(sys.executable, [sys.executable, "-P", "-m", server, *words])  # noqa: S606 (no shell is meant)
 
 
 def show_config(client: Client | None, http: str | None, *, as_json: bool) -> None:

@@ -359,10 +359,6 @@ TEXTS: dict[str, Text] = {
         "{file}, if it is broken, will be made again from its backups and journals (the broken file is kept under another name). Sure? (y/N)",
     ),
     # --- MCP clients
-    "no_page_yet": Text(
-        "网页还没有做好；请加上 --mcp-only 只提供 MCP：personalab serve --mcp-only",
-        "The web page is not built yet; serve MCP alone: personalab serve --mcp-only",
-    ),
     "bad_url": Text(
         "“{url}” 不是可用的地址；例如 http://127.0.0.1:8765/mcp，其中不要带密码或密钥",
         "'{url}' is not a usable address; give one like http://127.0.0.1:8765/mcp, without a password or key in it",

@@ -19,9 +19,10 @@ async def served(name: str, build: Build) -> PumpedGraph:
 
 @cache
 def _compiled(name: str, build: Build) -> PumpedGraph:
-    return build(_services()).compile(name=name)
+    return build(services_of_this_process()).compile(name=name)
 
 
 @cache
-def _services() -> Services:
+def services_of_this_process() -> Services:
+    """Open the services once; the graphs and whatever else the server runs share them."""
     return open_services()

@@ -64,18 +64,16 @@ def serve(
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Serve MCP over HTTP / 通过 HTTP 提供 MCP"""
+    """Serve the page, its API and MCP / 启动网页、接口与 MCP 服务器"""
     from cli.mcp import become_server
-    from cli.running import Refusal
 
-    if not mcp_only:
-        raise Refusal("no_page_yet")
-    words = ["--http", "--host", host, "--port", str(port)]
+    words = ["--http"] if mcp_only else []
+    words += ["--host", host, "--port", str(port)]
     if max_turns is not None:
         words += ["--max-turns", str(max_turns)]
     for name in allow_host or []:
         words += ["--allow-host", name]
-    become_server(words + _shared(context, toolsets, debug))
+    become_server(words + _shared(context, toolsets, debug), "mcp_server" if mcp_only else "web")
 
 
 def _shared(context: typer.Context, toolsets: str | None, debug: bool) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 from personalab.archive.card_reading import as_object
 from personalab.archive.charx import CARD_NAME, is_member_name, read_member
@@ -39,13 +39,21 @@ def with_main_icon(card: Mapping[str, Any]) -> tuple[dict[str, Any], str] | None
 
 def picture_in_charx(charx: bytes, card: Mapping[str, Any]) -> bytes | None:
     """Take the main icon out of a CHARX file, if it is a PNG of a bearable size."""
+    found = icon_in_charx(io.BytesIO(charx), card)
+    try:
+        return without_cards(found) if found is not None and found.startswith(SIGNATURE) else None
+    except BadRecord:
+        return None
+
+
+def icon_in_charx(charx: BinaryIO, card: Mapping[str, Any]) -> bytes | None:
+    """Take the main icon out of a CHARX file, whatever kind of file it is, if it is of a bearable size."""
     icon = _main_icon(as_object(card.get("data")))
     place = _place(str(icon.get("uri") or "")) if icon is not None else None
     if place is None:
         return None
     try:
-        found = read_member(io.BytesIO(charx), place, MAX_PICTURE_BYTES)
-        return without_cards(found) if found is not None and found.startswith(SIGNATURE) else None
+        return read_member(charx, place, MAX_PICTURE_BYTES)
     except BadRecord:
         return None
 

@@ -159,6 +159,11 @@ def _checked(
     return _Request(kind, entry_id, chosen, session_id, version)
 
 
+def file_of(format: ExportFormat) -> tuple[str, str]:
+    """Tell how the files of a form end, and of which media type they are."""
+    return _ENDINGS[format]
+
+
 def formats_of(kind: Kind) -> tuple[ExportFormat, ...]:
     """List what a kind can leave as, the usual one first."""
     return _FORMATS[kind]

@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from io import BytesIO
+from io import SEEK_END, BytesIO
 from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from typing import BinaryIO, cast
 
 from personalab.archive.detecting import Format, detect
 from personalab.archive.naming import called_by_file
@@ -32,6 +35,7 @@ from personalab.operations.imports import (
 from personalab.operations.reindex import BATCH, session_events
 from personalab.services import Services
 from personalab.storage.exchange import FoundFile, find_files, opened
+from personalab.storage.files import writing
 from personalab.storage.leases import unbroken
 from personalab.story.ids import check_id
 
@@ -41,6 +45,8 @@ _LATER: tuple[Format, ...] = ("veloca", "chat")
 _Placed = tuple[int, FoundFile]
 """A file and its place among those that were named."""
 _MOMENT_SECONDS = 0.05
+_IN_MEMORY = 1024 * 1024
+"""So much of a file that comes piece by piece is held in memory."""
 
 
 @dataclass(slots=True)
@@ -86,20 +92,55 @@ async def import_content(
     services: Services, name: str | None, content: bytes, wishes: ImportWishes = NO_WISHES
 ) -> ImportReport:
     """Bring in one file whose content is at hand; ``name`` is what it is called, if anyone said it."""
+    return await import_stream(services, name, BytesIO(content), wishes)
+
+
+async def import_stream(
+    services: Services,
+    name: str | None,
+    stream: BinaryIO,
+    wishes: ImportWishes = NO_WISHES,
+    on_indexing: Callable[[str], None] = lambda name: None,
+) -> ImportReport:
+    """Bring in one file that is open; ``on_indexing`` is told how far a long story is made findable."""
     await asyncio.to_thread(_check, services, wishes)
     batch = _batch(services, wishes)
     shown, called = name or UNNAMED, called_by_file(name or "")
 
     def bring() -> None:
         try:
-            found = detect(shown, BytesIO(content), len(content))
-            file = Arriving(shown, found, BytesIO(content), called)
+            found = detect(shown, stream, stream.seek(0, SEEK_END))
+            file = Arriving(shown, found, stream, called)
             batch.imported += [(0, entry) for entry in _bring_as(batch, file)]
         except PersonaLabError as error:
             batch.skipped.append((0, Skipped(shown, error)))
 
     await unbroken(bring)
-    return await _reported(batch)
+    return await _reported(batch, on_indexing)
+
+
+@asynccontextmanager
+async def spooled(parts: AsyncIterable[bytes]) -> AsyncGenerator[BinaryIO]:
+    """Collect what comes piece by piece: little of it in memory, more in a file that is gone afterwards."""
+    with SpooledTemporaryFile(max_size=_IN_MEMORY) as spool:
+        gathered = bytearray()
+
+        async def put() -> None:
+            whole = bytes(gathered)
+            gathered.clear()
+            await unbroken(_put, spool, whole)
+
+        async for part in parts:
+            gathered += part
+            if len(gathered) >= _IN_MEMORY:
+                await put()
+        await put()
+        yield cast("BinaryIO", spool)
+
+
+def _put(spool: SpooledTemporaryFile[bytes], content: bytes) -> None:
+    with writing("import"):
+        spool.write(content)
 
 
 def _batch(services: Services, wishes: ImportWishes) -> _Batch:

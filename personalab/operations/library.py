@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
-from personalab.errors import NotFound, UserError
+from personalab.archive.card_reading import Card, read_card
+from personalab.archive.loading import MAX_CARD_BYTES, load_json
+from personalab.errors import NotFound, PersonaLabError, UserError
 from personalab.services import Services
+from personalab.storage.files import read_bytes
 from personalab.storage.leases import unbroken
+from personalab.storage.stories import StoryFiles
 from personalab.story.ids import check_id
 from personalab.story.library import Background, Character, OutlinePoint
 from personalab.texts import Language
@@ -17,6 +21,7 @@ MAX_NAME = 200
 MAX_TEXT = 200_000
 MAX_POINTS = 200
 MAX_POINT = 10_000
+MAX_GREETINGS = 1_000
 
 E = TypeVar("E", Character, Background)
 
@@ -35,27 +40,38 @@ async def save_character(
     *,
     name: str | None = None,
     base_persona: str | None = None,
-    language: Language | None = None,
+    language: Language | Literal[""] | None = None,
+    greetings: Sequence[str] | None = None,
     overwrite: bool = False,
 ) -> Saved[Character]:
-    """Make a character, or change what is given of one that exists; its stories keep who they began with."""
+    """Make a character, or change what is given of one that exists; its stories keep who they began with.
+
+    A blank ``language`` leaves it to the reader's.
+    """
     check_id(character_id, "character_id")
     _check_length("name", name, MAX_NAME)
     _check_length("base_persona", base_persona, MAX_TEXT)
+    _check_texts("greetings", greetings, MAX_GREETINGS, MAX_TEXT)
+    opening = tuple(greetings or ())
 
     def fresh() -> Character:
         if base_persona is None or not base_persona.strip():
             raise UserError("field_missing", field="base_persona")
-        return Character(character_id, name or character_id, base_persona, language)
+        called = name or character_id
+        return Character(character_id, called, base_persona, language or None, greetings=opening)
 
     _check_given(name=name, base_persona=base_persona)
 
     def changed(old: Character) -> Character:
+        spoken = old.language if language is None else language or None
+        kept = {key: value for key, value in old.source.items() if key != "language" or spoken}
         return replace(
             old,
             name=old.name if name is None else name,
             base_persona=old.base_persona if base_persona is None else base_persona,
-            language=language or old.language,
+            language=spoken,
+            source=kept,
+            greetings=old.greetings if greetings is None else opening,
         )
 
     stories = services.stories
@@ -84,11 +100,7 @@ async def save_background(
     check_id(background_id, "background_id")
     _check_length("name", name, MAX_NAME)
     _check_length("world_setting", world_setting, MAX_TEXT)
-    _check_length("story_outline", story_outline, MAX_POINTS)
-    for point in story_outline or ():
-        _check_length("story_outline", point, MAX_POINT)
-        if not point.strip():
-            raise UserError("field_missing", field="story_outline[]")
+    _check_texts("story_outline", story_outline, MAX_POINTS, MAX_POINT)
     outline = tuple(OutlinePoint(place, text) for place, text in enumerate(story_outline or (), start=1))
 
     def fresh() -> Background:
@@ -117,6 +129,17 @@ async def save_background(
         changed,
         overwrite,
     )
+
+
+def kept_card(stories: StoryFiles, character_id: str) -> Card | None:
+    """Read the card a character came in; ``None`` where it came in none, or in one that cannot be read any more."""
+    path = stories.beside("characters", character_id, "card.json")
+    if not path.exists():
+        return None
+    try:
+        return read_card(load_json(read_bytes(path, stories.shown(path), MAX_CARD_BYTES)))
+    except PersonaLabError:
+        return None
 
 
 async def _save(
@@ -151,6 +174,15 @@ def _check_given(**fields: str | None) -> None:
     for field, value in fields.items():
         if value is not None and not value.strip():
             raise UserError("field_missing", field=field)
+
+
+def _check_texts(field: str, texts: Sequence[str] | None, most: int, longest: int) -> None:
+    """Refuse a list that is too long, or has a text that is blank or too long."""
+    _check_length(field, texts, most)
+    for text in texts or ():
+        _check_length(field, text, longest)
+        if not text.strip():
+            raise UserError("field_missing", field=f"{field}[]")
 
 
 def _check_length(field: str, value: Sequence[str] | None, limit: int) -> None:

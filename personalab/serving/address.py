@@ -58,17 +58,20 @@ class Names:
     """
 
     known: frozenset[str] | None
+    allowed: frozenset[str] = frozenset()
+    """Those that were allowed by name, for instance a proxy's, which may call this server by another."""
 
     def is_ours(self, host: str) -> bool:
         """Tell whether a ``Host`` header names this server, at any port."""
         return self.known is None or _name(f"//{host}") in self.known
 
     def is_our_origin(self, origin: str, host: str) -> bool:
-        """Tell whether an ``Origin`` header is a page of this server, which was called ``host``."""
-        if self.known is None:
-            return origin.partition("://")[2] == host
-        scheme = origin.partition("://")[0]
-        return scheme in ("http", "https") and _name(origin) in self.known
+        """Tell whether an ``Origin`` header is a page of this server, which was called ``host``.
+
+        A page at another port of this machine is another site's.
+        """
+        scheme, _, place = origin.lower().partition("://")
+        return scheme in ("http", "https") and (place == host.lower() != "" or _name(origin) in self.allowed)
 
 
 def _name(url: str) -> str | None:
@@ -85,5 +88,9 @@ def names_of(host: str, token: str | None, allowed: Sequence[str] = ()) -> Names
     """
     if not is_loopback(host) and token and not allowed:
         return Names(None)
-    given = (*LOOPBACK_NAMES, in_url(host), *allowed)
-    return Names(frozenset(name for one in given if (name := _name(f"//{one}"))))
+    own, more = (_names(given) for given in ((*LOOPBACK_NAMES, in_url(host)), allowed))
+    return Names(own | more, more)
+
+
+def _names(given: Sequence[str]) -> frozenset[str]:
+    return frozenset(name for one in given if (name := _name(f"//{one}")))

@@ -11,7 +11,6 @@ import hmac
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
 from personalab.serving.address import Names
@@ -99,9 +98,10 @@ class Door:
         for origin in headers.get("origin", []):
             if not self._names.is_our_origin(origin, hosts[0]):
                 return 403, "foreign_origin"
-        site = headers.get("sec-fetch-site", ["none"])[0]
-        changing = scope.get("method", "GET") not in _SAFE
-        return (403, "foreign_origin") if changing and site in ("cross-site", "same-site") else None
+        # A link to a page of ours may stand anywhere; nothing else of ours is for other sites.
+        is_link = scope.get("method") in _SAFE and headers.get("sec-fetch-mode") == ["navigate"]
+        is_foreign = headers.get("sec-fetch-site", ["none"])[0] in ("cross-site", "same-site")
+        return (403, "foreign_origin") if is_foreign and not is_link else None
 
     def _unknown(self, scope: Scope, headers: dict[str, list[str]]) -> tuple[int, str] | None:
         """Refuse who has not shown the token, where there is one."""
@@ -125,7 +125,7 @@ class Door:
 def _too_large(headers: dict[str, list[str]], limit: int) -> tuple[int, str] | None:
     """Refuse a body that says it is too large."""
     for length in headers.get("content-length", []):
-        if not length.isdigit() or len(length) > 18 or int(length) > limit:
+        if not (length.isascii() and length.isdigit()) or len(length) > 18 or int(length) > limit:
             return 413, "body_too_large"
     return None
 
@@ -206,9 +206,10 @@ def pass_for(token: str) -> str:
 
 
 def has_pass(cookies: str, token: str) -> bool:
-    """Tell whether a ``Cookie`` header carries the pass of this token."""
-    try:
-        found = SimpleCookie(cookies).get(COOKIE)
-    except CookieError:
-        return False
-    return found is not None and hmac.compare_digest(found.value.encode("latin-1"), pass_for(token).encode())
+    """Tell whether a ``Cookie`` header carries the pass of this token, whatever else other programs put there."""
+    named = (part.strip().partition("=") for part in cookies.split(";"))
+    wanted = pass_for(token).encode()
+    return any(
+        name == COOKIE and hmac.compare_digest(value.encode("utf-8", "replace"), wanted)
+        for name, _, value in named
+    )

@@ -75,11 +75,15 @@ class PreferenceFiles:
 
     def language(self) -> Language:
         """Find the reader's language without complaining about anything."""
+        return self.chosen_language()[0]
+
+    def chosen_language(self) -> tuple[Language, bool]:
+        """Find the reader's language, and whether a person set it."""
         try:
             values, _ = config.read_values(object_of(self._read("config.json")))
         except (PersonaLabError, ValueError):
-            return Config().language
-        return config.config_of(values).language
+            return Config().language, False
+        return config.config_of(values).language, "preferences.language" in values
 
     def _director(self, notices: list[Notice]) -> DirectorModule:
         try:

@@ -9,6 +9,7 @@ from personalab.reasons import in_chinese
 from personalab.texts.archive import ARCHIVE
 from personalab.texts.forms import LANGUAGES, Language, Text, fill
 from personalab.texts.lab import LAB
+from personalab.texts.web import WEB
 
 __all__ = ["LANGUAGES", "TEXTS", "Language", "Text", "fill", "say"]
 
@@ -24,6 +25,7 @@ def say(code: str, language: Language, **params: object) -> str:
 TEXTS: dict[str, Text] = {
     **ARCHIVE,
     **LAB,
+    **WEB,
     # --- what a person gave us
     "bad_id": Text(
         "{what} “{value}” 不能用作 ID：只能用字母、数字、下划线和连字符，以字母或数字开头，最长 64 个字符，不能是系统保留名（如 con、nul）",
@@ -137,26 +139,6 @@ TEXTS: dict[str, Text] = {
     "token_needed": Text(
         "地址 {host} 能从别的机器访问：请先设置 PERSONALAB_TOKEN，或用 127.0.0.1",
         "{host} can be reached from other machines: set PERSONALAB_TOKEN first, or use 127.0.0.1",
-    ),
-    "foreign_host": Text(
-        "请求用的主机名不是这台服务器的；要允许它，请用 --allow-host 启动",
-        "The request calls this server by a name that is not its own; start it with --allow-host to allow the name",
-    ),
-    "foreign_origin": Text(
-        "请求来自别的网站，已拒绝；请从本服务器自己的页面操作",
-        "The request comes from a page of another site and is refused; use this server's own page",
-    ),
-    "token_wanted": Text(
-        "需要令牌：请在页面上输入 PERSONALAB_TOKEN，或发送 Authorization: Bearer TOKEN",
-        "A token is needed: enter PERSONALAB_TOKEN on the page, or send the header Authorization: Bearer TOKEN",
-    ),
-    "token_wrong": Text(
-        "令牌不对；请输入启动服务器时设置的 PERSONALAB_TOKEN",
-        "That is not the token; enter the PERSONALAB_TOKEN the server was started with",
-    ),
-    "body_too_large": Text(
-        "请求太大（上限 {limit} MiB）；请分成几次发送",
-        "The request is too large (the limit is {limit} MiB); send less at once",
     ),
     "port_not_free": Text(
         "无法在 {host} 的端口 {port} 上监听：{reason}；请换一个 --port（0 会自动选择）",

@@ -164,8 +164,8 @@ def test_each_command_explains_itself_in_both_languages(personalab: Run, command
         ("mcp-config", "--http", "http://[::1"),
         ("mcp-config", "--http", "http://127.0.0.1:99999"),
         ("mcp-config", "--http", f"http://me:{SECRET}@127.0.0.1/mcp"),
-        ("serve",),
-        ("serve", "--mcp-only", "--port", "70000"),
+        ("serve", "--host", "0.0.0.0"),
+        ("serve", "--port", "70000"),
         ("serve", "--mcp-only", "--max-turns", "0"),
         ("mcp", "--toolsets", "nope"),
     ],
@@ -181,45 +181,43 @@ def test_a_mistake_is_one_sentence_and_exit_code_two(
     assert SECRET not in done.stderr
 
 
-def test_serve_without_its_page_names_the_way_out(personalab: Run) -> None:
-    assert "personalab serve --mcp-only" in personalab("serve").stderr
-
-
 # --- the server
 
 
 @pytest.fixture
 def echo(tmp_path: Path) -> str:
-    """A folder with a program named as the server that only tells how it was started."""
-    program = "import json, os, sys; print(json.dumps([os.getpid(), sys.flags.safe_path, sys.argv[1:]]))"
-    package = tmp_path / "echo" / "mcp_server"
-    package.mkdir(parents=True)
-    (package / "__init__.py").touch()
-    (package / "__main__.py").write_text(program, encoding="utf-8")
-    return str(package.parent)
+    """A folder with programs named as the servers that only tell how they were started."""
+    told = "__package__, os.getpid(), sys.flags.safe_path, sys.argv[1:]"
+    for name in ("mcp_server", "web"):
+        package = tmp_path / "echo" / name
+        package.mkdir(parents=True)
+        (package / "__init__.py").touch()
+        (package / "__main__.py").write_text(f"import json, os, sys; print(json.dumps([{told}]))", "utf-8")
+    return str(tmp_path / "echo")
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("words", "server", "expected"),
     [
-        ("mcp", ""),
-        ("mcp --toolsets chat,lab --debug", "--toolsets chat,lab --debug"),
-        ("--debug mcp", "--debug"),
-        ("serve --mcp-only", "--http --host 127.0.0.1 --port 8765"),
+        ("mcp", "mcp_server", ""),
+        ("mcp --toolsets chat,lab --debug", "mcp_server", "--toolsets chat,lab --debug"),
+        ("--debug mcp", "mcp_server", "--debug"),
+        ("serve --mcp-only", "mcp_server", "--http --host 127.0.0.1 --port 8765"),
+        ("serve --port 0", "web", "--host 127.0.0.1 --port 0"),
         (
             "serve --mcp-only --host ::1 --port 1 --toolsets chat --max-turns 3 --allow-host a --allow-host b",
+            "mcp_server",
             "--http --host ::1 --port 1 --max-turns 3 --allow-host a --allow-host b --toolsets chat",
         ),
     ],
 )
 def test_the_command_becomes_the_server_with_its_options(
-    start: Callable[..., subprocess.Popen[str]], echo: str, words: str, expected: str
+    start: Callable[..., subprocess.Popen[str]], echo: str, words: str, server: str, expected: str
 ) -> None:
     process = start(*words.split(), PYTHONPATH=echo)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
-    pid, safe_path, options = json.loads(out)
-    assert (pid, safe_path, options) == (process.pid, True, expected.split())
+    assert json.loads(out) == [server, process.pid, True, expected.split()]
 
 
 @pytest.mark.anyio

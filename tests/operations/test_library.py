@@ -115,3 +115,19 @@ async def test_many_writers_of_one_character_take_turns(services: Services, root
     assert made == [True]
     assert {error.code for error in refused} == {"entry_exists"}
     assert not list((root / "characters").glob(".new-*"))
+
+
+async def test_greetings_and_a_language_are_changed_only_where_they_are_given(
+    services: Services, root: Path
+) -> None:
+    await save_character(
+        services, "nora", base_persona="A diver.", language="en", greetings=["Hello.", "You again?"]
+    )
+    kept = await save_character(services, "nora", name="Nora", overwrite=True)
+    assert (kept.entry.greetings, kept.entry.language) == (("Hello.", "You again?"), "en")
+    bare = await save_character(services, "nora", language="", greetings=[], overwrite=True)
+    assert (bare.entry.greetings, bare.entry.language) == ((), None)
+    written = json.loads((root / "characters" / "nora" / "definition.json").read_text(encoding="utf-8"))
+    assert "language" not in written
+    with pytest.raises(UserError):
+        await save_character(services, "nora", greetings=[" "], overwrite=True)

@@ -1,0 +1,291 @@
+"""Is a story played in the browser as it should be, whatever happens in mid-reply?"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.web.browser import Visits, expect
+from tests.web.browser_chat import Chat
+from tests.web.browser_worlds import House, house, long_history, said
+from tests.web.serving import CHECKOUT, SECONDS, wait_until
+from tests.web.slow_model import SlowModel
+
+GONE = r"ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE"
+PIECES = [
+    "夜里",
+    "很静。",
+    " 🌊🌊",
+    " The light ",
+    "turns *slowly*",
+    "，\n\nthen ",
+    "it ",
+    "stops",
+    ". 👩‍🚀 é ",
+    "[PROGRESS:1:in_progress]",
+]
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[SlowModel]:
+    """Who answers: what the test hands out, when it does."""
+    with SlowModel() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, model: SlowModel) -> Iterator[House]:
+    """A server that the tests of this module share, each with a story of its own."""
+    with house(tmp_path_factory.mktemp("chat"), model=model) as made:
+        yield made
+
+
+@contextmanager
+def asking(model: SlowModel) -> Generator[None]:
+    """Wait until what is done here has reached the model."""
+    before = len(model.requests)
+    yield
+    model.asked(before + 1)
+
+
+def test_a_reply_grows_as_it_is_written(visit: Visits, home: House, model: SlowModel) -> None:
+    chat = Chat(visit(home.url, f"chat/{home.story('grows')}"))
+    with asking(model):
+        chat.say("Is the lamp lit?")
+    expect(chat.turn(1).locator(".mine .words")).to_have_text("Is the lamp lit?")
+    expect(chat.input).to_have_value("")
+    for so_far in ("The ", "The lamp ", "The lamp is "):
+        model.say(so_far.split()[-1] + " ")
+        expect(chat.reply(1)).to_have_text(so_far.strip())
+    expect(chat.stop()).to_be_visible()
+    model.finish("lit. [PROGRESS:1:in_progress]")
+    chat.is_whole(1, "The lamp is lit. [PROGRESS:1:in_progress]")
+    expect(chat.stop()).to_be_hidden()
+    expect(chat.reply(1).locator(".marker")).to_have_text("[PROGRESS:1:in_progress]")
+    here = chat.tab.at("#outline [aria-current=step]")
+    expect(here).to_contain_text("1. Arrive on the rock")
+    expect(here).to_contain_text("under way")
+    assert home.lines("grows")[-1]["content"] == chat.text(1)
+
+
+@pytest.mark.parametrize("way", ["button", "Escape"])
+def test_stopping_keeps_what_was_written_and_a_retry_answers_anew(
+    visit: Visits, home: House, model: SlowModel, way: str
+) -> None:
+    instance_id = home.story(f"stops-{way}")
+    chat = Chat(visit(home.url, f"chat/{instance_id}"))
+    with asking(model):
+        chat.say("Tell me everything.")
+    model.say("Half a ")
+    expect(chat.reply(1)).to_have_text("Half a")
+    if way == "button":
+        chat.stop().click()
+    else:
+        chat.tab.page.keyboard.press("Escape")
+    expect(chat.turn(1)).to_contain_text("The reply was interrupted; what was written is kept.")
+    line = home.wait_for_reply(instance_id)
+    assert (line["content"], line["interrupted"]) == ("Half a ", True)
+    expect(chat.input).to_be_focused()
+    with asking(model):
+        chat.retry().click()
+    model.finish("A whole answer.")
+    chat.is_whole(1, "A whole answer.")
+    expect(chat.retry()).to_have_count(0)
+    earlier = chat.turn(1).locator("details.tries")
+    earlier.locator("summary").click()
+    expect(earlier).to_contain_text("Half a")
+    assert [line["role"] for line in home.lines(instance_id)] == ["user", "assistant", "assistant"]
+
+
+def test_a_reload_in_mid_reply_loses_and_repeats_nothing(
+    visit: Visits, home: House, model: SlowModel
+) -> None:
+    chat = Chat(visit(home.url, f"chat/{home.story('reloads')}"))
+    with asking(model):
+        chat.say("What do you see?")
+    shown = ""
+    for at, piece in enumerate(PIECES[:-1]):
+        model.say(piece)
+        shown += piece
+        if at in (2, 6):
+            chat.tab.page.reload()
+        # Emphasis is drawn when its paragraph is whole.
+        chat.tab.wait(
+            "text => document.querySelector('.writing .words')?.textContent.replaceAll('*', '') === text",
+            shown.replace("\n\n", "").replace("*", ""),
+        )
+    model.finish(PIECES[-1])
+    line = home.wait_for_reply("reloads")
+    assert line["content"] == "".join(PIECES)
+    expect(chat.tab.at(".writing")).to_have_count(0)
+    assert chat.text(1) == line["content"].replace("*", "")
+    chat.tab.page.reload()
+    expect(chat.reply(1)).to_be_visible()
+    assert chat.text(1) == line["content"].replace("*", "")
+
+
+def test_two_tabs_and_another_browser_see_one_turn(visit: Visits, home: House, model: SlowModel) -> None:
+    path = f"chat/{home.story('shared')}"
+    first = Chat(visit(home.url, path))
+    second, elsewhere = Chat(visit.another(first.tab, path)), Chat(visit(home.url, path))
+    for chat in (first, second, elsewhere):
+        expect(chat.input).to_be_enabled()
+    with asking(model):
+        first.say("Who is there?")
+    model.say("Three ")
+    for chat in (first, second, elsewhere):
+        expect(chat.turn(1).locator(".mine .words")).to_have_text("Who is there?")
+        expect(chat.reply(1)).to_have_text("Three")
+    model.say("of ")
+    second.stop().click()
+    for chat in (first, second, elsewhere):
+        expect(chat.turn(1)).to_contain_text("The reply was interrupted")
+        assert chat.text(1) == home.lines("shared")[-1]["content"]
+    with asking(model):
+        elsewhere.retry().click()
+    model.finish("Nobody.")
+    for chat in (first, second, elsewhere):
+        chat.is_whole(1, "Nobody.")
+
+
+def test_a_server_that_dies_in_mid_reply_comes_back_with_what_was_written(
+    visit: Visits, home: House, model: SlowModel
+) -> None:
+    chat = Chat(visit(home.url, f"chat/{home.story('dies')}"))
+    chat.tab.expects(GONE)
+    with asking(model):
+        chat.say("Will you be there?")
+    model.say("Until the ")
+    expect(chat.reply(1)).to_have_text("Until the")
+    home.restart()
+    expect(chat.turn(1)).to_contain_text("The reply was interrupted; what was written is kept.")
+    expect(chat.reply(1)).to_have_text("Until the")
+    with asking(model):
+        chat.retry().click()
+    model.finish("Always.")
+    chat.is_whole(1, "Always.")
+    attempts = [line["content"] for line in home.lines("dies") if line["role"] == "assistant"]
+    assert attempts == ["Until the ", "Always."]
+
+
+def test_a_turn_that_the_terminal_began_appears(visit: Visits, home: House, model: SlowModel) -> None:
+    chat = Chat(visit(home.url, f"chat/{home.story('terminal')}"))
+    expect(chat.input).to_be_enabled()
+    command = [sys.executable, "-m", "cli", "say", "terminal", "From the terminal."]
+    with asking(model):
+        process = subprocess.Popen(
+            command, cwd=CHECKOUT, env=home.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+    try:
+        model.say("I hear ")
+        expect(chat.turn(1).locator(".mine .words")).to_have_text("From the terminal.")
+        expect(chat.reply(1)).to_have_text("I hear")
+        model.finish("you.")
+        chat.is_whole(1, "I hear you.")
+        assert process.wait(timeout=SECONDS) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_warnings_are_a_badge_a_list_and_a_window(visit: Visits, home: House, model: SlowModel) -> None:
+    lines = list(long_history(40, "the wind and the lamp and the sea " * 6))
+    home.story("warned", lines, character="char_alserqi", background="bg_wasteland")
+    home.config(limits__middle_section_warning_tokens=1000, preferences__language="zh")
+    try:
+        chat = Chat(visit(home.url, "chat/warned"))
+        expect(chat.input).to_be_enabled()
+        expect(chat.tab.at(".warnings")).to_be_hidden()
+        for turn in (41, 42):
+            with asking(model):
+                chat.say("还有多久？")
+            badge = chat.tab.button("[⚠️ 1] 系统警示")
+            expect(badge).to_be_visible()
+            model.finish("不久。")
+            chat.is_whole(turn, "不久。")
+            # The same warning again is still one.
+            expect(badge).to_be_visible()
+        warning = chat.tab.at(".warnings").get_by_role("button", name="当前对话历史过长")
+        expect(warning).to_be_hidden()
+        badge.click()
+        expect(warning).to_be_visible()
+        shown = warning.inner_text()
+        assert shown.startswith("⚠️ 当前对话历史过长（")
+        assert shown.endswith(" tokens）")
+        expect(chat.tab.at(".warnings")).to_contain_text("[双击查看详情]")
+        warning.click()
+        expect(chat.tab.at("dialog")).to_have_count(0)
+        warning.dblclick()
+        value = shown.removeprefix("⚠️ 当前对话历史过长（").removesuffix(" tokens）")
+        for words in (
+            "警示详情",
+            "类型：当前对话历史过长",
+            f"当前值：{value} tokens",
+            "建议阈值：1000 tokens",
+            "建议操作：执行汇总功能",
+            "影响：可能导致响应变慢、成本增加",
+        ):
+            expect(chat.tab.dialog).to_contain_text(words)
+        chat.tab.page.keyboard.press("Escape")
+        expect(warning).to_be_focused()
+        chat.tab.page.keyboard.press("Enter")
+        expect(chat.tab.dialog).to_contain_text("警示详情")
+        chat.tab.page.keyboard.press("Escape")
+        badge.click()
+        expect(warning).to_be_hidden()
+    finally:
+        home.config(limits__middle_section_warning_tokens=20000, preferences__language="en")
+
+
+def test_enter_sends_shift_enter_does_not_and_a_draft_survives_a_reload(
+    visit: Visits, home: House, model: SlowModel
+) -> None:
+    chat = Chat(visit(home.url, f"chat/{home.story('types')}"))
+    chat.input.press_sequentially("one")
+    chat.input.press("Shift+Enter")
+    chat.input.press_sequentially("two")
+    chat.tab.page.reload()
+    expect(chat.input).to_have_value("one\ntwo")
+    # While an input method composes a word, Enter only takes the word.
+    chat.input.evaluate(
+        "input => input.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', isComposing: true, bubbles: true}))"
+    )
+    expect(chat.input).to_have_value("one\ntwo")
+    with asking(model):
+        chat.input.press("Enter")
+    model.finish("Three.")
+    chat.is_whole(1, "Three.")
+    assert home.lines("types")[0]["content"] == "one\ntwo"
+
+
+def test_a_reply_that_fails_says_so_and_can_be_tried_again(
+    visit: Visits, home: House, model: SlowModel
+) -> None:
+    home.story("empty", said(1, "Hello?", "Hello."))
+    chat = Chat(visit(home.url, "chat/empty"))
+    with asking(model):
+        chat.say("And now?")
+    model.finish()
+    expect(chat.reply(2)).to_have_text("(无回复)")
+    expect(chat.turn(2)).to_contain_text("The model said nothing.")
+    with asking(model):
+        chat.retry().click()
+    model.finish("Now I do.")
+    chat.is_whole(2, "Now I do.")
+
+
+def test_a_turn_is_said_once_however_often_it_is_sent(visit: Visits, home: House, model: SlowModel) -> None:
+    chat = Chat(visit(home.url, f"chat/{home.story('once')}"))
+    chat.input.fill("Only once.")
+    with asking(model):
+        chat.tab.page.evaluate(
+            "() => { const send = document.querySelector('.compose .primary'); send.click(); send.click(); }"
+        )
+    chat.input.press("Enter")
+    model.finish("Once.")
+    chat.is_whole(1, "Once.")
+    wait_until(lambda: len(home.lines("once")) == 2)

@@ -1,0 +1,183 @@
+"""Does the page's own code keep to its rules: text stays text, nothing from elsewhere, two languages, small?"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from web.page_files import PAGE
+
+SCRIPTS = sorted(PAGE.glob("*.js"))
+MARKUP = sorted(PAGE.glob("*.html"))
+FILES = sorted(path for path in PAGE.rglob("*") if path.is_file())
+PROJECT = PAGE.parents[1]
+LARGEST = 150_000
+HAN = re.compile("[\u3400-\u9fff]")
+
+# A string, a template, a regular expression after a bracket or an operator, a comment: where brackets mean nothing.
+_OPAQUE = re.compile(
+    r'"(?:\\.|[^"\\\n])*"' r"|'(?:\\.|[^'\\\n])*'" r"|`(?:\\.|[^`\\])*`" r"|//[^\n]*" r"|/\*.*?\*/",
+    re.DOTALL,
+)
+_WORDS = re.compile(r"const (\w+) = (?:words|pairs)\(")
+
+
+def dictionaries(script: str) -> Iterator[tuple[str, str]]:
+    """Find the dictionaries of a module: the name that looks words up, and what is looked up in, as written."""
+    script = without_comments(script)
+    for found in _WORDS.finditer(script):
+        place, depth = found.end(), 1
+        while depth:
+            if opaque := _OPAQUE.match(script, place):
+                place = opaque.end()
+                continue
+            depth += {"(": 1, ")": -1}.get(script[place], 0)
+            place += 1
+        yield found[1], script[found.end() : place - 1]
+
+
+def evaluated(expressions: list[str]) -> list[dict[str, dict[str, str]]]:
+    """Read JavaScript's literals as JavaScript does."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("Node.js is not installed")
+    script = "\n".join(f"console.log(JSON.stringify({text}));" for text in expressions)
+    ran = subprocess.run(
+        [node, "-"], input=script, capture_output=True, encoding="utf-8", timeout=60, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    return [by_language(json.loads(line)) for line in ran.stdout.splitlines()]
+
+
+def by_language(known: dict[str, dict[str, str] | list[str]]) -> dict[str, dict[str, str]]:
+    """Give a dictionary of pairs as one of languages."""
+    if known.keys() == {"zh", "en"}:
+        return cast("dict[str, dict[str, str]]", known)
+    assert all(isinstance(pair, list) and len(pair) == 2 for pair in known.values()), known
+    pairs = cast("dict[str, list[str]]", known)
+    return {
+        language: {key: pair[at] for key, pair in pairs.items()} for at, language in enumerate(("zh", "en"))
+    }
+
+
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def without_comments(script: str) -> str:
+    """Leave comments out; they may talk of what code may not do."""
+    return _OPAQUE.sub(lambda found: "" if found[0].startswith(("//", "/*")) else found[0], script)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_no_text_can_become_markup_or_code(path: Path) -> None:
+    script = without_comments(read(path))
+    for way_in in (
+        r"innerHTML",
+        r"outerHTML",
+        r"insertAdjacentHTML",
+        r"document\s*\.\s*write",
+        r"\beval\s*\(",
+        r"\bFunction\s*\(",
+        r"createContextualFragment",
+        r"DOMParser",
+        r"srcdoc",
+        r"setHTMLUnsafe|parseHTMLUnsafe",
+        r"setTimeout\(\s*[\"'`]",
+        r"javascript:",
+        r"""["']?style["']?\s*:\s*["'`]""",
+        r"""setAttribute\(\s*["']style""",
+        r"cssText",
+    ):
+        assert not re.search(way_in, script), way_in
+
+
+@pytest.mark.parametrize("path", MARKUP, ids=lambda path: path.name)
+def test_the_markup_has_no_script_style_or_handler_in_it(path: Path) -> None:
+    markup = read(path)
+    assert not re.search(r"<style|\sstyle\s*=|\son\w+\s*=|javascript:", markup, re.IGNORECASE)
+    assert all(re.search(r"\ssrc=", tag) for tag in re.findall(r"<script[^>]*>", markup))
+
+
+def test_nothing_comes_from_elsewhere() -> None:
+    for path in FILES:
+        text = without_comments(read(path)) if path.suffix == ".js" else read(path)
+        # What is no address anything is fetched from: the name of SVG's vocabulary.
+        text = text.replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"""["'(=]\s*(?:https?:)?//[a-z0-9]""", text), path.name
+        assert "@import" not in text, path.name
+
+
+def test_what_the_markup_and_the_modules_name_exists() -> None:
+    for path in MARKUP:
+        for named in re.findall(r'(?:href|src)="([^"#]+)"', read(path)):
+            assert named.startswith("/"), named
+            assert (
+                named in ("/", "/docs", "/openapi.json") or (PAGE / named.removeprefix("/page/")).is_file()
+            ), named
+    for path in SCRIPTS:
+        static = re.findall(r'^(?:import|export)\b[^"\n]* from "([^"]+)"', read(path), re.MULTILINE)
+        for named in [*static, *re.findall(r'\bimport\("([^"]+)"\)', read(path))]:
+            assert named.startswith("./"), named
+            assert (PAGE / named).is_file(), f"{path.name}: {named}"
+
+
+def test_every_word_is_there_in_both_languages_with_the_same_gaps() -> None:
+    found = [(path.name, name, text) for path in SCRIPTS for name, text in dictionaries(read(path))]
+    assert len(found) > 5
+    for (module, _, _), known in zip(found, evaluated([text for *_, text in found]), strict=True):
+        assert set(known) == {"zh", "en"}, module
+        assert set(known["zh"]) == set(known["en"]), (module, set(known["zh"]) ^ set(known["en"]))
+        for key, chinese in known["zh"].items():
+            gaps = [sorted(set(re.findall(r"\{(\w+)\}", text))) for text in (chinese, known["en"][key])]
+            assert gaps[0] == gaps[1], (module, key)
+            assert chinese.strip(), (module, key)
+            assert known["en"][key].strip(), (module, key)
+
+
+def is_used(key: str, used: set[str]) -> bool:
+    """Tell whether a key stands somewhere, or two words that make it."""
+    joints = range(1, len(key))
+    return key in used or any(key[:at].rstrip(".") in used and key[at:] in used for at in joints)
+
+
+def test_every_word_that_is_looked_up_is_known_and_none_is_left_over() -> None:
+    # A key may also be put together, or be what the server calls something: then its parts stand somewhere else.
+    told = "\n".join(
+        read(path) for folder in ("web", "personalab", "graph") for path in (PROJECT / folder).rglob("*.py")
+    )
+    heard = set(re.findall(r"\w+", told))
+    for path in SCRIPTS:
+        script = without_comments(read(path))
+        sharing = [without_comments(read(other)) for other in SCRIPTS if f'"./{path.name}"' in read(other)]
+        for name, text in dictionaries(script):
+            known = set(evaluated([text])[0]["en"])
+            rest = "\n".join([script.replace(text, ""), *sharing])
+            asked = set(re.findall(rf'\b{name}\(\s*"([\w.]+)"[,)]', script))
+            assert asked <= known, (path.name, asked - known)
+            used = heard | set(re.findall(r"\w+", rest))
+            assert not (left := {key for key in known if not is_used(key, used)}), (path.name, left)
+
+
+def test_words_for_people_stand_in_dictionaries_only() -> None:
+    for path in SCRIPTS:
+        rest = without_comments(read(path))
+        for _, text in dictionaries(rest):
+            rest = rest.replace(text, "")
+        # What is said in few places may also stand as a pair.
+        rest = re.sub(r'"[^"]*",\s*(?:en: )?"[^"]*"', "", rest)
+        # A language is called by its own name in every language.
+        loose = [text for text in _OPAQUE.findall(rest) if HAN.search(text.replace("中文", ""))]
+        assert not loose, (path.name, loose)
+
+
+def test_the_whole_page_is_small() -> None:
+    sizes = {path.name: path.stat().st_size for path in FILES}
+    assert sum(sizes.values()) <= LARGEST, sizes

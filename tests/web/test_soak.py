@@ -1,0 +1,56 @@
+"""Many clients on many turns at once: nothing is lost, nothing comes twice, and nothing piles up."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from personalab.services import Services
+from tests.conftest import NOW
+from tests.web.conftest import live_app
+from tests.web.soaking import Client, Counting
+from web.app import Limits
+
+pytestmark = pytest.mark.anyio
+TURNS, CLIENTS, WORDS = 50, 200, 20
+
+
+async def test_two_hundred_clients_on_fifty_turns_hear_what_the_files_hold(
+    services: Services, root: Path
+) -> None:
+    services.models["rehearsal"] = Counting(WORDS)
+    (root / "modules" / "recall.json").write_text('{"trigger": "off"}', encoding="utf-8")
+    stories = services.stories
+    character, background = stories.character("char_maren"), stories.background("bg_lighthouse")
+    ids = [f"tale{number}" for number in range(TURNS)]
+    for instance_id in ids:
+        stories.create_instance(character, background, instance_id, NOW)
+    limits = Limits(max_turns=TURNS, calls_a_second=1e9, calls_at_once=10**9)
+    async with live_app(services, limits=limits) as live:
+        host, port = live.url.removeprefix("http://").split(":")
+
+        async def begin(instance_id: str) -> str:
+            answer = await live.client.post(f"/api/instances/{instance_id}/turns", json={"text": "hi"})
+            return answer.json()["stream"]
+
+        streams = await asyncio.gather(*map(begin, ids))
+        clients = [Client(host, int(port), random.Random(number)) for number in range(CLIENTS)]
+        heard = await asyncio.gather(
+            *(client.listen(streams[number % TURNS]) for number, client in enumerate(clients))
+        )
+        assert sum(client.returns for client in clients) > CLIENTS / 10
+        for number, text in enumerate(heard):
+            path = root / "instances" / ids[number % TURNS] / "sessions" / "sess_001.jsonl"
+            assert text == json.loads(path.read_bytes().splitlines()[-1])["content"]
+            assert text.count("😀") == WORDS
+        # Nobody is left over: no stream, no turn, no task that waits for a client who has gone.
+        async with asyncio.timeout(30):
+            while live.desk.seats.taken or live.desk.turns.count:
+                await asyncio.sleep(0.01)
+        gc.collect()
+        assert sum(run.log.watchers for run in live.desk.turns._answered.values()) == 0  # pyright: ignore[reportPrivateUsage]

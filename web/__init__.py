@@ -1,0 +1,1 @@
+"""The entrance for browsers: HTTP API, streams, the page."""

@@ -1,0 +1,10 @@
+"""``python -m web``: be the server."""
+
+from __future__ import annotations
+
+import sys
+
+from web.program import main
+
+if __name__ == "__main__":
+    sys.exit(main())

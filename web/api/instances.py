@@ -1,0 +1,176 @@
+"""Which stories are there, how is one begun, and how is it moved to another world?"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from personalab.operations.instances import new_instance, opening_line, switch_background
+from personalab.operations.library import MAX_GREETINGS
+from personalab.operations.overview import Story, list_stories
+from personalab.operations.pictures import picture_mark
+from personalab.services import Services
+from personalab.story.library import Background, Character
+from web.desk import AtDesk
+from web.shapes import Asked, Id, InstanceId, Readable, Told
+
+router = APIRouter(prefix="/api", tags=["instances"])
+
+_EXCERPT = 280
+
+
+class Named(Told):
+    """Something of the library and what it is called; its id where it is not there any more."""
+
+    id: Readable
+    name: Readable
+
+
+class Met(Named):
+    """The character of a story."""
+
+    picture: str | None = Field(default=None, description="Where its picture is")
+
+
+class Last(Told):
+    """What was said last."""
+
+    text: Readable = Field(description="How it begins")
+    by_character: bool
+    timestamp: Readable
+
+
+class StoryEntry(Told):
+    """A story in a list; of one that cannot be read only the id and the reason."""
+
+    instance_id: str
+    character: Met | None = None
+    background: Named | None = None
+    current_session_id: str | None = None
+    created_at: Readable | None = None
+    turns: int = Field(default=0, description="The number of its last turn")
+    last: Last | None = None
+    running: bool = Field(default=False, description="Whether something is being written in it now")
+    error: Readable | None = Field(default=None, description="Why it cannot be read")
+
+
+class StoryList(Told):
+    """All stories, the one that was played last first."""
+
+    instances: list[StoryEntry]
+
+
+class NewStory(Asked):
+    """Whom to meet, and where."""
+
+    character_id: Id
+    background_id: Id | None = Field(default=None, description="In no world, if left out")
+    instance_id: Id | None = Field(default=None, description="Made, if left out")
+    greeting: Annotated[int, Field(ge=0, le=MAX_GREETINGS)] | None = Field(
+        default=None,
+        description="Which of the character's greetings opens it, from 1; 0 none; left out: the first",
+    )
+
+
+class BegunStory(Told):
+    """A story that was begun."""
+
+    instance_id: str
+    character_id: str
+    background_id: str | None
+    session_id: str
+    opening: Readable = Field(description="What the character says first; blank if the person does")
+
+
+class Move(Asked):
+    """Where a story goes on."""
+
+    background_id: Id | None = Field(description="null: in no world")
+
+
+class Moved(Told):
+    """Where a story goes on."""
+
+    instance_id: str
+    background_id: str | None
+
+
+@router.get("/instances")
+async def list_instances(desk: AtDesk) -> StoryList:
+    """List the stories, the one that was played last first."""
+
+    def read() -> list[StoryEntry]:
+        shown = _Shown(desk.services)
+        return [shown.entry(story) for story in list_stories(desk.services)]
+
+    return StoryList(instances=await asyncio.to_thread(read))
+
+
+class _Shown:
+    """Names what a list of stories speaks of, looking each up once."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._met: dict[str, Met] = {}
+        self._worlds: dict[str, Named] = {}
+
+    def entry(self, story: Story) -> StoryEntry:
+        """Show a story."""
+        state, last = story.state, story.last
+        if state is None:
+            reason = story.error.message(self._services.preferences.language()) if story.error else ""
+            return StoryEntry(instance_id=story.instance_id, error=reason)
+        return StoryEntry(
+            instance_id=story.instance_id,
+            character=self._character(state.character_id),
+            background=self._world(state.background_id) if state.background_id else None,
+            current_session_id=state.current_session_id,
+            created_at=state.created_at,
+            turns=last.turn if last else 0,
+            last=Last(text=last.text[:_EXCERPT], by_character=last.by_character, timestamp=last.timestamp)
+            if last
+            else None,
+            running=story.is_running,
+        )
+
+    def _character(self, character_id: str) -> Met:
+        if character_id not in self._met:
+            stories = self._services.stories
+            found = stories.listed("characters", character_id).record
+            name = found.name if isinstance(found, Character) else character_id
+            mark = picture_mark(stories, character_id)
+            place = f"/api/characters/{character_id}/picture?v={mark}" if mark else None
+            self._met[character_id] = Met(id=character_id, name=name, picture=place)
+        return self._met[character_id]
+
+    def _world(self, background_id: str) -> Named:
+        if background_id not in self._worlds:
+            found = self._services.stories.listed("backgrounds", background_id).record
+            name = found.name if isinstance(found, Background) else background_id
+            self._worlds[background_id] = Named(id=background_id, name=name)
+        return self._worlds[background_id]
+
+
+@router.post("/instances", status_code=201)
+async def begin_story(desk: AtDesk, asked: NewStory) -> BegunStory:
+    """Begin a story with a character, in a world or in none."""
+    place = (asked.character_id, asked.background_id, asked.instance_id)
+    state = await new_instance(desk.services, *place, greeting=asked.greeting)
+    opening = await asyncio.to_thread(opening_line, desk.services, state.instance_id)
+    return BegunStory(
+        instance_id=state.instance_id,
+        character_id=state.character_id,
+        background_id=state.background_id,
+        session_id=state.current_session_id,
+        opening=opening,
+    )
+
+
+@router.put("/instances/{instance_id}/background")
+async def move_story(desk: AtDesk, instance_id: InstanceId, asked: Move) -> Moved:
+    """Move a story to another world, or to none; where it stands in its plot is kept."""
+    state = await switch_background(desk.services, instance_id, asked.background_id)
+    return Moved(instance_id=instance_id, background_id=state.background_id)

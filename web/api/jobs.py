@@ -1,0 +1,58 @@
+"""Work that goes on in the server: how far is it, what came of it, how is it stopped?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+from fastapi.responses import StreamingResponse
+
+from web.desk import AtDesk
+from web.jobs import Job
+from web.shapes import JobStarted, JobState, Told
+from web.streaming import STREAM, events
+
+router = APIRouter(prefix="/api/jobs", tags=["jobs"])
+
+JobId = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
+
+
+class JobList(Told):
+    """The jobs of one subject."""
+
+    jobs: list[JobState]
+
+
+def started(job: Job) -> JobStarted:
+    """Tell a client where to follow a job."""
+    stream = f"/api/jobs/{job.job_id}/stream"
+    return JobStarted(job_id=job.job_id, kind=job.kind, subject=job.subject, stream=stream)
+
+
+@router.get("")
+async def list_jobs(
+    desk: AtDesk,
+    subject: Annotated[str, Query(max_length=200, description="A story or a project of the lab")],
+) -> JobList:
+    """List what was and is being done with a story or a project, the newest first."""
+    return JobList(jobs=[JobState(**job.fields()) for job in desk.jobs.of(subject)])
+
+
+@router.get("/{job_id}")
+async def job_state(desk: AtDesk, job_id: JobId) -> JobState:
+    """Tell how a job stands."""
+    return JobState(**desk.jobs.get(job_id).fields())
+
+
+@router.get("/{job_id}/stream", response_class=StreamingResponse, responses=STREAM)
+async def follow_job(desk: AtDesk, job_id: JobId) -> Response:
+    """Follow a job from its beginning: ``progress`` and ``warning``, then ``done`` or ``error`` with its state."""
+    return events(desk.jobs.get(job_id).log.watch(None), desk.seats)
+
+
+@router.post("/{job_id}/stop")
+async def stop_job(desk: AtDesk, job_id: JobId) -> JobState:
+    """Ask a job to end early; what it has done so far is kept where it can be gone on with."""
+    job = desk.jobs.get(job_id)
+    await desk.jobs.stop(job)
+    return JobState(**job.fields())

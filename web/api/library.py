@@ -1,0 +1,331 @@
+"""Who can be met, in which worlds, and how are they written and changed?"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Response
+from pydantic import Field
+
+from personalab.operations.library import (
+    MAX_GREETINGS,
+    MAX_NAME,
+    MAX_POINT,
+    MAX_POINTS,
+    MAX_TEXT,
+    kept_card,
+    save_background,
+    save_character,
+)
+from personalab.operations.overview import worlds_of
+from personalab.operations.pictures import character_picture, picture_mark
+from personalab.services import Services
+from personalab.storage.stories import Kind, Listed
+from personalab.story.library import Background, Character
+from web.desk import AtDesk
+from web.shapes import Asked, BackgroundId, CharacterId, Readable, Told
+
+router = APIRouter(prefix="/api", tags=["library"])
+
+EXCERPT = 240
+_MOST_TAGS = 50
+_PICTURES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The picture",
+        "content": {
+            kind: {"schema": {"type": "string", "format": "binary"}}
+            for kind in ("image/png", "image/jpeg", "image/webp", "image/gif")
+        },
+    }
+}
+_PICTURE_HEADERS = {
+    # It is shown, never opened as a page; its address changes when it does.
+    "content-security-policy": "default-src 'none'; sandbox",
+    "x-content-type-options": "nosniff",
+    "cache-control": "private, max-age=31536000, immutable",
+}
+Language = Literal["zh", "en"]
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+
+
+class Entry(Told):
+    """What a list shows of every entry; of one that cannot be read only the id and the reason."""
+
+    name: Readable
+    excerpt: Readable = Field(default="", description="How its text begins")
+    has_lorebook: bool = False
+    error: Readable | None = Field(default=None, description="Why it cannot be read")
+
+
+class CharacterEntry(Entry):
+    """A character in a list."""
+
+    character_id: str
+    language: Language | None = None
+    picture: str | None = Field(
+        default=None, description="Where its picture is; another one has another place"
+    )
+    greetings: int = Field(default=0, description="How many ways there are to open a story with it")
+
+
+class CharacterList(Told):
+    """All characters."""
+
+    characters: list[CharacterEntry]
+
+
+class CardNotes(Told):
+    """What a card says to people, not to the model."""
+
+    creator: Readable
+    notes: Readable
+    tags: list[Readable]
+
+
+class WholeCharacter(Told):
+    """A character as its author wrote it."""
+
+    character_id: str
+    name: Readable
+    base_persona: Readable
+    language: Language | None
+    greetings: list[Readable]
+    nickname: Readable = Field(description="What it is called in stories, where that is not its name")
+    system_prompt: Readable
+    post_history_instructions: Readable
+    card: CardNotes | None = Field(description="What the card says that it came in")
+    picture: str | None
+    has_lorebook: bool
+    worlds: list[str] = Field(description="The backgrounds that speak of it by its name")
+
+
+class WrittenCharacter(Asked):
+    """A character to be saved."""
+
+    name: Name
+    base_persona: str = Field(min_length=1, max_length=MAX_TEXT)
+    language: Language | None = Field(default=None, description="null: the reader's")
+    greetings: list[Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]] | None = Field(
+        default=None, max_length=MAX_GREETINGS, description="Left out: as they are"
+    )
+    replace: bool = Field(default=False, description="Change one that exists; else its id has to be free")
+
+
+class BackgroundEntry(Entry):
+    """A background in a list."""
+
+    background_id: str
+    points: int = Field(default=0, description="How many points its outline has")
+
+
+class BackgroundList(Told):
+    """All backgrounds."""
+
+    backgrounds: list[BackgroundEntry]
+
+
+class WholeBackground(Told):
+    """A background as its author wrote it."""
+
+    background_id: str
+    name: Readable
+    world_setting: Readable
+    story_outline: list[Readable] = Field(description="The points a story passes, in order")
+    has_lorebook: bool
+
+
+class WrittenBackground(Asked):
+    """A background to be saved."""
+
+    name: Name
+    world_setting: str = Field(min_length=1, max_length=MAX_TEXT)
+    story_outline: list[Annotated[str, Field(min_length=1, max_length=MAX_POINT)]] = Field(
+        default=[], max_length=MAX_POINTS
+    )
+    replace: bool = Field(default=False, description="Change one that exists; else its id has to be free")
+
+
+class Saved(Told):
+    """What was saved."""
+
+    id: str
+    name: Readable
+    created: bool
+
+
+_SAVED: dict[int | str, dict[str, Any]] = {201: {"model": Saved, "description": "It is new"}}
+
+
+# --- characters
+
+
+@router.get("/characters")
+async def list_characters(desk: AtDesk) -> CharacterList:
+    """List the characters, also those whose files cannot be read."""
+
+    def read() -> list[CharacterEntry]:
+        listed = desk.services.stories.characters()
+        return [_character_entry(desk.services, entry) for entry in listed]
+
+    return CharacterList(characters=await asyncio.to_thread(read))
+
+
+def _character_entry(services: Services, listed: Listed) -> CharacterEntry:
+    found = listed.record
+    if not isinstance(found, Character):
+        return CharacterEntry(
+            character_id=listed.entry_id, name=listed.entry_id, error=_why(services, listed)
+        )
+    return CharacterEntry(
+        character_id=found.character_id,
+        name=found.name,
+        language=found.language,
+        excerpt=found.base_persona[:EXCERPT],
+        picture=_picture(services, found.character_id),
+        has_lorebook=_has_book(services, "characters", found.character_id),
+        greetings=len(found.greetings),
+    )
+
+
+@router.get("/characters/{character_id}")
+async def show_character(desk: AtDesk, character_id: CharacterId) -> WholeCharacter:
+    """Show a character whole."""
+    return await asyncio.to_thread(_whole_character, desk.services, character_id)
+
+
+def _whole_character(services: Services, character_id: str) -> WholeCharacter:
+    found = services.stories.character(character_id)
+    nickname = found.source.get("nickname")
+    return WholeCharacter(
+        character_id=character_id,
+        name=found.name,
+        base_persona=found.base_persona,
+        language=found.language,
+        greetings=list(found.greetings),
+        nickname=nickname if isinstance(nickname, str) else "",
+        system_prompt=found.instructions.system_prompt,
+        post_history_instructions=found.instructions.post_history_instructions,
+        card=_card_notes(services, character_id),
+        picture=_picture(services, character_id),
+        has_lorebook=_has_book(services, "characters", character_id),
+        worlds=worlds_of(services.stories, found),
+    )
+
+
+def _card_notes(services: Services, character_id: str) -> CardNotes | None:
+    card = kept_card(services.stories, character_id)
+    if card is None:
+        return None
+    tags: object = card.content.get("tags")
+    named = [str(tag) for tag in tags[:_MOST_TAGS]] if isinstance(tags, list) else []  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] (whatever a card holds)
+    return CardNotes(creator=card.text("creator"), notes=card.text("creator_notes"), tags=named)
+
+
+@router.put("/characters/{character_id}", responses=_SAVED)
+async def write_character(
+    desk: AtDesk, response: Response, character_id: CharacterId, asked: WrittenCharacter
+) -> Saved:
+    """Make a character, or change one; stories that were begun keep the one they began with."""
+    saved = await save_character(
+        desk.services,
+        character_id,
+        name=asked.name,
+        base_persona=asked.base_persona,
+        language=asked.language or "",
+        greetings=asked.greetings,
+        overwrite=asked.replace,
+    )
+    response.status_code = 201 if saved.created else 200
+    return Saved(id=character_id, name=saved.entry.name, created=saved.created)
+
+
+@router.get("/characters/{character_id}/picture", response_class=Response, responses=_PICTURES)
+async def show_picture(
+    desk: AtDesk,
+    character_id: CharacterId,
+    v: Annotated[str | None, Query(max_length=64, description="Which one, as lists name it")] = None,
+) -> Response:
+    """Show the picture a character's card came in."""
+    picture = await character_picture(desk.services, character_id)
+    headers = _PICTURE_HEADERS if v else {**_PICTURE_HEADERS, "cache-control": "no-store"}
+    return Response(picture.content, media_type=picture.media_type, headers=headers)
+
+
+# --- backgrounds
+
+
+@router.get("/backgrounds")
+async def list_backgrounds(desk: AtDesk) -> BackgroundList:
+    """List the backgrounds, also those whose files cannot be read."""
+
+    def read() -> list[BackgroundEntry]:
+        listed = desk.services.stories.backgrounds()
+        return [_background_entry(desk.services, entry) for entry in listed]
+
+    return BackgroundList(backgrounds=await asyncio.to_thread(read))
+
+
+def _background_entry(services: Services, listed: Listed) -> BackgroundEntry:
+    found = listed.record
+    if not isinstance(found, Background):
+        return BackgroundEntry(
+            background_id=listed.entry_id, name=listed.entry_id, error=_why(services, listed)
+        )
+    return BackgroundEntry(
+        background_id=found.background_id,
+        name=found.name,
+        excerpt=found.world_setting[:EXCERPT],
+        has_lorebook=_has_book(services, "backgrounds", found.background_id),
+        points=len(found.story_outline),
+    )
+
+
+@router.get("/backgrounds/{background_id}")
+async def show_background(desk: AtDesk, background_id: BackgroundId) -> WholeBackground:
+    """Show a background whole."""
+
+    def read() -> WholeBackground:
+        found = desk.services.stories.background(background_id)
+        return WholeBackground(
+            background_id=background_id,
+            name=found.name,
+            world_setting=found.world_setting,
+            story_outline=[point.content for point in found.story_outline],
+            has_lorebook=_has_book(desk.services, "backgrounds", background_id),
+        )
+
+    return await asyncio.to_thread(read)
+
+
+@router.put("/backgrounds/{background_id}", responses=_SAVED)
+async def write_background(
+    desk: AtDesk, response: Response, background_id: BackgroundId, asked: WrittenBackground
+) -> Saved:
+    """Make a background, or change one; its stories see it from the next turn on."""
+    saved = await save_background(
+        desk.services,
+        background_id,
+        name=asked.name,
+        world_setting=asked.world_setting,
+        story_outline=asked.story_outline,
+        overwrite=asked.replace,
+    )
+    response.status_code = 201 if saved.created else 200
+    return Saved(id=background_id, name=saved.entry.name, created=saved.created)
+
+
+# --- both
+
+
+def _has_book(services: Services, kind: Kind, entry_id: str) -> bool:
+    return services.stories.beside(kind, entry_id, "lorebook.json").exists()
+
+
+def _picture(services: Services, character_id: str) -> str | None:
+    mark = picture_mark(services.stories, character_id)
+    return f"/api/characters/{character_id}/picture?v={mark}" if mark else None
+
+
+def _why(services: Services, listed: Listed) -> str:
+    return listed.error.message(services.preferences.language()) if listed.error else ""

@@ -1,0 +1,323 @@
+"""What do characters know about people, and how is it searched, mended, taken back, forgotten?
+
+An agent's and a user's name may be any text, so they stand in the query, not in the path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query
+
+from graph.learning import learn_story
+from personalab.errors import NotFound, UserError
+from personalab.memory.changes import Change
+from personalab.memory.records import MAX_NAME, ContentType, empty_memory
+from personalab.operations.memory import (
+    MAX_HITS,
+    add_entry,
+    edit_entry,
+    forget_memory,
+    get_conversation,
+    get_memory,
+    memory_changes,
+    remove_entry,
+    search_conversations,
+    search_memory,
+    undo_change,
+)
+from personalab.services import Services
+from personalab.story.instance import InstanceState
+from personalab.story.library import Character
+from web.api.jobs import started
+from web.api.memory_shapes import (
+    UUID,
+    Acquaintance,
+    Acquaintances,
+    Changed,
+    Changes,
+    Conversations,
+    ConversationTold,
+    Forgotten,
+    Hits,
+    HitTold,
+    MemoryTold,
+    MessageTold,
+    Undoing,
+    WholeConversation,
+    Wording,
+    Writing,
+    change_told,
+    changed,
+    conversation_fields,
+    lists_told,
+)
+from web.desk import AtDesk
+from web.shapes import InstanceId, JobStarted
+
+router = APIRouter(prefix="/api", tags=["memory"])
+
+ContentId = Annotated[str, Path(pattern=UUID, description="The entry's id")]
+ConversationId = Annotated[str, Path(pattern=UUID)]
+Count = Annotated[int, Query(ge=1, le=MAX_HITS)]
+SearchText = Annotated[str, Query(min_length=1, max_length=2_000)]
+_PAGE = 200
+_REASONS = 200
+"""So many changes are looked through for why something is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Who knows about whom."""
+
+    agent_id: str
+    user_id: str
+
+
+async def _pair(
+    desk: AtDesk,
+    agent_id: Annotated[
+        str, Query(min_length=1, max_length=MAX_NAME, description="Who knows: a character's id, or any name")
+    ],
+    user_id: Annotated[
+        str | None, Query(min_length=1, max_length=MAX_NAME, description="About whom; the player if left out")
+    ] = None,
+) -> Pair:
+    return Pair(agent_id, user_id if user_id is not None else await _player(desk.services))
+
+
+Between = Annotated[Pair, Depends(_pair)]
+
+
+# --- looking
+
+
+@router.get("/memories")
+async def list_memories(
+    desk: AtDesk,
+    after: Annotated[
+        str | None, Query(pattern=UUID, description="The last memory_id of the page before")
+    ] = None,
+) -> Acquaintances:
+    """List who knows about whom, page by page."""
+    services = desk.services
+    found = await services.memories.memories(limit=_PAGE, after=(after or "").lower())
+    module = (await asyncio.to_thread(services.preferences.read)).memory
+    rows: list[dict[str, Any]] = [{key: getattr(one, key) for key in one.__slots__} for one in found]
+    following = found[-1].memory_id if len(found) == _PAGE else None
+    if following is None:
+        rows += [row async for row in _strangers(services, module.user_id)]
+    names = await asyncio.to_thread(_names, services, {row["agent_id"] for row in rows})
+    known = [Acquaintance(**row, agent_name=names.get(row["agent_id"]) or row["agent_id"]) for row in rows]
+    return Acquaintances(memories=known, after=following, player=module.user_id, enabled=module.enabled)
+
+
+async def _strangers(services: Services, player: str) -> AsyncGenerator[dict[str, Any]]:
+    """Find the characters of stories who know nothing about the player yet."""
+    for agent_id in sorted(await asyncio.to_thread(_stories, services)):
+        if await services.memories.memory(agent_id, player, newest=0) is None:
+            nothing = {"memory_id": None, "updated_at": None, "entries": 0, "conversations": 0}
+            yield {"agent_id": agent_id, "user_id": player, **nothing}
+
+
+@router.get("/memory")
+async def show_memory(
+    desk: AtDesk,
+    pair: Between,
+    newest: Annotated[
+        int | None,
+        Query(ge=1, le=100_000, description="Only so many of each list, the newest; all if left out"),
+    ] = None,
+) -> MemoryTold:
+    """Show what an agent knows about a user, which may be nothing."""
+    services, names = desk.services, {"agent_id": pair.agent_id, "user_id": pair.user_id}
+    module = (await asyncio.to_thread(services.preferences.read)).memory
+    changes: list[Change] = []
+    try:
+        memory = await get_memory(services, **names, newest=newest)
+        changes = await services.memories.changes(**names, limit=_REASONS)
+        fields = memory.fields()
+    except NotFound:
+        memory = empty_memory("", **names, now="")
+        fields = {**memory.fields(), **dict.fromkeys(("memory_id", "created_at", "updated_at"))}
+    known = await asyncio.to_thread(_names, services, {pair.agent_id})
+    is_player = pair.user_id == module.user_id
+    stories = (await asyncio.to_thread(_stories, services)).get(pair.agent_id, []) if is_player else []
+    about = {"is_player": is_player, "enabled": module.enabled, "stories": stories}
+    name = known.get(pair.agent_id, pair.agent_id)
+    return MemoryTold.model_validate({**fields, **lists_told(memory, changes), **about, "agent_name": name})
+
+
+@router.get("/memory/changes")
+async def list_changes(desk: AtDesk, pair: Between, limit: Count = 50) -> Changes:
+    """List what changed in a memory, the newest first."""
+    found = await memory_changes(desk.services, pair.agent_id, pair.user_id, limit=limit)
+    return Changes(changes=[change_told(change) for change in found])
+
+
+@router.get("/memory/search")
+async def search(
+    desk: AtDesk,
+    pair: Between,
+    query: SearchText,
+    content_type: Annotated[list[ContentType] | None, Query(max_length=3)] = None,
+    limit: Count = 20,
+) -> Hits:
+    """Find what is known, by meaning and by words."""
+    found = await search_memory(
+        desk.services, query, pair.agent_id, pair.user_id, limit=limit, types=content_type or ()
+    )
+    return Hits(hits=[HitTold(**{**hit.fields(), **hit.entry.fields()}) for hit in found])
+
+
+@router.get("/memory/conversations")
+async def list_conversations(
+    desk: AtDesk,
+    pair: Between,
+    query: Annotated[str | None, Query(min_length=1, max_length=2_000)] = None,
+    before: Annotated[str | None, Query(pattern=UUID, description="The last one of the page before")] = None,
+    limit: Count = 20,
+) -> Conversations:
+    """List the conversations a memory was learned from, or find those that fit a query."""
+    services, names = desk.services, (pair.agent_id, pair.user_id)
+    if query is not None:
+        hits = await search_conversations(services, query, *names, limit=limit)
+        found = [hit.conversation for hit in hits]
+    else:
+        found = await services.memories.conversations(*names, limit=limit, before=before and before.lower())
+    return Conversations(conversations=[ConversationTold(**conversation_fields(one)) for one in found])
+
+
+@router.get("/memory/conversations/{conversation_id}")
+async def show_conversation(
+    desk: AtDesk,
+    conversation_id: ConversationId,
+    first: Annotated[int, Query(ge=0, le=10**6, description="The first message of the page")] = 0,
+    count: Annotated[int, Query(ge=1, le=_PAGE)] = 50,
+) -> WholeConversation:
+    """Show what was said in a conversation, page by page."""
+    found = await get_conversation(desk.services, conversation_id.lower())
+    shown = [
+        MessageTold(
+            message_index=message.message_index,
+            role=message.role,
+            content=message.content,
+            created_at=message.created_at,
+        )
+        for message in found.messages[first : first + count]
+    ]
+    return WholeConversation(
+        **conversation_fields(found), agent_id=found.agent_id, user_id=found.user_id, messages=shown
+    )
+
+
+# --- changing
+
+
+@router.post("/memory/entries", status_code=201)
+async def write_entry(desk: AtDesk, pair: Between, asked: Writing) -> Changed:
+    """Write something down by hand; nothing changes where it is known."""
+    made = await add_entry(desk.services, pair.agent_id, pair.user_id, asked.content_type, asked.text)
+    return changed(made)
+
+
+@router.put("/memory/entries/{content_id}")
+async def reword_entry(desk: AtDesk, pair: Between, content_id: ContentId, asked: Wording) -> Changed:
+    """Word an entry differently; what it said stays in the history."""
+    return changed(await edit_entry(desk.services, pair.agent_id, pair.user_id, content_id, asked.text))
+
+
+@router.delete("/memory/entries/{content_id}")
+async def forget_entry(desk: AtDesk, pair: Between, content_id: ContentId) -> Changed:
+    """Take an entry out; it stays in the history until the whole memory is forgotten."""
+    return changed(await remove_entry(desk.services, pair.agent_id, pair.user_id, content_id))
+
+
+@router.post("/memory/undo")
+async def undo(desk: AtDesk, pair: Between, asked: Undoing) -> Changed:
+    """Take the newest change back that was not taken back yet."""
+    if asked.change_id is not None:
+        newest = await memory_changes(desk.services, pair.agent_id, pair.user_id, limit=1)
+        if not newest or newest[0].change_id != asked.change_id.lower():
+            raise UserError("change_not_newest", agent_id=pair.agent_id, user_id=pair.user_id)
+    return changed(await undo_change(desk.services, pair.agent_id, pair.user_id))
+
+
+@router.delete("/memory")
+async def forget(desk: AtDesk, pair: Between) -> Forgotten:
+    """Forget a user for good: all that is known, its history and its conversations."""
+    await forget_memory(desk.services, pair.agent_id, pair.user_id)
+    return Forgotten(agent_id=pair.agent_id, user_id=pair.user_id)
+
+
+# --- learning
+
+
+@router.post("/instances/{instance_id}/learn", status_code=202)
+async def learn(desk: AtDesk, instance_id: InstanceId) -> JobStarted:
+    """Let a story's character learn about the player from the turns it has not learned from yet."""
+    await asyncio.to_thread(desk.services.stories.instance, instance_id)
+    asked = asyncio.Event()
+
+    async def stop() -> None:
+        asked.set()
+
+    work = _learning(desk.services, instance_id, asked.is_set)
+    return started(desk.jobs.begin("learn", instance_id, work, stop=stop, told=_learned))
+
+
+async def _learning(
+    services: Services, instance_id: str, stop_asked: Callable[[], bool]
+) -> AsyncGenerator[dict[str, Any]]:
+    """Learn from a story; yield how far it is and, last, what came of it."""
+    news: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+
+    def tell(done: int, total: int) -> None:
+        news.put_nowait({"type": "progress", "done": done, "total": total, "stage": "memorize"})
+
+    learning = asyncio.create_task(
+        learn_story(services, instance_id, model=None, tell=tell, stop_asked=stop_asked)
+    )
+    learning.add_done_callback(lambda _: news.put_nowait(None))
+    try:
+        while (part := await news.get()) is not None:
+            yield part
+        yield (await learning).fields()
+    finally:
+        if not learning.done():
+            learning.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await learning
+
+
+def _learned(found: dict[str, Any]) -> dict[str, Any]:
+    """Tell in brief what was learned."""
+    kept = {name: found[name] for name in ("turns", "left_out")}
+    return {**kept, "steps": len(found["steps"]), "dropped": len(found["dropped"])}
+
+
+# --- wording
+
+
+async def _player(services: Services) -> str:
+    return (await asyncio.to_thread(services.preferences.read)).memory.user_id
+
+
+def _names(services: Services, agents: set[str]) -> dict[str, str]:
+    """Find the names of those agents that are characters."""
+    known = agents.intersection(services.stories.names("characters"))
+    records = [services.stories.listed("characters", agent_id).record for agent_id in known]
+    return {record.character_id: record.name for record in records if isinstance(record, Character)}
+
+
+def _stories(services: Services) -> dict[str, list[str]]:
+    """Find the stories of each character."""
+    found: dict[str, list[str]] = {}
+    for listed in services.stories.all_instances():
+        if isinstance(listed.record, InstanceState):
+            found.setdefault(listed.record.character_id, []).append(listed.entry_id)
+    return found

@@ -1,0 +1,241 @@
+"""What does the API take and tell of memories?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from personalab.memory.changes import Change, Origin, Step
+from personalab.memory.pipeline import has_succeeded
+from personalab.memory.records import CONTENT_TYPES, MAX_ENTRY, ContentType, Conversation, Memory, Role
+from web.shapes import Asked, Readable, Told
+
+UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+Text = Annotated[str, Field(min_length=1, max_length=MAX_ENTRY)]
+
+
+class Writing(Asked):
+    """Something to write down by hand."""
+
+    content_type: ContentType
+    text: Text
+
+
+class Wording(Asked):
+    """Other words for an entry."""
+
+    text: Text
+
+
+class Undoing(Asked):
+    """What to take back."""
+
+    change_id: Annotated[str, Field(pattern=UUID)] | None = Field(
+        default=None, description="Only this change, if it is the newest; whichever is the newest if left out"
+    )
+
+
+class Acquaintance(Told):
+    """A memory in a list of them."""
+
+    memory_id: str | None = Field(description="Null where nothing is known yet")
+    agent_id: str
+    agent_name: Readable = Field(description="The character's name; of any other agent its id")
+    user_id: str
+    updated_at: str | None
+    entries: int
+    conversations: int
+
+
+class Acquaintances(Told):
+    """Who knows about whom; the last page ends with the characters of stories who know nothing yet."""
+
+    memories: list[Acquaintance]
+    after: str | None = Field(description="Where the next page begins; null at the end")
+    player: str = Field(description="Who plays, as memories name them")
+    enabled: bool = Field(description="Whether what is known stands in the prompt (modules/memory.json)")
+
+
+class SourceTold(Told):
+    """The messages of a conversation that an entry rests on."""
+
+    conversation_id: str
+    messages: list[int]
+
+
+class EntryTold(Told):
+    """One thing that is known; without sources, a person wrote it."""
+
+    content_id: str
+    content_type: ContentType
+    text: str
+    position: int
+    created_at: str
+    updated_at: str
+    reason: str | None = Field(default=None, description="Why it is known, where that was told of late")
+    sources: list[SourceTold]
+
+
+class MemoryTold(Told):
+    """What an agent knows about a user, list by list, in order."""
+
+    memory_id: str | None = Field(description="Null where nothing is known yet")
+    agent_id: str
+    agent_name: Readable = Field(description="The character's name; of any other agent its id")
+    user_id: str
+    is_player: bool = Field(description="Whether the user is who plays")
+    enabled: bool = Field(description="Whether what is known stands in the prompt (modules/memory.json)")
+    stories: list[str] = Field(description="The stories of this character with the player, by instance_id")
+    created_at: str | None
+    updated_at: str | None
+    version: int = Field(description="How often it changed")
+    profile: list[EntryTold]
+    event: list[EntryTold]
+    mind: list[EntryTold]
+
+
+class StepTold(Told):
+    """What was done to one entry: its words before and after."""
+
+    verb: Literal["add", "replace", "remove", "cite"]
+    content_id: str
+    content_type: ContentType
+    before: str | None
+    after: str | None
+    reason: str
+
+
+class ChangeTold(Told):
+    """What was changed at once."""
+
+    change_id: str
+    version: int
+    at: str
+    origin: Origin
+    conversation_id: str | None
+    undoes: str | None = Field(description="The change that this one takes back")
+    steps: list[StepTold]
+
+
+class Changes(Told):
+    """What changed, the newest first."""
+
+    changes: list[ChangeTold]
+
+
+class Changed(Told):
+    """What a call changed; null where it was known before."""
+
+    change: ChangeTold | None
+
+
+class HitTold(EntryTold):
+    """An entry that was found."""
+
+    score: float = Field(description="How well it fits among these")
+    confidence: float = Field(description="How sure it fits, from 0 to 1")
+
+
+class Hits(Told):
+    """What was found, the best first."""
+
+    hits: list[HitTold]
+
+
+class StoryPart(Told):
+    """The turns of a story that a conversation is."""
+
+    instance_id: str
+    session_id: str
+    turns: list[int] = Field(description="The first and the last")
+
+
+class ConversationTold(Told):
+    """A saved conversation in a list of them."""
+
+    conversation_id: str
+    created_at: str
+    turn_count: int = Field(description="How many messages it has")
+    summary: str
+    learned: bool
+    story: StoryPart | None
+
+
+class Conversations(Told):
+    """Conversations, the newest first, or the best first where they were searched."""
+
+    conversations: list[ConversationTold]
+
+
+class MessageTold(Told):
+    """One thing that was said."""
+
+    message_index: int
+    role: Role
+    content: str
+    created_at: str
+
+
+class WholeConversation(ConversationTold):
+    """A saved conversation and a page of its messages."""
+
+    agent_id: str
+    user_id: str
+    messages: list[MessageTold]
+
+
+class Forgotten(Told):
+    """Whom an agent does not know any more."""
+
+    agent_id: str
+    user_id: str
+
+
+# --- how records are told
+
+
+def lists_told(memory: Memory, changes: Sequence[Change]) -> dict[str, list[dict[str, Any]]]:
+    """Tell what is known, list by list, and why, as far as these changes say it."""
+    reasons: dict[str, str] = {}
+    for step in (step for change in changes for step in change.steps if step.reason):
+        reasons.setdefault(step.entry.content_id, step.reason)
+    return {
+        kind: [{**entry.fields(), "reason": reasons.get(entry.content_id)} for entry in memory.of(kind)]
+        for kind in CONTENT_TYPES
+    }
+
+
+def conversation_fields(found: Conversation) -> dict[str, Any]:
+    """Tell of a conversation what a list of them shows."""
+    return {
+        "conversation_id": found.conversation_id,
+        "created_at": found.created_at,
+        "turn_count": found.turn_count,
+        "summary": found.summary,
+        "learned": has_succeeded(found.pipeline_result),
+        "story": StoryPart(**found.story.fields()) if found.story else None,
+    }
+
+
+def changed(made: Change | None) -> Changed:
+    """Tell what a call changed."""
+    return Changed(change=change_told(made) if made else None)
+
+
+def change_told(change: Change) -> ChangeTold:
+    """Tell what was changed at once."""
+    steps = [_step(step) for step in change.steps]
+    return ChangeTold.model_validate({**change.fields(), "steps": steps})
+
+
+def _step(step: Step) -> StepTold:
+    return StepTold(
+        verb=step.verb,
+        content_id=step.entry.content_id,
+        content_type=step.entry.content_type,
+        before=step.before.text if step.before else None,
+        after=step.after.text if step.after else None,
+        reason=step.reason,
+    )

@@ -1,0 +1,306 @@
+"""Where does a story stand, and what was said in its sessions?"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, get_args
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+
+from nodes.chat_turn.state import Action
+from personalab.errors import NotFound, PersonaLabError
+from personalab.operations.instances import PAGE_TURNS
+from personalab.providers.well_formed import well_formed
+from personalab.services import Services
+from personalab.storage.leases import running
+from personalab.story.director import current_point, mark_outline
+from personalab.story.instance import InstanceState, PlotStatus
+from personalab.story.library import NO_BACKGROUND, Background
+from personalab.story.transcript import Transcript, Turn
+from web.desk import AtDesk
+from web.shapes import InstanceId, SessionId, Told
+from web.turns import Which
+
+router = APIRouter(prefix="/api/instances/{instance_id}", tags=["sessions"])
+
+_MOST = 200
+_TURN_TASKS = frozenset(get_args(Action))
+
+
+class Named(Told):
+    """Something with a name."""
+
+    id: str
+    name: str
+
+
+class Plot(Told):
+    """Where the story stands in its outline, and how many replies came without a marker."""
+
+    current_plot_index: int
+    current_status: PlotStatus
+    no_update_count: int
+
+
+class Point(Told):
+    """A point of the outline with where it stands, as the prompt shows it."""
+
+    index: int
+    content: str
+    status: PlotStatus
+
+
+class Doing(Told):
+    """What is being done with a story right now; where a reply is being written, which one."""
+
+    task: str = Field(description="say, retry, summarize, update-memory, …")
+    session_id: str
+    turn: int | None = None
+    attempt: int | None = None
+
+
+class StoryState(Told):
+    """Everything a chat shows around what is said."""
+
+    instance_id: str
+    created_at: str
+    character: Named
+    background: Named | None
+    current_session_id: str
+    session_ids: list[str] = Field(description="The oldest first")
+    plot_state: Plot
+    outline: list[Point]
+    current_point: int | None = Field(description="The index of the point the story should move to")
+    director_enabled: bool = Field(description="Whether replies move the plot")
+    running: Doing | None
+    awaited_turn: int | None = Field(description="The turn whose reply a client of MCP writes elsewhere")
+    total: int = Field(description="How many turns the current session has")
+    version: str = Field(description="Changes whenever something was said, answered or summed up")
+
+
+class Said(Told):
+    """What the person said."""
+
+    content: str
+    timestamp: str
+
+
+class Replied(Told):
+    """One try at a reply; it is not closed while it is being written, or where its writer died."""
+
+    attempt: int
+    content: str
+    timestamp: str
+    interrupted: bool
+    empty: bool
+    error: bool
+    closed: bool
+
+
+class TurnShown(Told):
+    """One turn."""
+
+    turn: int
+    user: Said | None = Field(description="Empty where the character opens the story")
+    replies: list[Replied]
+    summaries: list[str] = Field(description="What stands right before it about earlier times")
+
+
+class TurnPage(Told):
+    """Some turns of a session, the oldest first."""
+
+    session_id: str
+    continued_from: str | None
+    turns: list[TurnShown]
+    first: int = Field(description="The place of the first of them in the session, from 0")
+    older: int | None = Field(description="Give it as ``before`` for the page before this one")
+    trailing_summaries: list[str] = Field(description="What stands after the last turn")
+    total: int
+
+
+class SessionShown(Told):
+    """One session of a story."""
+
+    session_id: str
+    continued_from: str | None
+    turns: int | None = Field(description="Empty where its file cannot be read")
+    is_current: bool
+
+
+class SessionList(Told):
+    """The sessions of a story, the oldest first."""
+
+    sessions: list[SessionShown]
+
+
+@router.get("")
+async def story_state(desk: AtDesk, instance_id: InstanceId) -> StoryState:
+    """Tell where a story stands: who, where, in which session, at which point, and what is being done with it."""
+    return await asyncio.to_thread(_state, desk.services, instance_id, desk.turns.running(instance_id))
+
+
+@router.get("/sessions")
+async def list_sessions(desk: AtDesk, instance_id: InstanceId) -> SessionList:
+    """List a story's sessions; each but the first goes on from another one."""
+    return await asyncio.to_thread(_sessions, desk.services, instance_id)
+
+
+@router.get("/sessions/{session_id}/turns")
+async def read_turns(
+    desk: AtDesk,
+    instance_id: InstanceId,
+    session_id: SessionId,
+    before: Annotated[
+        int | None, Query(ge=0, le=10**9, description="Turns before this place; the newest if left out")
+    ] = None,
+    count: Annotated[int, Query(ge=1, le=_MOST)] = PAGE_TURNS,
+) -> TurnPage:
+    """Read a session's newest turns, or those before a place; what is being written is shown as far as it is."""
+    return await asyncio.to_thread(_page, desk.services, instance_id, session_id, before, count)
+
+
+# --- the story
+
+
+def _state(services: Services, instance_id: str, here: Which | None) -> StoryState:
+    stories = services.stories
+    state = stories.instance(instance_id)
+    session = stories.session(instance_id, state.current_session_id)
+    background = _background(services, state)
+    point = current_point(background, state.plot_state)
+    return StoryState(
+        instance_id=instance_id,
+        created_at=well_formed(state.created_at),
+        character=Named(id=state.character_id, name=_character_name(services, state)),
+        background=_named(state, background),
+        current_session_id=state.current_session_id,
+        session_ids=_session_ids(services, state),
+        plot_state=Plot(**state.plot_state.fields()),
+        outline=[_point(**point) for point in mark_outline(background, state.plot_state)],
+        current_point=point.index if point else None,
+        director_enabled=services.preferences.read().director.enabled,
+        running=_doing(services, state, here, session.view()),
+        awaited_turn=services.leases.kept_for(instance_id),
+        total=len(session.transcript.turns),
+        version=f"{state.current_session_id}:{session.size}",
+    )
+
+
+def _character_name(services: Services, state: InstanceState) -> str:
+    character = services.stories.character_state(state.instance_id)
+    return well_formed(services.stories.people(state, character, "").character)
+
+
+def _background(services: Services, state: InstanceState) -> Background:
+    """Read the background; one that cannot be read has no outline, as in the prompt."""
+    if state.background_id is None:
+        return NO_BACKGROUND
+    try:
+        return services.stories.background(state.background_id)
+    except PersonaLabError:
+        return NO_BACKGROUND
+
+
+def _named(state: InstanceState, background: Background) -> Named | None:
+    if state.background_id is None:
+        return None
+    known = well_formed(state.background_id)
+    return Named(id=known, name=well_formed(background.name) or known)
+
+
+def _point(index: int, content: str, status: PlotStatus) -> Point:
+    return Point(index=index, content=well_formed(content), status=status)
+
+
+def _doing(services: Services, state: InstanceState, here: Which | None, seen: Transcript) -> Doing | None:
+    """Find what is being done, by this server or by another program."""
+    held = running(services.stories.instances / state.instance_id)
+    task = str((held or {}).get("task", "say"))[:80]
+    if here is not None:
+        return Doing(task=task, session_id=here.session_id, turn=here.turn, attempt=here.attempt)
+    if held is None:
+        return None
+    last, doing = seen.last, Doing(task=well_formed(task), session_id=state.current_session_id)
+    if task not in _TURN_TASKS or last is None or last.settled:
+        return doing
+    is_open = last.last_reply is not None and not last.last_reply.closed
+    return doing.model_copy(
+        update={"turn": last.number, "attempt": len(last.replies) + (0 if is_open else 1)}
+    )
+
+
+# --- its sessions
+
+
+def _session_ids(services: Services, state: InstanceState) -> list[str]:
+    """List the sessions; the current one by the name the story calls it, also where its file has the older name."""
+    current = services.stories.session_path(state.instance_id, state.current_session_id).stem
+    found = services.stories.session_ids(state.instance_id)
+    return [state.current_session_id if name == current else name for name in found]
+
+
+def _sessions(services: Services, instance_id: str) -> SessionList:
+    state = services.stories.instance(instance_id)
+    rows: list[SessionShown] = []
+    for session_id in _session_ids(services, state):
+        try:
+            transcript = services.stories.session(instance_id, session_id).transcript
+        except PersonaLabError:
+            transcript = None
+        rows.append(
+            SessionShown(
+                session_id=session_id,
+                continued_from=_continued(transcript) if transcript else None,
+                turns=len(transcript.turns) if transcript else None,
+                is_current=session_id == state.current_session_id,
+            )
+        )
+    return SessionList(sessions=rows)
+
+
+def _page(services: Services, instance_id: str, session_id: str, before: int | None, count: int) -> TurnPage:
+    stories = services.stories
+    if session_id not in _session_ids(services, stories.instance(instance_id)):
+        raise NotFound("no_session", instance_id=instance_id, session_id=session_id)
+    transcript = stories.session(instance_id, session_id).view()
+    total = len(transcript.turns)
+    end = total if before is None else min(before, total)
+    first = max(end - count, 0)
+    return TurnPage(
+        session_id=session_id,
+        continued_from=_continued(transcript),
+        turns=[_turn(turn) for turn in transcript.turns[first:end]],
+        first=first,
+        older=first or None,
+        trailing_summaries=[well_formed(note.content) for note in transcript.trailing]
+        if end == total
+        else [],
+        total=total,
+    )
+
+
+def _continued(transcript: Transcript) -> str | None:
+    found = transcript.metadata.continued_from if transcript.metadata else None
+    return None if found is None else well_formed(found)
+
+
+def _turn(turn: Turn) -> TurnShown:
+    user = turn.user
+    return TurnShown(
+        turn=turn.number,
+        user=Said(content=well_formed(user.content), timestamp=well_formed(user.timestamp)) if user else None,
+        replies=[
+            Replied(
+                attempt=attempt,
+                content=well_formed(line.content),
+                timestamp=well_formed(line.timestamp),
+                interrupted=line.interrupted,
+                empty=line.empty,
+                error=line.error,
+                closed=line.closed,
+            )
+            for attempt, line in enumerate(turn.replies, start=1)
+        ],
+        summaries=[well_formed(note.content) for note in turn.notes],
+    )

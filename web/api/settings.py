@@ -1,0 +1,159 @@
+"""What is set, within which ranges, and how is it changed?"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from personalab.config import FIELDS, Choice, Name, Rule, Switch, Trigger, Whole
+from personalab.services import Services
+from personalab.story.events import Notice
+from personalab.texts import Language
+from web.desk import AtDesk
+from web.shapes import Asked, Readable, Told
+
+router = APIRouter(prefix="/api/settings", tags=["settings"])
+
+Dotted = Annotated[str, Field(max_length=80)]
+Given = bool | int | float | Annotated[str, Field(max_length=1_000)]
+"""What may be sent; what is no value of its setting is refused with the setting's range."""
+Value = bool | int | str
+
+
+class Changes(Asked):
+    """Settings to change, all of them or none."""
+
+    values: Annotated[dict[Dotted, Given], Field(min_length=1, max_length=50)] = Field(
+        description="Dotted names, such as preferences.language, and their new values"
+    )
+
+
+class RuleOf(Told):
+    """What a setting may be."""
+
+    type: Literal["whole", "choice", "switch", "name"]
+    low: int | None = Field(default=None, description="The least whole number")
+    high: int | None = Field(default=None, description="The greatest whole number")
+    words: list[str] | None = Field(default=None, description="What to choose from")
+    longest: int | None = Field(default=None, description="How many characters a name may have")
+
+
+class Director(Told):
+    """Whether replies move the plot."""
+
+    enabled: bool
+    file: str = "modules/director.json"
+
+
+class Recall(Told):
+    """When the past is looked up."""
+
+    trigger: Trigger
+    n_results: int
+    file: str = "modules/recall.json"
+
+
+class MemoryOfPlayer(Told):
+    """Whether and how much of what is known about the player stands in the prompt."""
+
+    enabled: bool
+    user_id: str
+    max_tokens: int
+    n_events: int
+    file: str = "modules/memory.json"
+
+
+class Lorebook(Told):
+    """Whether and how much of the lorebooks stands in the prompt."""
+
+    enabled: bool
+    scan_depth: int
+    max_tokens: int
+    recursive: bool
+    file: str = "modules/lorebook.json"
+
+
+class Modules(Told):
+    """The switches of the modules; each stands in its own file of the data folder, and is changed there."""
+
+    director: Director
+    recall: Recall
+    memory: MemoryOfPlayer
+    lorebook: Lorebook
+
+
+class Settings(Told):
+    """Everything that is set."""
+
+    values: dict[str, Value]
+    defaults: dict[str, Value]
+    rules: dict[str, RuleOf]
+    modules: Modules
+    notices: list[Readable] = Field(
+        description="What cannot be used as it stands in its file, and what holds instead"
+    )
+
+
+@router.get("")
+async def get_settings(desk: AtDesk) -> Settings:
+    """Show every setting with its range and default, and the modules' switches."""
+    return await asyncio.to_thread(_settings, desk.services)
+
+
+@router.put("")
+async def change_settings(desk: AtDesk, asked: Changes) -> Settings:
+    """Save some settings, all of them or none; they hold from the next turn on, in every process."""
+
+    def change() -> Settings:
+        return _settings(desk.services, desk.services.preferences.change(asked.values))
+
+    return await asyncio.to_thread(change)
+
+
+@router.post("/reset")
+async def reset_settings(desk: AtDesk) -> Settings:
+    """Restore the defaults, also where the file cannot be read any more; the language stays."""
+
+    def reset() -> Settings:
+        return _settings(desk.services, desk.services.preferences.reset())
+
+    return await asyncio.to_thread(reset)
+
+
+def _settings(services: Services, values: dict[str, Any] | None = None) -> Settings:
+    """Tell what is set, as it stands in the files now."""
+    found = services.preferences.read()
+    language = found.config.language
+    recall, memory, lore = found.recall, found.memory, found.lore
+    return Settings(
+        values=services.preferences.values() if values is None else values,
+        defaults={name: rule.default for name, rule in FIELDS.items()},
+        rules={name: _rule(rule) for name, rule in FIELDS.items()},
+        modules=Modules(
+            director=Director(enabled=found.director.enabled),
+            recall=Recall(trigger=recall.trigger, n_results=recall.n_results),
+            memory=MemoryOfPlayer(**asdict(memory)),
+            lorebook=Lorebook(**asdict(lore)),
+        ),
+        notices=[_worded(notice, language) for notice in found.notices],
+    )
+
+
+def _rule(rule: Rule) -> RuleOf:
+    match rule:
+        case Whole():
+            return RuleOf(type="whole", low=rule.low, high=rule.high)
+        case Choice():
+            return RuleOf(type="choice", words=list(rule.words))
+        case Switch():
+            return RuleOf(type="switch")
+        case Name():
+            return RuleOf(type="name", longest=rule.longest)
+
+
+def _worded(notice: Notice, language: Language) -> str:
+    return notice.event(None, language)["message"]

@@ -1,0 +1,152 @@
+"""How is a story played: say something, watch the reply being written, stop it, try again?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Header, Query, Response
+from fastapi.responses import StreamingResponse
+from pydantic import Field
+
+from nodes.chat_turn.append_input import MAX_INPUT_CHARACTERS
+from nodes.chat_turn.state import TurnInput
+from personalab.story.lines import MAX_REQUEST_ID_CHARACTERS, AssistantLine
+from web.desk import AtDesk
+from web.shapes import Asked, InstanceId, QueryInstanceId, QuerySessionId, SessionId, Told
+from web.streaming import STREAM, events, resumed_at
+from web.turns import Wanted, Which
+from web.watching import size_of
+
+router = APIRouter(prefix="/api", tags=["turns"])
+
+TurnNumber = Annotated[int, Query(ge=0, le=10**9)]
+Attempt = Annotated[
+    int | None, Query(ge=1, le=10**6, description="Which try at the reply; the newest if left out")
+]
+
+
+class Saying(Asked):
+    """What a person says."""
+
+    text: str = Field(min_length=1, max_length=MAX_INPUT_CHARACTERS, description="Word for word")
+    request_id: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_REQUEST_ID_CHARACTERS,
+        description="A fresh id of this call; the same again gives the same turn instead of another one",
+    )
+
+
+class BegunTurn(Told):
+    """A turn that was begun; it goes on in the server."""
+
+    instance_id: str
+    session_id: str
+    turn: int
+    attempt: int = Field(description="Which try at the turn's reply this is, from 1")
+    stream: str = Field(description="Where to watch it, as server-sent events")
+
+
+class Stopped(Told):
+    """What was interrupted."""
+
+    instance_id: str
+    stopped: str = Field(description="What was being done: say, retry, summarize, …")
+
+
+class CurrentResponse(Told):
+    """A reply as its file holds it now."""
+
+    instance_id: str
+    session_id: str
+    turn: int
+    attempt: int
+    status: str = Field(description="writing, unanswered, done, interrupted, empty or error")
+    content: str
+    offset: int = Field(
+        description="How many bytes of UTF-8 the content has: where a stream goes on after it"
+    )
+    timestamp: str | None = None
+    interrupted: bool = False
+    empty: bool = False
+    error: bool = False
+    plot_state: dict[str, Any]
+
+
+@router.post("/instances/{instance_id}/turns", status_code=202)
+async def begin_turn(desk: AtDesk, instance_id: InstanceId, asked: Saying) -> BegunTurn:
+    """Say something. The answer comes as soon as it is in the file; the reply is watched at ``stream``."""
+    call: TurnInput = {"instance_id": instance_id, "user_input": asked.text, "action": "say"}
+    if asked.request_id is not None:
+        call["request_id"] = asked.request_id
+    return _begun(await desk.turns.begin(call))
+
+
+@router.post("/instances/{instance_id}/retry", status_code=202)
+async def retry_turn(desk: AtDesk, instance_id: InstanceId) -> BegunTurn:
+    """Answer the last turn again, if its reply is missing, broken off, empty or failed."""
+    return _begun(await desk.turns.begin({"instance_id": instance_id, "action": "retry"}))
+
+
+@router.post("/instances/{instance_id}/stop")
+async def stop_turn(desk: AtDesk, instance_id: InstanceId) -> Stopped:
+    """Interrupt what is being written; what is written so far stays, marked as interrupted."""
+    return Stopped(instance_id=instance_id, stopped=await desk.turns.stop(instance_id))
+
+
+@router.get("/chat/stream", response_class=StreamingResponse, responses=STREAM)
+async def watch_turn(
+    desk: AtDesk,
+    instance_id: QueryInstanceId,
+    turn: TurnNumber,
+    session_id: QuerySessionId = None,
+    attempt: Attempt = None,
+    offset: Annotated[
+        int | None, Query(ge=0, le=10**15, description="How many bytes of the reply the client has already")
+    ] = None,
+    last_event_id: Annotated[str | None, Header(max_length=64)] = None,
+) -> Response:
+    """Watch a turn: ``token``, ``warning``, ``error``, ``done``; ``care`` where something is done by itself after it.
+
+    The id of a token event is the offset in the reply, in bytes of UTF-8, that it leads to: a client that comes back
+    with it (``Last-Event-ID``) goes on exactly there. What is in the file already comes first, then what is written.
+    """
+    wanted = Wanted(instance_id, turn, session_id, attempt)
+    stream = await desk.turns.watch(wanted, resumed_at(last_event_id, offset))
+    return events(stream, desk.seats)
+
+
+@router.get("/sessions/{session_id}/current_response")
+async def current_response(
+    desk: AtDesk,
+    session_id: SessionId,
+    instance_id: QueryInstanceId,
+    turn: TurnNumber,
+    attempt: Attempt = None,
+) -> CurrentResponse:
+    """Read what the file holds of a reply, also while it is being written."""
+    found = await desk.turns.find(Wanted(instance_id, turn, session_id, attempt))
+    which, line = found.which, found.line or AssistantLine("", turn, "")
+    ended = "unanswered" if found.line is None else line.status
+    return CurrentResponse(
+        instance_id=instance_id,
+        session_id=session_id,
+        turn=turn,
+        attempt=which.attempt,
+        status="writing" if found.is_being_written else ended,
+        content=line.content,
+        offset=size_of(line.content),
+        timestamp=line.timestamp or None,
+        interrupted=line.interrupted and not found.is_being_written,
+        empty=line.empty,
+        error=line.error,
+        plot_state=found.plot_state,
+    )
+
+
+def _begun(which: Which) -> BegunTurn:
+    """Tell where to watch a turn."""
+    query = urlencode(asdict(which))
+    return BegunTurn(**asdict(which), stream=f"/api/chat/stream?{query}")

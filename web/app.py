@@ -1,0 +1,116 @@
+"""How is the web application put together: its API, its page, its limits?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from personalab.services import Services
+from personalab.serving.address import names_of
+from personalab.serving.door import Door, Ours
+from personalab.serving.places import MAX_TURNS
+from web.api import ROUTERS
+from web.desk import MAX_STREAMS, Desk
+from web.errors import RESPONSES, add_error_handlers
+from web.guarding import Paced, Watched, language_of
+from web.limits import Rate
+from web.page_files import add_page
+
+Lifespan = Callable[[Desk], AbstractAsyncContextManager[object]]
+ALONE = Ours(
+    open=("/", "/page", "/healthz", "/api/login", "/docs"),
+    large=("/api/import", "/mcp"),
+)
+AMONG_OTHERS = replace(ALONE, guarded=("/", "/page", "/api", "/healthz", "/mcp"))
+"""Where another server has this application in it, that server keeps its own ``/docs``, ``/metrics`` and the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much the server takes at once."""
+
+    max_turns: int = MAX_TURNS
+    max_streams: int = MAX_STREAMS
+    calls_a_second: float = 50.0
+    calls_at_once: int = 200
+
+
+def create_app(
+    open_services: Callable[[], Services],
+    *,
+    host: str = "127.0.0.1",
+    token: str | None = None,
+    allow_hosts: Sequence[str] = (),
+    limits: Limits | None = None,
+    joined: Sequence[Lifespan] = (),
+    ours: Ours = ALONE,
+) -> FastAPI:
+    """Make the application; services are opened when it starts, with whatever is ``joined`` to it."""
+    limits = limits or Limits()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        desk = Desk(open_services(), max_turns=limits.max_turns, max_streams=limits.max_streams)
+        app.state.desk = desk
+        async with AsyncExitStack() as stack:
+            for join in joined:
+                await stack.enter_async_context(join(desk))
+            try:
+                yield
+            finally:
+                await desk.close()
+
+    app = FastAPI(
+        title="PersonaLab",
+        version=_version(),
+        description="Stories, characters, memory and the lab, over the same graphs and rules as every other entrance.",
+        lifespan=lifespan,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        responses=RESPONSES,
+        separate_input_output_schemas=False,
+    )
+    app.state.token = token
+    app.state.rate = Rate(limits.calls_a_second, limits.calls_at_once)
+    for router in ROUTERS:
+        app.include_router(router)
+    add_page(app)
+    _add_description(app)
+    add_error_handlers(app, ours)
+    # The last one added is the first to see a request.
+    app.add_middleware(Paced, state=app.state, ours=ours)
+    app.add_middleware(
+        Door,  # pyright: ignore[reportArgumentType] (plain ASGI, typed without Starlette)
+        ours=ours,
+        names=names_of(host, token, allow_hosts),
+        token=token,
+        language=lambda: language_of(app.state),
+    )
+    app.add_middleware(Watched, state=app.state, ours=ours)
+    return app
+
+
+def _add_description(app: FastAPI) -> None:
+    """Serve the description of the API; it takes a while to make, and nobody's stream should wait for it."""
+
+    async def description(request: Request) -> JSONResponse:
+        return JSONResponse(await asyncio.to_thread(app.openapi))
+
+    app.add_route("/openapi.json", description, include_in_schema=False)
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("personalab")
+    except PackageNotFoundError:
+        return "0"

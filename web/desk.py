@@ -1,0 +1,57 @@
+"""What does every route of the API work with?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from personalab.services import Services
+from personalab.serving.places import MAX_TURNS, Places
+from personalab.texts import Language
+from web.jobs import Jobs
+from web.limits import Seats
+from web.metrics import Metrics
+from web.turns import Turns
+
+MAX_STREAMS = 4_096
+
+
+class Desk:
+    """The services, the turns and jobs of this server, and what it counts."""
+
+    def __init__(
+        self, services: Services, *, max_turns: int = MAX_TURNS, max_streams: int = MAX_STREAMS
+    ) -> None:
+        self.services = services
+        self.language: Language = "en"
+        """The reader's language, as it was when the last request came."""
+        self.places = Places(services, max_turns)
+        self.metrics = Metrics()
+        self.turns = Turns(services, self.places, self.metrics, lambda: self.language)
+        self.jobs = Jobs(lambda: self.language)
+        self.seats = Seats(max_streams)
+        self.also_close: list[Callable[[], Awaitable[None]]] = []
+        """What shares this process and has something to end, too."""
+        self.metrics.gauge("turns_running", "Turns that run now", lambda: self.turns.count)
+        self.metrics.gauge("jobs_running", "Jobs that run now", lambda: self.jobs.count)
+        self.metrics.gauge("streams_open", "Streams that are open now", lambda: self.seats.taken)
+
+    async def look_up_language(self) -> None:
+        """Read the reader's language as it is set now; whoever has to say something has it at hand then."""
+        self.language = await asyncio.to_thread(self.services.preferences.language)
+
+    async def close(self) -> None:
+        """Close every reply as interrupted and end every job; streams end with what they tell."""
+        await asyncio.gather(self.places.close(), self.jobs.close(), *(close() for close in self.also_close))
+        await self.turns.close()
+        await self.services.close()
+
+
+def _desk(request: Request) -> Desk:
+    return request.app.state.desk
+
+
+AtDesk = Annotated[Desk, Depends(_desk)]

@@ -1,0 +1,102 @@
+// How does the page talk to its server?
+
+/** What went wrong, in the reader's language. */
+export class ApiError extends Error {
+  constructor(status, told) {
+    super(told.message);
+    Object.assign(this, told, { status });
+  }
+}
+
+const offline = {
+  zh: "连不上服务器；它在运行吗？", en: "The server cannot be reached; is it running?",
+};
+
+async function call(method, path, body, options = {}) {
+  const headers = {};
+  if (body !== undefined && !(body instanceof Blob)) {
+    headers["content-type"] = "application/json";
+    body = JSON.stringify(body);
+  }
+  let answer;
+  try {
+    answer = await fetch(path, { method, body, headers: { ...headers, ...options.headers }, signal: options.signal });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    const message = offline[document.documentElement.lang] ?? offline.en;
+    throw new ApiError(0, { code: "offline", kind: "other", message, retryable: true });
+  }
+  if (answer.ok) {
+    if (options.raw) return answer;
+    return answer.status === 204 ? null : answer.json();
+  }
+  const told = await answer.json().catch(() => ({}));
+  const error = told.error ?? { code: "http", kind: "other", message: `HTTP ${answer.status}`, retryable: false };
+  if (answer.status === 401) dispatchEvent(new CustomEvent("login-needed"));
+  throw new ApiError(answer.status, error);
+}
+
+/** api.get("/api/…"), api.post(path, body), api.put(path, body), api.delete(path); options: {raw, signal, headers}. */
+export const api = {
+  get: (path, options) => call("GET", path, undefined, options),
+  post: (path, body = {}, options) => call("POST", path, body, options),
+  put: (path, body, options) => call("PUT", path, body, options),
+  delete: (path, options) => call("DELETE", path, undefined, options),
+};
+
+/** Put ids and texts into an address: at`/api/instances/${id}/turns`. */
+export const at = (parts, ...values) => String.raw({ raw: parts }, ...values.map(encodeURIComponent));
+
+/**
+ * Follow a stream of server-sent events. Handlers by event name get (data, event); `lost` is told when the connection
+ * broke (the browser comes back by itself, from its last event on), `back` when it is there again. Returns a function that leaves.
+ */
+export function follow(path, handlers) {
+  const source = new EventSource(path);
+  let broken = false;
+  for (const [name, handler] of Object.entries(handlers)) {
+    if (name === "lost" || name === "back") continue;
+    source.addEventListener(name, (event) => {
+      // A broken connection is an "error" event, too, but one without data.
+      if (event.data !== undefined) handler(JSON.parse(event.data), event);
+    });
+  }
+  source.onopen = () => {
+    if (broken) handlers.back?.();
+    broken = false;
+  };
+  source.onerror = (event) => {
+    if (event.data !== undefined) return;
+    broken = true;
+    handlers.lost?.(source.readyState === EventSource.CLOSED);
+  };
+  return () => source.close();
+}
+
+/** Begin a job and follow it to its end; resolves to its state ({status, result, error}). `begun` gets {job_id} first. */
+export async function runJob(path, body, { progress, begun } = {}) {
+  const job = await api.post(path, body);
+  begun?.(job);
+  return followJob(job.job_id, progress);
+}
+
+/** Follow a job that is under way to its end. */
+export function followJob(jobId, progress) {
+  return new Promise((resolve, reject) => {
+    const ended = (state) => {
+      leave();
+      resolve(state);
+    };
+    const leave = follow(at`/api/jobs/${jobId}/stream`, {
+      progress: (data) => progress?.(data),
+      warning: (data) => progress?.(data),
+      done: ended,
+      error: ended,
+      lost: (forGood) => {
+        if (!forGood) return;
+        leave();
+        api.get(at`/api/jobs/${jobId}`).then(resolve, reject);
+      },
+    });
+  });
+}

@@ -1,0 +1,75 @@
+// How is a reply watched until it is whole, whatever becomes of the connection?
+
+import { api, at, follow } from "./api.js";
+
+const LONGEST_PAUSE = 8000;
+
+/**
+ * Watch one try at a reply, from what is shown of it on. `on` hears text(piece), whole(text), warning, error, done and
+ * care as the server tells them, lost(), back(), and closed() when nothing more will come. Returns a function that leaves.
+ */
+export function watchReply({ instance_id: instanceId, session_id: sessionId, turn, attempt }, shown, on) {
+  const named = at`instance_id=${instanceId}&turn=${turn}&attempt=${attempt}`;
+  let have = new TextEncoder().encode(shown).length;
+  let isOver = false;
+  let isGone = false;
+  let pause = 1000;
+  let timer = 0;
+  let leave = () => {};
+
+  function connect() {
+    leave = follow(`/api/chat/stream?${named}${at`&session_id=${sessionId}&offset=${have}`}`, {
+      token(data, event) {
+        if (data.offset !== have) return again();
+        have = Number(event.lastEventId);
+        return on.text(data.text);
+      },
+      warning: on.warning, care: on.care,
+      error(data) { isOver = true; on.error(data); },
+      done(data) { isOver = true; on.done(data); },
+      lost(forGood) {
+        if (isOver) return close();
+        on.lost();
+        return forGood && later();
+      },
+      back: on.back,
+    });
+  }
+
+  /** Begin anew with what the file holds: the connection is gone for good, or what came does not fit. */
+  async function again() {
+    leave();
+    try {
+      const found = await api.get(`${at`/api/sessions/${sessionId}/current_response`}?${named}`);
+      if (isGone) return;
+      have = found.offset;
+      pause = 1000;
+      on.whole(found.content);
+      on.back();
+      connect();
+    } catch (error) {
+      if (error.status === 404) close();
+      else later();
+    }
+  }
+
+  function later() {
+    leave();
+    timer = setTimeout(again, pause);
+    pause = Math.min(2 * pause, LONGEST_PAUSE);
+  }
+
+  function gone() {
+    isGone = true;
+    clearTimeout(timer);
+    leave();
+  }
+
+  function close() {
+    gone();
+    on.closed();
+  }
+
+  connect();
+  return gone;
+}

@@ -1,0 +1,112 @@
+// How do files come in by drag and drop, and how do things leave as files?
+
+import { api, at, runJob } from "./api.js";
+import { bdi, fill, h } from "./dom.js";
+import { button, chosen, complain, dialog, download, field, progressBar } from "./ui.js";
+import { pairs } from "./words.js";
+
+const t = pairs({
+  drop: ["松开即可导入", "Drop to import"],
+  title: ["导入", "Import"], close: ["完成", "Done"], reading: ["正在读取", "Reading"], folder: ["请拖入文件，不是文件夹", "Drop files, not folders"],
+  tooLarge: ["超过 64 MiB；请用命令行 personalab import", "Larger than 64 MiB; use the command personalab import"], stopped: ["没有导入完", "It was not imported"],
+  whose: ["这是和谁的对话？", "Whose conversation is it?"], new: ["已导入", "imported"], same: ["已在库里", "was here already"], completed: ["已补上图片", "got its picture"],
+  character: ["角色", "Character"], background: ["世界", "World"], instance: ["故事", "Story"], export: ["导出：{name}", "Export: {name}"],
+  save: ["下载", "Download"], veloca: ["完整存档", "Whole archive"], markdown: ["Markdown 文稿", "Markdown transcript"], text: ["纯文本", "Plain text"],
+  sillytavern: ["SillyTavern 聊天（当前会话）", "SillyTavern chat (current session)"], card_png: ["角色卡图片", "Card in a picture"], card_json: ["角色卡", "Card"],
+  charx: ["CHARX 角色包", "CHARX package"], lorebook: ["世界书（V3）", "Lorebook (V3)"], world_info: ["世界书（SillyTavern）", "World Info (SillyTavern)"],
+});
+const MOST = 64 * 1024 * 1024;
+const PLACES = { character: "characters", background: "backgrounds", instance: "chat" };
+
+// --- in
+
+/** Let files be dropped anywhere on the page; returns a function that ends it. */
+export function acceptDrops(take) {
+  const overlay = h("div", { class: "drop", hidden: true }, h("div", {}, h("strong", {}, `📥 ${t("drop")}`), h("p", { class: "faint" }, ".png .json .charx .jsonl")));
+  document.body.append(overlay);
+  const over = new AbortController();
+  const on = (name, handler) => addEventListener(name, (event) => {
+    if (!event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    handler(event);
+  }, { signal: over.signal });
+  on("dragenter", () => { overlay.hidden = false; });
+  on("dragover", () => {});
+  on("dragleave", (event) => { overlay.hidden = !event.relatedTarget; });
+  on("drop", ({ dataTransfer: { items, files } }) => {
+    overlay.hidden = true;
+    if ([...items].some((item) => item.webkitGetAsEntry?.()?.isDirectory)) complain(new Error(t("folder")));
+    else if (files.length) take([...files]);
+  });
+  return () => {
+    over.abort();
+    overlay.remove();
+  };
+}
+
+/** Ask for files. */
+export function chooseFiles(take) {
+  const input = h("input", { type: "file", multiple: true, accept: ".png,.json,.jsonl,.charx,.zip", onchange: () => take([...input.files]) });
+  input.click();
+}
+
+/** Bring files in one after another, cards before chats, and show what each became. */
+export async function importFiles(files, context) {
+  const isChat = (file) => /\.jsonl$/i.test(file.name);
+  const rows = [...files].sort((one, other) => isChat(one) - isChat(other)).map(fileRow);
+  const count = h("p", { class: "faint", role: "status" });
+  const closed = dialog({ title: t("title"), wide: true, body: h("div", {}, count, h("ul", { class: "arrivals" }, rows)), actions: [{ label: t("close"), kind: "primary" }] });
+  for (const [place, row] of rows.entries()) {
+    await row.run();
+    count.textContent = `${place + 1} / ${rows.length}`;
+  }
+  await closed;
+  context.refresh();
+}
+
+/** A file and what becomes of it; `run(character)` brings it in. */
+function fileRow(file) {
+  const state = h("div", {}, "…");
+  const row = h("li", {}, h("strong", {}, bdi(file.name)), state);
+  const refuse = async ({ message, code }) => fill(state, ["character_needed", "chat_nameless"].includes(code)
+    ? await whose(row) : h("p", { class: "fault" }, message));
+  row.run = async (character) => {
+    if (file.size > MOST) return refuse({ message: t("tooLarge") });
+    const bar = progressBar();
+    bar.tell(t("reading"));
+    fill(state, bar);
+    try {
+      const path = at`/api/import?wait=false&name=${file.name.slice(-200)}` + (character ? at`&character=${character}` : "");
+      const body = new Blob([file], { type: "application/octet-stream" });
+      const { status, result, error } = await runJob(path, body, { progress: ({ name }) => bar.tell(name) });
+      if (status !== "done") return refuse(error ?? { message: t("stopped") });
+      return fill(state, result.imported.map(became), result.not_indexed && h("p", { class: "hint" }, result.not_indexed));
+    } catch (error) {
+      return refuse(error);
+    }
+  };
+  return row;
+}
+
+const became = ({ kind, id, name, outcome, notes }) => h("div", {}, h("span", { class: outcome === "same" ? "pill" : "pill good" }, t(outcome)), ` ${t(kind)} `,
+  h("a", { href: `#/${PLACES[kind]}/${id}`, onclick: (event) => event.target.closest("dialog").close() }, bdi(name)), notes.map((note) => h("p", { class: "hint" }, note)));
+
+async function whose(row) {
+  const { characters } = await api.get("/api/characters");
+  const who = h("select", {}, characters.map((one) => h("option", { value: one.character_id }, one.name)));
+  return h("div", { class: "row whose" }, field(t("whose"), who), button(t("title"), () => row.run(who.value)));
+}
+
+// --- out
+
+/** Ask in which format a "character", "background" or "instance" is to leave, and give the file. */
+export async function exportDialog(kind, id, name, hasBook = false) {
+  const { formats } = await api.get(`/api/export/formats?kind=${kind}`);
+  const able = formats.filter(({ format }) => hasBook || !["lorebook", "world-info"].includes(format));
+  const form = h("div", { role: "radiogroup", "aria-label": t("save") }, able.map(({ format, ending }, place) => h("label", { class: "row choice" },
+    h("input", { type: "radio", name: "format", value: format, checked: place === 0 }), t(format.replace("-", "_")), h("span", { class: "faint" }, `.${ending}`))));
+  await dialog({ title: t("export", { name }), body: form, actions: [{ label: t("save"), kind: "primary", run: async () => {
+    const answer = await api.get(at`/api/export?kind=${kind}&id=${id}&format=${chosen(form, "format")}`, { raw: true });
+    download(await answer.blob(), /filename="([^"]+)/.exec(answer.headers.get("content-disposition"))[1]);
+  } }] });
+}

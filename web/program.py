@@ -1,0 +1,44 @@
+"""How is the server started?"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from personalab.services import Services, open_services
+from personalab.serving.options import run_program, server_options, toolsets_of
+from personalab.serving.running import Address, run_server
+from personalab.texts import say
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the server and return the exit code."""
+    parser = server_options("web", "The page, its API and MCP in one server / 网页、接口与 MCP 服务器")
+    return run_program(parser, arguments, _serve)
+
+
+def _serve(options: argparse.Namespace) -> None:
+    from web.app import Limits
+    from web.joining import whole_app
+    from web.logs import write_logs
+
+    services = open_services()
+    write_logs(debug=options.debug)
+    app = whole_app(
+        lambda: services,
+        host=options.host.strip("[]"),
+        token=services.settings.token,
+        allow_hosts=options.allow_host,
+        toolsets=toolsets_of(options),
+        limits=Limits(max_turns=options.max_turns),
+    )
+
+    async def close() -> None:
+        await app.state.desk.close()
+
+    address = Address(options.host, options.port, services.settings.token)
+    run_server(app, address, told=lambda url: _greeting(services, url), close=close)
+
+
+def _greeting(services: Services, url: str) -> str:
+    return say("web_is_at", services.preferences.language(), url=url)

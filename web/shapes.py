@@ -1,0 +1,59 @@
+"""Which names do the API's fields have in common?"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Path, Query
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+_ID = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
+
+
+class Asked(BaseModel):
+    """What a client sends: fields it does not have are refused, not ignored."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Told(BaseModel):
+    """What a client gets."""
+
+
+def _readable(text: object) -> object:
+    return text.encode("utf-8", "replace").decode("utf-8") if isinstance(text, str) else text
+
+
+Readable = Annotated[str, BeforeValidator(_readable)]
+"""A text of a file, which may hold halves of characters that cannot be sent; they become question marks."""
+Id = Annotated[str, Field(pattern=_ID)]
+InstanceId = Annotated[str, Path(pattern=_ID, description="The story's id")]
+CharacterId = Annotated[str, Path(pattern=_ID)]
+BackgroundId = Annotated[str, Path(pattern=_ID)]
+SessionId = Annotated[str, Path(pattern=_ID)]
+QueryInstanceId = Annotated[str, Query(pattern=_ID, description="The story's id")]
+QuerySessionId = Annotated[
+    str | None, Query(pattern=_ID, description="One of the story's sessions; the current one if left out")
+]
+Fields = dict[str, Any]
+
+
+class JobStarted(Told):
+    """Work that was begun and goes on in the server."""
+
+    job_id: str
+    kind: str
+    subject: str
+    stream: str = Field(description="Where to follow it, as server-sent events")
+
+
+class JobState(Told):
+    """How a job stands."""
+
+    job_id: str
+    kind: str
+    subject: str
+    status: str = Field(description="running, done, interrupted or error")
+    progress: Fields | None = None
+    result: Fields | None = None
+    error: Fields | None = None

@@ -1,0 +1,381 @@
+"""Whose is a turn? The server's: whoever asked for it may leave and come back, and others may watch.
+
+A turn that runs here is told from memory as it happens. Any other one, also one that another program is writing right
+now, is told from its file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from graph.streaming import stream_turn
+from nodes.chat_turn.state import TurnInput, TurnOutput
+from personalab.errors import Busy, NotFound, PersonaLabError, UserError
+from personalab.services import Services
+from personalab.serving.places import Places
+from personalab.storage.leases import running
+from personalab.story.events import Event, error_event
+from personalab.story.ids import check_id
+from personalab.story.lines import AssistantLine
+from personalab.texts import Language, say
+from web.metrics import Metrics
+from web.watching import PING, PING_SECONDS, Log, after, rendered, size_of, token_event
+
+_KEPT = 64
+"""Of so many turns that ended, everything that was told is kept."""
+_LOOK_SECONDS = 0.1
+"""So often the file of a turn that another program writes is looked at."""
+_PIECE = 8_192
+"""What a file holds is told in pieces of so many characters."""
+_log = logging.getLogger("personalab.web")
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """One try at the reply of one turn."""
+
+    instance_id: str
+    session_id: str
+    turn: int
+    attempt: int
+
+
+@dataclass(eq=False)
+class Running:
+    """A turn of this server, while it runs and a while after."""
+
+    instance_id: str
+    call: TurnInput
+    log: Log = field(default_factory=Log)
+    which: Which | None = None
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    refused: dict[str, Any] | None = None
+    """The error that ended it before anything was written."""
+    repeated: bool = False
+    """Whether the call only repeated one that was answered before."""
+    started: float = field(default_factory=time.monotonic)
+    first_token: float | None = None
+    task: asyncio.Task[None] = field(init=False)
+
+    def repeats(self, call: TurnInput) -> bool:
+        """Tell whether a call is this one again."""
+        request_id = self.call.get("request_id")
+        return request_id is not None and request_id == call.get("request_id")
+
+
+class Turns:
+    """The turns of this server, one a story."""
+
+    def __init__(
+        self, services: Services, places: Places, metrics: Metrics, language: Callable[[], Language]
+    ) -> None:
+        self._services = services
+        self._language = language
+        self._places = places
+        self._metrics = metrics
+        self._running: dict[str, Running] = {}
+        """The turn of each story whose reply is awaited or being written."""
+        self._answered: OrderedDict[Which, Running] = OrderedDict()
+        """Turns whose reply is whole; what is done by itself after them may still go on."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # --- beginning
+
+    async def begin(self, call: TurnInput) -> Which:
+        """Begin a turn that goes on whatever becomes of the caller; return when its user line is written."""
+        instance_id = check_id(call.get("instance_id"), "instance_id")
+        known = self._running.get(instance_id)
+        if known is None:
+            known = self._running[instance_id] = Running(instance_id, call)
+            known.log = Log(lambda run=known: self._left(run))
+            known.task = self._go(self._run(known, call))
+        elif not known.repeats(call):
+            raise Busy("turn_running", instance_id=instance_id)
+        found = await self._begun(known)
+        if known.call.get("user_input") != call.get("user_input"):
+            raise UserError("request_id_reused", request_id=call.get("request_id"), turn=found.turn)
+        return found
+
+    def _go(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Let work go on by itself; the loop alone would forget it."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _begun(self, run: Running) -> Which:
+        await run.begun.wait()
+        if run.which is None:
+            ending = error_event(Busy("server_ending"), None, self._language())
+            raise Refused(run.refused or dict(ending))
+        return run.which
+
+    async def _run(self, run: Running, call: TurnInput) -> None:
+        """Run the graph to its end and tell what happens."""
+        status = "error"
+        try:
+            async with self._places.place():
+                stream = stream_turn(self._services, call, begun=lambda state: self._note(run, state))
+                async with aclosing(stream) as parts:
+                    async for part in parts:
+                        if "type" in part:
+                            self._tell(run, part)
+                        else:
+                            status = self._result(run, part)
+        except PersonaLabError as error:
+            self._fail(run, error)
+        except asyncio.CancelledError:
+            status = "interrupted"
+            raise
+        except Exception:  # noqa: BLE001 (whatever it is, its watchers hear of it)
+            _log.exception("a turn failed", extra={"instance_id": run.instance_id})
+            self._fail(run, PersonaLabError("internal_error"))
+        finally:
+            self._end(run, status)
+
+    def _note(self, run: Running, state: TurnOutput) -> None:
+        """Take down which turn it is, and let the caller go."""
+        turn = state.get("turn")
+        if turn is None:
+            return
+        run.which = Which(run.instance_id, state.get("session_id", ""), turn, state.get("attempt", 1))
+        _log.info("turn begun", extra=_named(run))
+        run.begun.set()
+
+    def _tell(self, run: Running, event: Event) -> None:
+        match event["type"]:
+            case "token":
+                if run.first_token is None:
+                    run.first_token = time.monotonic()
+                    self._metrics.first_token.observe(run.first_token - run.started)
+                run.log.token(event["turn"], event["text"])
+            case "warning":
+                run.log.tell("warning", event, again=True)
+            case "error" if run.which is None:
+                run.refused = dict(event)
+            case "done":
+                if not event["empty"] and (rest := after(event["content"], run.log.offset)):
+                    run.log.token(
+                        event["turn"], rest
+                    )  # what the file says of an error, after the model's own words
+                run.log.tell("done", event)
+                self._free(run)
+            case _:
+                if event["type"] == "error":
+                    self._metrics.errors.labels(event["code"]).inc()
+                run.log.tell(event["type"], cast("dict[str, Any]", event))
+
+    def _result(self, run: Running, result: TurnOutput) -> str:
+        if run.which is None:
+            run.repeated = True
+            self._note(run, result)
+        usage = result.get("usage") or {}
+        self._metrics.tokens_of(usage, result.get("tokens") or {})
+        return result.get("status", "error")
+
+    def _fail(self, run: Running, error: PersonaLabError) -> None:
+        turn = run.which.turn if run.which else None
+        told = error_event(error, turn, self._language())
+        self._metrics.errors.labels(error.code).inc()
+        if run.which is None:
+            run.refused = dict(told)
+        else:
+            run.log.tell("error", told)
+
+    def _free(self, run: Running) -> None:
+        """Let the story be played on; whoever watches the turn goes on watching."""
+        if self._running.get(run.instance_id) is run:
+            del self._running[run.instance_id]
+        if run.which is not None and not run.repeated:
+            self._answered[run.which] = run
+        while len(self._answered) > _KEPT:
+            self._answered.popitem(last=False)
+
+    def _end(self, run: Running, status: str) -> None:
+        self._free(run)
+        run.log.end()
+        if run.which is not None and not run.repeated:
+            self._metrics.turn_ended(status, time.monotonic() - run.started)
+            _log.info("turn ended", extra={**_named(run), "status": status})
+        run.begun.set()
+
+    # --- ending
+
+    def running(self, instance_id: str) -> Which | None:
+        """Tell which turn of a story runs here."""
+        found = self._running.get(instance_id)
+        return found.which if found else None
+
+    @property
+    def count(self) -> int:
+        """How many turns run here."""
+        return len(self._running)
+
+    @property
+    def watchers(self) -> int:
+        """How many watch turns of this server."""
+        return sum(run.log.watchers for run in self._running.values())
+
+    async def stop(self, instance_id: str) -> str:
+        """Interrupt what is being written in a story, here or in another program; say what it was."""
+        task = await self._services.leases.stop(instance_id)
+        run = self._running.get(instance_id)
+        if run is not None:
+            await asyncio.wait([run.task], timeout=5.0)  # so that what is read next is what was written
+        return task
+
+    def _left(self, run: Running) -> None:
+        """The last watcher left: some people want the reply to end then."""
+        if self._running.get(run.instance_id) is run and not self._places.closing:
+            self._go(self._interrupt_if_wanted(run))
+
+    async def _interrupt_if_wanted(self, run: Running) -> None:
+        preferences = await asyncio.to_thread(self._services.preferences.read)
+        is_alone = self._running.get(run.instance_id) is run and not run.log.watchers
+        if preferences.config.on_disconnect == "interrupt" and is_alone:
+            with suppress(PersonaLabError):  # it has just ended by itself
+                await self._services.leases.stop(run.instance_id)
+
+    async def close(self) -> None:
+        """Wait until the turns that were asked to stop have ended."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=2.0)
+
+    # --- watching
+
+    async def watch(self, wanted: Wanted, offset: int | None) -> AsyncGenerator[bytes]:
+        """Find a turn and tell it after an offset of its reply, to its end."""
+        run = self._running.get(wanted.instance_id)
+        if run is not None and run.which is not None and wanted.means(run.which):
+            return run.log.watch(offset)
+        found = await self.find(wanted)
+        told = self._answered.get(found.which)
+        return told.log.watch(offset) if told is not None else self._told_from_file(found, offset or 0)
+
+    async def find(self, wanted: Wanted) -> Found:
+        """Read which reply is meant, and how far it is."""
+        return await asyncio.to_thread(self._find, wanted)
+
+    def _find(self, wanted: Wanted) -> Found:
+        stories = self._services.stories
+        state = stories.instance(wanted.instance_id)
+        session_id = wanted.session_id or state.current_session_id
+        if wanted.session_id is not None and session_id not in stories.session_ids(wanted.instance_id):
+            raise NotFound("no_session", instance_id=wanted.instance_id, session_id=session_id)
+        turns = stories.session(wanted.instance_id, session_id).view().turns
+        turn = next((one for one in reversed(turns) if one.number == wanted.turn), None)
+        if turn is None:
+            raise NotFound("no_turn", turn=wanted.turn, session_id=session_id)
+        attempt = wanted.attempt or max(len(turn.replies), 1)
+        if attempt > len(turn.replies) + 1:
+            raise NotFound("no_attempt", turn=wanted.turn, attempt=attempt)
+        line = turn.replies[attempt - 1] if attempt <= len(turn.replies) else None
+        is_last = turn is turns[-1] and attempt >= len(turn.replies)
+        is_last = is_last and session_id == state.current_session_id
+        open_ended = is_last and (line is None or not line.closed)
+        written = open_ended and running(stories.instances / wanted.instance_id) is not None
+        if line is not None and not line.closed and not written:
+            line = replace(line, interrupted=True)  # whoever wrote it is gone; the next turn will close it so
+        which = Which(wanted.instance_id, session_id, wanted.turn, attempt)
+        return Found(which, line, written, state.plot_state.fields())
+
+    async def _told_from_file(self, found: Found, offset: int) -> AsyncGenerator[bytes]:
+        """Tell what the file holds, and what another program adds to it."""
+        which = found.which
+        wanted = Wanted(which.instance_id, which.turn, which.session_id, which.attempt)
+        told, silent = offset, 0.0
+        while True:
+            text = "" if found.line is None or found.line.empty else found.line.content
+            for piece in _pieces(after(text, told)):
+                before, told, silent = told, told + size_of(piece), 0.0
+                yield token_event(which.turn, piece, before, told)
+            if not found.is_being_written:
+                yield self._ending(found)
+                return
+            if silent >= PING_SECONDS:
+                silent = 0.0
+                yield PING
+            await asyncio.sleep(_LOOK_SECONDS)
+            silent += _LOOK_SECONDS
+            try:
+                found = await self.find(wanted)
+            except PersonaLabError as error:  # someone has removed the story meanwhile
+                yield rendered("error", error_event(error, which.turn, self._language()))
+                return
+
+    def _ending(self, found: Found) -> bytes:
+        """Tell how a reply that stands in its file ended."""
+        which, line = found.which, found.line
+        if line is None:
+            message = say("turn_unanswered", self._language(), turn=which.turn)
+            error = {"type": "error", "turn": which.turn, "code": "turn_unanswered", "kind": "user"}
+            return rendered("error", {**error, "message": message, "retryable": True})
+        return rendered("done", done_of(which, line, found.plot_state))
+
+
+def done_of(which: Which, line: AssistantLine, plot_state: dict[str, Any]) -> dict[str, Any]:
+    """Report a reply that stands in its file as the graph reports one that has just ended."""
+    return {
+        "type": "done",
+        "turn": which.turn,
+        "session_id": which.session_id,
+        "content": line.content,
+        "interrupted": line.interrupted,
+        "empty": line.empty,
+        "error": line.error,
+        "plot_state": plot_state,
+        "tokens": {},
+        "usage": None,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a watcher asks for; the current session and the newest try where it does not say."""
+
+    instance_id: str
+    turn: int
+    session_id: str | None = None
+    attempt: int | None = None
+
+    def means(self, which: Which) -> bool:
+        """Tell whether this is the turn that is asked for."""
+        return (
+            self.turn == which.turn
+            and self.session_id in (None, which.session_id)
+            and self.attempt in (None, which.attempt)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A reply as its file holds it."""
+
+    which: Which
+    line: AssistantLine | None
+    is_being_written: bool
+    plot_state: dict[str, Any]
+
+
+class Refused(Exception):  # noqa: N818 (what happened, said as it is)
+    """A turn was refused before anything was written; carries the graph's error event."""
+
+    def __init__(self, event: dict[str, Any]) -> None:
+        super().__init__(event.get("code", ""))
+        self.event = event
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
+
+
+def _named(run: Running) -> dict[str, Any]:
+    which = run.which
+    return {"instance_id": run.instance_id, "turn": which.turn if which else None}

@@ -1,0 +1,160 @@
+"""How do any number of clients watch one thing that happens, each at its own pace, and come back where they left?
+
+What happened is kept once, as the bytes that are sent. A watcher is only a place in it: a slow one costs nothing, and
+one that comes back goes on from its last event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from bisect import bisect_right
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Any
+
+PING_SECONDS = 15.0
+"""A stream that has nothing to say says so this often, so that a connection that broke is noticed."""
+PING = b": ping\n\n"
+
+
+def rendered(event: str, data: Mapping[str, Any], event_id: int | None = None) -> bytes:
+    """Write one server-sent event; JSON escapes every line end and everything that is no ASCII."""
+    named = b"" if event_id is None else b"id: %d\n" % event_id
+    return named + b"event: %s\ndata: %s\n\n" % (event.encode("ascii"), json.dumps(data).encode("ascii"))
+
+
+def token_event(turn: int, text: str, before: int, end: int) -> bytes:
+    """Write a token event: ``offset`` is how many bytes of the reply stand before it."""
+    return rendered("token", {"turn": turn, "text": text, "content": text, "offset": before}, end)
+
+
+def size_of(text: str) -> int:
+    """Count a text's bytes in UTF-8, also of one that is not well formed."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def after(text: str, offset: int) -> str:
+    """Give what stands after so many bytes of a text; inside a character, from that character on."""
+    if text.isascii():
+        return text[offset:]
+    whole = text.encode("utf-8", "surrogatepass")
+    while offset < len(whole) and whole[offset] & 0xC0 == 0x80:
+        offset -= 1
+    return whole[offset:].decode("utf-8", "surrogatepass")
+
+
+class Log:
+    """What happened so far, in order, and whoever waits for more."""
+
+    def __init__(self, on_left: Callable[[], None] | None = None) -> None:
+        self._sent: list[bytes] = []
+        self._tokens: list[tuple[int, int, str]] = []
+        """The place of every token event, its turn and its text."""
+        self._ends: list[int] = []
+        """How many bytes of the reply each of them leads to."""
+        self._notes: list[int] = []
+        """The places of what is said again to one who comes back."""
+        self._on_left = on_left
+        self._news = asyncio.Event()
+        self.watchers = 0
+        self.ended = False
+
+    @property
+    def offset(self) -> int:
+        """How many bytes of the reply were told."""
+        return self._ends[-1] if self._ends else 0
+
+    def token(self, turn: int, text: str) -> None:
+        """Tell more of the reply; the event's id is the offset it leads to."""
+        before = self.offset
+        end = before + size_of(text)
+        self._tokens.append((len(self._sent), turn, text))
+        self._ends.append(end)
+        self._add(token_event(turn, text, before, end))
+
+    def tell(self, event: str, data: Mapping[str, Any], *, again: bool = False) -> None:
+        """Tell something else; ``again`` to those who come back, too."""
+        if again:
+            self._notes.append(len(self._sent))
+        self._add(rendered(event, data))
+
+    def _add(self, event: bytes) -> None:
+        self._sent.append(event)
+        self._wake()
+
+    def end(self) -> None:
+        """Nothing more will happen."""
+        self.ended = True
+        self._wake()
+
+    def shortened(self) -> Log:
+        """Give what is worth keeping of one that ended: what is said again, and the last event."""
+        kept = Log()
+        last = len(self._sent) - 1
+        kept._sent = [self._sent[at] for at in sorted({*self._notes, last}) if at >= 0]
+        kept.ended = True
+        return kept
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def watch(self, offset: int | None) -> AsyncGenerator[bytes]:
+        """Give everything after an offset of the reply, joined as it comes, until the end.
+
+        Without an offset: from the beginning. A client may know more than was told here, for it may have read the
+        file: it is told nothing twice.
+        """
+        self.watchers += 1
+        try:
+            place, first = (0, b"") if offset is None else self._place(offset)
+            if first:
+                yield first
+            while True:
+                news = self._news
+                if place < len(self._sent):
+                    fresh = b"".join(self._sent[place:])
+                    if offset is not None and offset > self._told_before(place):
+                        fresh = b"".join(self._unknown(place, offset))
+                    place = len(self._sent)
+                    if fresh:
+                        yield fresh
+                elif self.ended:
+                    return
+                elif not await _within(PING_SECONDS, news):
+                    yield PING
+        finally:
+            self.watchers -= 1
+            if not self.watchers and not self.ended and self._on_left is not None:
+                self._on_left()
+
+    def _place(self, offset: int) -> tuple[int, bytes]:
+        """Find where to go on after what a client has, and what to send it before: notes that were told."""
+        told = bisect_right(self._ends, offset)
+        place = self._tokens[told - 1][0] + 1 if told else 0
+        return place, b"".join(self._sent[at] for at in self._notes if at < place)
+
+    def _told_before(self, place: int) -> int:
+        """Count the bytes of the reply that were told before a place."""
+        told = bisect_right(self._tokens, place, key=lambda token: token[0] + 1)
+        return self._ends[told - 1] if told else 0
+
+    def _unknown(self, place: int, offset: int) -> list[bytes]:
+        """Give the events from a place on, without what a client has of the reply."""
+        found = self._sent[place:]
+        for (at, turn, text), end in zip(self._tokens, self._ends, strict=True):
+            before = end - size_of(text)
+            if at < place or before >= offset:
+                continue
+            rest = after(text, offset - before) if end > offset else ""
+            found[at - place] = token_event(turn, rest, end - size_of(rest), end) if rest else b""
+        return found
+
+
+async def _within(seconds: float, news: asyncio.Event) -> bool:
+    """Wait for news, but not for ever; tell whether there is any."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await news.wait()
+    except TimeoutError:
+        return False
