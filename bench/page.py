@@ -77,7 +77,7 @@ def _open(browser: Browser, url: str, instance_id: str, text: str | None) -> tup
         page = context.new_page()
         page.add_init_script(_AWAIT % (f'"{text}"' if text else "null"))
         page.goto(f"{url}/#/chat/{instance_id}")
-        page.wait_for_function("window.shownAt")
+        page.wait_for_function("() => window.shownAt")
         page.wait_for_function(_PAINTED)
         return cast("float", page.evaluate(_PAINTED)), cast("float", page.evaluate("window.shownAt"))
     finally:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from personalab import config
 from personalab.config import Config, DirectorModule, LoreModule, MemoryModule, RecallModule
@@ -21,6 +21,7 @@ from personalab.story.instance import object_of
 from personalab.texts import Language
 
 M = TypeVar("M")
+Module = Literal["director", "recall", "memory", "lorebook"]
 MAX_TEMPLATE_BYTES = 256 * 1024
 _NEEDED = {
     "turn_note": ("{notes}", "{user_input}"),
@@ -135,6 +136,21 @@ class PreferenceFiles:
             known = dict.fromkeys(("thresholds", "limits", "preferences"))
             self._save({**data, **known}, values)
         return config.all_values(values)
+
+    def switch(self, module: Module, *, on: bool) -> None:
+        """Switch a module on or off; what else its file holds stays."""
+        file = f"modules/{module}.json"
+        with self._locked():
+            try:
+                data = self._module(file)
+            except ValueError as error:
+                raise StorageError("file_broken", file=file, reason=str(error)) from error
+            change: dict[str, Any] = {"enabled": on}
+            if module == "recall":
+                change = {"trigger": "auto" if on else "off"}
+            with writing(file):
+                (self._root / "modules").mkdir(parents=True, exist_ok=True)
+            write_json(self._root / file, {**data, **change}, file)
 
     def _for_change(self) -> dict[str, Any]:
         if not (self._root / "config.json").exists():

@@ -22,6 +22,7 @@ from langgraph_sdk.client import LangGraphClient
 from personalab.operations.instances import new_instance
 from personalab.services import Services
 from tests.lab.running import make_project
+from tests.web.listening import parsed, text_of
 
 pytestmark = pytest.mark.anyio
 PROJECT = Path(__file__).parents[2]
@@ -41,7 +42,8 @@ def server(root: Path, services: Services, tmp_path: Path) -> Iterator[str]:
     script = tmp_path / "script.json"
     slow = {"pieces": [f"word{n} " for n in range(200)], "delay": 0.05}
     script.write_text(
-        json.dumps({"replies": ["好。[PROGRESS:1:in_progress]", slow, "好。"]}), encoding="utf-8"
+        json.dumps({"replies": ["好。[PROGRESS:1:in_progress]", slow, "好。", "在，一直都在。"]}),
+        encoding="utf-8",
     )
     log = tmp_path / "server.log"
     port = _free_port()
@@ -92,6 +94,7 @@ def _lines(root: Path) -> list[dict[str, Any]]:
 async def test_studio_shows_streams_and_cancels_a_turn(server: str, root: Path) -> None:
     async with get_client(url=server, api_key=None) as client:
         await _drive(client, root)
+        await _drive_the_page(server, root)
         await _drive_the_lab(client, root)
 
 
@@ -163,6 +166,46 @@ async def _drive(client: LangGraphClient, root: Path) -> None:
     assert (values["status"], values["turn"], values["reply"]) == ("done", 4, "好。")
     state = json.loads((root / "instances" / "inst_001" / "instance_state.json").read_text(encoding="utf-8"))
     assert state["plot_state"]["no_update_count"] == 3
+
+
+async def _drive_the_page(url: str, root: Path) -> None:
+    """Use the page and its API in the same server; what is not theirs still belongs to Studio."""
+    studio = {"origin": "https://smith.langchain.com"}
+    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+        page = await client.get("/")
+        assert "PersonaLab" in page.text
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+        assert (await client.get("/page/app.js")).status_code == 200
+        assert (await client.get("/api/info")).json()["name"] == "PersonaLab"
+        missing = await client.get("/api/chat/stream?instance_id=inst_001&turn=99")
+        assert (missing.status_code, missing.json()["error"]["code"]) == (404, "no_turn")
+
+        begun = await client.post("/api/instances/inst_001/turns", json={"text": "still there?"})
+        assert begun.status_code == 202, begun.text
+        told = await client.get(begun.json()["stream"])
+        heard = parsed(told.text)
+        assert (text_of(heard), heard[-1].name) == ("在，一直都在。", "done")
+        assert (_lines(root)[-1]["turn"], _lines(root)[-1]["content"]) == (5, "在，一直都在。")
+
+        refused = await client.get("/api/info", headers=studio)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "foreign_origin")
+        for path in ("/ok", "/info", "/openapi.json"):
+            answer = await client.get(path, headers=studio)
+            assert answer.status_code == 200, path
+            assert answer.headers["access-control-allow-origin"], path
+            assert "content-security-policy" not in answer.headers
+        known = await client.post("/assistants/search", json={}, headers=studio)
+        assert "chat_turn" in {assistant["graph_id"] for assistant in known.json()}
+        nothing = await client.get("/threads/00000000-0000-0000-0000-000000000000", headers=studio)
+        assert (nothing.status_code, list(nothing.json())) == (404, ["detail"])
+        asked = {
+            "assistant_id": "chat_turn",
+            "input": {"instance_id": "nobody", "user_input": "hi"},
+            "stream_mode": "custom",
+        }
+        streamed = await client.post("/runs/stream", json=asked, headers=studio)
+        assert streamed.status_code == 200
+        assert "no_instance" in streamed.text
 
 
 async def _drive_the_lab(client: LangGraphClient, root: Path) -> None:

@@ -53,7 +53,7 @@ class Tab:
             return self
         self.page.evaluate("document.querySelector('main .view')?.setAttribute('data-left', '')")
         self.page.goto(there)
-        self.wait("!document.querySelector('[data-left]')")
+        self.wait("() => !document.querySelector('[data-left]')")
         return self
 
     def expects(self, *patterns: str) -> None:

@@ -105,7 +105,7 @@ def _library(tab: Tab) -> None:
 def _lab(tab: Tab) -> None:
     expect(tab.at("main table").first).to_be_visible()
     tab.page.mouse.wheel(0, 340)
-    tab.wait("scrollY > 300")
+    tab.wait("() => scrollY > 300")
 
 
 def make(visit: Visits, home: House, folder: Path) -> list[Path]:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.web.browser import Visits, expect
+from tests.web.browser import Tab, Visits, expect
 from tests.web.browser_chat import Chat
 from tests.web.browser_worlds import House, house, long_history, said
 from tests.web.serving import CHECKOUT, SECONDS, wait_until
 from tests.web.slow_model import SlowModel
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator
 
 GONE = r"ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE"
 PIECES = [
@@ -193,52 +198,70 @@ def test_a_turn_that_the_terminal_began_appears(visit: Visits, home: House, mode
 
 
 def test_warnings_are_a_badge_a_list_and_a_window(visit: Visits, home: House, model: SlowModel) -> None:
-    lines = list(long_history(40, "the wind and the lamp and the sea " * 6))
+    lines = list(long_history(60, "the wind and the lamp and the sea and the rock " * 12))
     home.story("warned", lines, character="char_alserqi", background="bg_wasteland")
-    home.config(limits__middle_section_warning_tokens=1000, preferences__language="zh")
+    tokens = home.ask("POST", "/api/instances/warned/prompt", json={"text": ""})["tokens"]
+    total = tokens["head"] + tokens["middle"]
+    home.config(
+        limits__middle_section_warning_tokens=1000,
+        limits__max_total_tokens=int(total * 1.05),
+        preferences__language="zh",
+    )
     try:
         chat = Chat(visit(home.url, "chat/warned"))
         expect(chat.input).to_be_enabled()
-        expect(chat.tab.at(".warnings")).to_be_hidden()
-        for turn in (41, 42):
+        area = chat.tab.at(".warnings")
+        expect(area).to_be_hidden()
+        badge = area.get_by_role("button", name="[⚠️ 2] 系统警示", exact=True)
+        for turn in (61, 62):
             with asking(model):
                 chat.say("还有多久？")
-            badge = chat.tab.button("[⚠️ 1] 系统警示")
             expect(badge).to_be_visible()
             model.finish("不久。")
             chat.is_whole(turn, "不久。")
-            # The same warning again is still one.
+            # The same warnings again are still two.
             expect(badge).to_be_visible()
-        warning = chat.tab.at(".warnings").get_by_role("button", name="当前对话历史过长")
-        expect(warning).to_be_hidden()
+        rows = area.get_by_role("button", name="⚠️").filter(has_not_text="系统警示")
+        expect(rows).to_have_count(0)
         badge.click()
-        expect(warning).to_be_visible()
-        shown = warning.inner_text()
-        assert shown.startswith("⚠️ 当前对话历史过长（")
-        assert shown.endswith(" tokens）")
-        expect(chat.tab.at(".warnings")).to_contain_text("[双击查看详情]")
-        warning.click()
-        expect(chat.tab.at("dialog")).to_have_count(0)
-        warning.dblclick()
-        value = shown.removeprefix("⚠️ 当前对话历史过长（").removesuffix(" tokens）")
-        for words in (
-            "警示详情",
-            "类型：当前对话历史过长",
-            f"当前值：{value} tokens",
-            "建议阈值：1000 tokens",
-            "建议操作：执行汇总功能",
-            "影响：可能导致响应变慢、成本增加",
-        ):
-            expect(chat.tab.dialog).to_contain_text(words)
-        chat.tab.page.keyboard.press("Escape")
-        expect(warning).to_be_focused()
-        chat.tab.page.keyboard.press("Enter")
-        expect(chat.tab.dialog).to_contain_text("警示详情")
-        chat.tab.page.keyboard.press("Escape")
+        expect(rows).to_have_text(
+            [
+                re.compile(r"^⚠️ 当前对话历史过长（\d+ tokens）$"),
+                re.compile(r"^⚠️ Prompt总长度接近上限（\d+ tokens）$"),
+            ]
+        )
+        expect(area).to_contain_text("[双击查看详情]")
+        look_closer(chat.tab, rows.first)
         badge.click()
-        expect(warning).to_be_hidden()
+        expect(rows).to_have_count(0)
     finally:
-        home.config(limits__middle_section_warning_tokens=20000, preferences__language="en")
+        home.config(
+            limits__middle_section_warning_tokens=20000,
+            limits__max_total_tokens=100000,
+            preferences__language="en",
+        )
+
+
+def look_closer(tab: Tab, warning: Locator) -> None:
+    """Open a warning's window, by mouse and by keyboard."""
+    value = re.sub(r"\D", "", warning.inner_text())
+    warning.click()
+    expect(tab.at("dialog")).to_have_count(0)
+    warning.dblclick()
+    for words in (
+        "警示详情",
+        "类型：当前对话历史过长",
+        f"当前值：{value} tokens",
+        "建议阈值：1000 tokens",
+        "建议操作：执行汇总功能",
+        "影响：可能导致响应变慢、成本增加",
+    ):
+        expect(tab.dialog).to_contain_text(words)
+    tab.page.keyboard.press("Escape")
+    expect(warning).to_be_focused()
+    tab.page.keyboard.press("Enter")
+    expect(tab.dialog).to_contain_text("警示详情")
+    tab.page.keyboard.press("Escape")
 
 
 def test_enter_sends_shift_enter_does_not_and_a_draft_survives_a_reload(

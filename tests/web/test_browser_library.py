@@ -170,19 +170,15 @@ def test_what_is_exported_comes_in_again(visit: Visits, home: House) -> None:
     expect(tab.dialog.locator(".arrivals")).to_contain_text(re.compile("was here already|imported"))
 
 
-def test_a_long_library_can_be_searched(visit: Visits, tmp_path: Path) -> None:
-    with house(tmp_path) as home:
-        for number in range(60):
-            home.ask(
-                "PUT",
-                f"/api/characters/extra_{number:02}",
-                json={"name": f"Extra {number:02}", "base_persona": f"number {number} of many"},
-            )
-        tab = visit(home.url)
-        cards = tab.page.get_by_role("region", name="Characters").locator(".card")
-        expect(cards).to_have_count(62)
-        tab.page.get_by_role("searchbox").fill("number 17 ")
-        expect(cards).to_have_count(1)
-        expect(cards).to_contain_text("Extra 17")
-        tab.page.get_by_role("searchbox").fill("nothing at all")
-        expect(tab.page.get_by_role("status").filter(has_text="0 found")).to_be_visible()
+def test_a_long_library_can_be_searched(visit: Visits, home: House) -> None:
+    for number in range(10):
+        asked = {"name": f"Extra {number}", "base_persona": f"number {number} of many"}
+        home.ask("PUT", f"/api/characters/extra_{number:02}", json=asked)
+    tab = visit(home.url)
+    cards = tab.page.get_by_role("region", name="Characters").locator(".card")
+    expect(cards).to_have_count(len(home.ask("GET", "/api/characters")["characters"]))
+    tab.page.get_by_role("searchbox").fill("number 7 ")
+    expect(cards).to_have_count(1)
+    expect(cards).to_contain_text("Extra 7")
+    tab.page.get_by_role("searchbox").fill("nothing at all")
+    expect(tab.page.get_by_role("status").filter(has_text="0 found")).to_be_visible()

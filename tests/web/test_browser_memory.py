@@ -55,7 +55,7 @@ def test_a_session_is_summed_up_after_a_look_and_the_summary_taken_back(visit: V
 
     tab.button("📝 Sum up").click()
     tab.button("Undo the last summary", within="dialog").click()
-    tab.button("Undo", exact=True).last.click()
+    tab.dialog.locator(".primary.danger").click()
     expect(tab.at("#toasts")).to_contain_text("Undone")
     expect(tab.page.get_by_role("link", name="Earlier session")).to_have_count(0)
     assert state(home, "summed")["current_session_id"] == "sess_001"
@@ -170,6 +170,6 @@ def test_what_is_known_is_searched_mended_forgotten_and_brought_back(visit: Visi
     tab.button("Cancel", within="dialog").click()
     expect(known).to_have_count(3)
     tab.button("Forget everything").click()
-    tab.button("Forget everything", within="dialog").click()
+    tab.dialog.locator(".primary").click()
     expect(known).to_have_count(0)
     expect(tab.at("main")).to_contain_text("Nothing is known yet")

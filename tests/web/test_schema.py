@@ -95,6 +95,8 @@ if not hasattr(many, "more"):
     many.more = _more  # pyright: ignore[reportAttributeAccessIssue]
 
 
+# The server's own thread may draw a random number while a case is made.
+@pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisDeprecationWarning")
 def test_every_route_answers_as_it_is_described(played: _World) -> None:
     """Ids that are there are used as often as ids that are made up, for most of those name nothing."""
     failures: list[str] = []
@@ -104,15 +106,13 @@ def test_every_route_answers_as_it_is_described(played: _World) -> None:
     for operation in operations:
         for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
             try:
-                _try(operation.as_strategy(generation_mode=mode), played)
-            except (FailureGroup, AssertionError) as error:
-                failures.append(f"{operation.label} ({mode.value}): {error}")
+                _try(operation.as_strategy(generation_mode=mode), played, failures)
             except Unsatisfiable:
                 assert mode is GenerationMode.NEGATIVE  # nothing can be wrong with a call that takes nothing
     assert not failures, "\n\n".join(failures)
 
 
-def _try(cases: st.SearchStrategy[Case], world: _World) -> None:
+def _try(cases: st.SearchStrategy[Case], world: _World, failures: list[str]) -> None:
     @settings(
         max_examples=EXAMPLES,
         deadline=None,
@@ -125,6 +125,10 @@ def _try(cases: st.SearchStrategy[Case], world: _World) -> None:
     def call(case: Case, is_there: bool) -> None:
         for asked in (case.path_parameters, case.query) if is_there else ():
             asked.update({name: value for name, value in world.known.items() if name in asked})
-        case.call_and_validate(base_url=world.url, checks=CHECKS, timeout=SECONDS)
+        # Kept rather than raised: calls change what is there, so that none can be repeated as it was.
+        try:
+            case.call_and_validate(base_url=world.url, checks=CHECKS, timeout=SECONDS)
+        except FailureGroup as error:
+            failures.extend(f"{case.operation.label}: {one}" for one in error.exceptions)
 
     call()

@@ -156,3 +156,29 @@ async def test_a_value_in_the_file_that_cannot_be_used_is_told_and_its_default_s
     told = (await app_client.get("/api/settings")).json()
     assert told["values"]["limits.max_total_tokens"] == 100_000
     assert any("limits.max_total_tokens" in notice for notice in told["notices"])
+
+
+async def test_a_module_is_switched_and_the_rest_of_its_file_stays(
+    app_client: httpx.AsyncClient, services: Services
+) -> None:
+    folder = services.settings.data_root / "modules"
+    for module in ("director", "recall", "memory", "lorebook"):
+        before = json.loads((folder / f"{module}.json").read_text(encoding="utf-8"))
+        for on in (False, True):
+            answer = await app_client.put(f"/api/settings/modules/{module}", json={"on": on})
+            assert answer.status_code == 200, answer.text
+            told = answer.json()["modules"][module]
+            assert (told["trigger"] != "off" if module == "recall" else told["enabled"]) is on
+        assert json.loads((folder / f"{module}.json").read_text(encoding="utf-8")) == before
+    assert not services.preferences.read().notices
+
+
+async def test_a_module_that_is_none_or_whose_file_is_broken_is_refused(
+    app_client: httpx.AsyncClient, services: Services
+) -> None:
+    assert (await app_client.put("/api/settings/modules/nothing", json={"on": True})).status_code == 422
+    file = services.settings.data_root / "modules" / "memory.json"
+    file.write_text("[", encoding="utf-8")
+    answer = await app_client.put("/api/settings/modules/memory", json={"on": False})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "file_broken")
+    assert file.read_text(encoding="utf-8") == "["

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from personalab.config import FIELDS, Choice, Name, Rule, Switch, Trigger, Whole
 from personalab.services import Services
+from personalab.storage.preferences import Module
 from personalab.story.events import Notice
 from personalab.texts import Language
 from web.desk import AtDesk
@@ -30,6 +31,12 @@ class Changes(Asked):
     values: Annotated[dict[Dotted, Given], Field(min_length=1, max_length=50)] = Field(
         description="Dotted names, such as preferences.language, and their new values"
     )
+
+
+class Switched(Asked):
+    """Whether a module is to work."""
+
+    on: bool
 
 
 class RuleOf(Told):
@@ -78,7 +85,7 @@ class Lorebook(Told):
 
 
 class Modules(Told):
-    """The switches of the modules; each stands in its own file of the data folder, and is changed there."""
+    """The switches of the modules; each stands in its own file of the data folder."""
 
     director: Director
     recall: Recall
@@ -112,6 +119,17 @@ async def change_settings(desk: AtDesk, asked: Changes) -> Settings:
         return _settings(desk.services, desk.services.preferences.change(asked.values))
 
     return await asyncio.to_thread(change)
+
+
+@router.put("/modules/{module}")
+async def switch_module(desk: AtDesk, module: Module, asked: Switched) -> Settings:
+    """Switch a module on or off, from the next turn on; recall is on when it decides by itself."""
+
+    def switch() -> Settings:
+        desk.services.preferences.switch(module, on=asked.on)
+        return _settings(desk.services)
+
+    return await asyncio.to_thread(switch)
 
 
 @router.post("/reset")

@@ -5,20 +5,7 @@ import { fill, h } from "./dom.js";
 import { complain, dialog, field } from "./ui.js";
 import { language, setLanguage, words } from "./words.js";
 
-const t = words({
-  zh: {
-    library: "故事库", memory: "记忆", lab: "实验室", settings: "设置", skip: "跳到内容", language: "English",
-    theme: "切换深浅色", login: "需要令牌", token: "令牌（PERSONALAB_TOKEN）", enter: "进入",
-    rehearsal: "排练模式：还没有配置模型，由排练替身作答。设置 OPENAI_API_KEY 或 PERSONALAB_MODEL 后重启即可。",
-    api: "接口说明", lost: "这里什么也没有", home: "回到故事库", nav: "主导航",
-  },
-  en: {
-    library: "Library", memory: "Memory", lab: "Lab", settings: "Settings", skip: "Skip to content", language: "中文",
-    theme: "Light or dark", login: "A token is needed", token: "Token (PERSONALAB_TOKEN)", enter: "Enter",
-    rehearsal: "Rehearsal: no model is configured, so a stand-in answers. Set OPENAI_API_KEY or PERSONALAB_MODEL and start again.",
-    api: "API", lost: "There is nothing here", home: "Back to the library", nav: "Main",
-  },
-});
+const t = words("app");
 
 // A view is a module with `show(place, parts, context)`, loaded when it is first needed; it may return a function that
 // is called when the person leaves it.
@@ -99,7 +86,7 @@ async function switchLanguage() {
   } catch (error) {
     return complain(error);
   }
-  setLanguage(wanted);
+  await setLanguage(wanted);
   return show();
 }
 
@@ -126,22 +113,21 @@ addEventListener("login-needed", async () => {
   start().catch(complain);
 });
 
+const spoken = navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en";
+
 async function start() {
+  await setLanguage(spoken); // the way in needs words before anything is known
   context.info = await api.get("/api/info");
   let wanted = context.info.language;
-  if (!context.info.language_is_chosen) {
-    const spoken = navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en";
-    if (spoken !== wanted) {
-      await api.put("/api/settings", { values: { "preferences.language": spoken } });
-      wanted = spoken;
-    }
+  if (!context.info.language_is_chosen && spoken !== wanted) {
+    await api.put("/api/settings", { values: { "preferences.language": spoken } });
+    wanted = spoken;
   }
-  setLanguage(wanted);
+  if (wanted !== spoken) await setLanguage(wanted);
   await show();
 }
 
 setTheme(localStorage.getItem("theme"));
-setLanguage(navigator.language.startsWith("zh") ? "zh" : "en");
 document.body.append(header, banner, main);
 addEventListener("hashchange", () => show().then(() => { if (!main.contains(document.activeElement)) main.focus({ preventScroll: true }); }));
 start().catch(complain);

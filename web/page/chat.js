@@ -10,14 +10,10 @@ import { fill, h } from "./dom.js";
 import { drawOutline } from "./outline.js";
 import { complain, empty } from "./ui.js";
 import { warningsArea } from "./warnings.js";
-import { pairs } from "./words.js";
+import { words } from "./words.js";
 
 const LOOK_EVERY = 4000;
-const t = pairs({
-  turns: ["对话", "Conversation"], outline: ["大纲", "Outline"], newest: ["↓ 最新", "↓ Newest"], lost: ["连接断开，正在重试……", "Connection lost, trying again…"],
-  busy: ["另一个程序正在使用这个故事（{task}）……", "Another program is using this story ({task})…"], begin: ["还没有人开口。说第一句话吧。", "Nobody has spoken yet. Say the first word."],
-  older: ["← 更早的会话", "← Earlier session"], newer: ["更新的会话 →", "Later session →"], now: ["回到当前会话", "Back to now"], reading: ["只读：旧会话 {session}", "Read only: session {session}"],
-});
+const t = words("chat");
 
 export async function show(place, [, instanceId, sessionId], context) {
   if (!instanceId) return context.go("/");

@@ -3,13 +3,9 @@
 import { api, at } from "./api.js";
 import { bdi, fill, h } from "./dom.js";
 import { complain, dialog, field } from "./ui.js";
-import { pairs } from "./words.js";
+import { words } from "./words.js";
 
-const t = pairs({
-  outline: ["大纲", "Outline"], menu: ["更多", "More"], world: ["换背景", "Change the world"], label: ["背景", "World"], nowhere: ["（没有背景）", "(none)"],
-  keep: ["剧情进度会保留；下一轮起使用新的背景和大纲。", "Where the plot stands is kept; the next turn uses the new world and its outline."],
-  change: ["更换", "Change"], memory: ["角色的记忆", "What is remembered"], export: ["导出", "Export"],
-});
+const t = words("chat_head");
 
 /** Make the headline; `aside` is the outline it opens on a phone, `changed` is called when the story has another world. */
 export function chatHead(state, aside, changed) {

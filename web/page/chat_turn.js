@@ -2,14 +2,9 @@
 
 import { bdi, h } from "./dom.js";
 import { growing, rich } from "./text.js";
-import { pairs, when } from "./words.js";
+import { when, words } from "./words.js";
 
-const t = pairs({
-  turn: ["第 {turn} 轮", "Turn {turn}"], opening: ["开场", "Opening"], you: ["你", "You"], before: ["前情提要（{count}）", "What happened before ({count})"],
-  tries: ["之前的 {count} 次回复", "Earlier replies ({count})"], interrupted: ["⏹ 回复中断了，到此为止的内容已保存。", "⏹ The reply was interrupted; what was written is kept."],
-  empty: ["模型没有给出内容。", "The model said nothing."], error: ["⚠️ 这次回复出错了。", "⚠️ This reply failed."], missing: ["还没有回复。", "No reply yet."],
-  elsewhere: ["回复正由另一个客户端撰写。", "Another client is writing the reply."], retry: ["↻ 重试", "↻ Try again"], writing: ["正在写…", "Writing…"],
-});
+const t = words("chat_turn");
 
 /** Draw a turn. `live`: the reply that is being written in it; `retry`: tries again, where that is possible; `awaited`: written elsewhere. */
 export function drawTurn({ turn, user, replies, summaries: before }, { name, live, retry, awaited }) {
@@ -18,11 +13,11 @@ export function drawTurn({ turn, user, replies, summaries: before }, { name, liv
   const last = live ? null : replies.at(-1);
   return h("article", { class: "turn", "aria-label": title },
     summaries(before), h("h2", {}, title),
-    user && said("mine", who(t("you"), user.timestamp), words(user.content)),
+    user && said("mine", who(t("you"), user.timestamp), shown(user.content)),
     earlier.length > 0 && h("details", { class: "tries" }, h("summary", {}, t("tries", { count: earlier.length })),
-      earlier.map((reply) => [words(reply.content), ending(reply)])),
+      earlier.map((reply) => [shown(reply.content), ending(reply)])),
     live && said("writing", who(bdi(name)), live.element, h("p", { class: "hint" }, t("writing"))),
-    last && said(kind(last), who(bdi(name), last.timestamp), words(last.content)),
+    last && said(kind(last), who(bdi(name), last.timestamp), shown(last.content)),
     awaited ? h("p", { class: "turn-note" }, t("elsewhere")) : !live && (last || user) && ending(last, retry));
 }
 
@@ -31,7 +26,7 @@ export const summaries = (texts) => texts.length > 0 && h("details", { class: "b
   h("summary", {}, t("before", { count: texts.length })), h("ul", {}, texts.map((text) => h("li", { dir: "auto", class: "wraps" }, text))));
 
 const said = (how, ...children) => h("div", { class: `said ${how}`, "aria-busy": how === "writing" && "true" }, children);
-const words = (text) => h("div", { class: "words" }, rich(text));
+const shown = (text) => h("div", { class: "words" }, rich(text));
 const who = (name, time) => h("p", { class: "who" }, h("strong", {}, name), time && h("time", { datetime: time }, when(time)));
 const kind = (reply) => !reply ? "missing" : reply.error ? "error" : reply.interrupted || !reply.closed ? "interrupted" : reply.empty ? "empty" : "";
 const ending = (reply, retry) => kind(reply) && h("div", { class: `turn-note ${kind(reply)}` }, t(kind(reply)), retry && h("button", { onclick: retry }, t("retry")));

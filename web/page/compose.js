@@ -2,15 +2,10 @@
 
 import { h } from "./dom.js";
 import { button } from "./ui.js";
-import { number, pairs } from "./words.js";
+import { number, words } from "./words.js";
 
 const LONGEST = 200_000;
-const t = pairs({
-  say: ["说点什么", "Say something"], send: ["发送", "Send"], stop: ["⏹ 停止", "⏹ Stop"],
-  hint: ["Enter 发送，Shift+Enter 换行", "Enter sends, Shift+Enter makes a new line"], writing: ["正在回复……按 Esc 停止", "Replying… Esc stops it"],
-  long: ["一次最多说 200,000 个字符，现在有 {count} 个；请分几次说。", "One turn takes at most 200,000 characters, and there are {count}; say it in several."],
-  again: ["请再按一次“发送”，不会说两遍。", "Press Send again; nothing is said twice."],
-});
+const t = words("compose");
 
 /**
  * Make the place to write in. `say({text, request_id})` tells whether it was said; the same words sent again after a lost

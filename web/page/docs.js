@@ -1,17 +1,9 @@
 // What can be asked of the server? Everything that /openapi.json describes, to read and to search.
 
 import { fill, h } from "./dom.js";
-import { language, pairs, setLanguage } from "./words.js";
+import { language, setLanguage, words } from "./words.js";
 
-const t = pairs({
-  title: ["接口说明", "The API"], back: ["返回页面", "Back to the page"], search: ["搜索", "Search"],
-  count: ["{count} 个接口", "{count} calls"], none: ["没有符合的接口", "Nothing matches"], required: ["必填", "required"],
-  parameters: ["参数", "Parameters"], body: ["请求体", "Body"], answers: ["响应", "Answers"], schemas: ["数据结构", "Schemas"],
-  token: ["请先在页面登录。", "Log in on the page first."], failed: ["读取失败：", "It could not be read: "],
-  system: ["服务器", "The server"], library: ["角色与背景", "Characters and backgrounds"], instances: ["故事", "Stories"],
-  turns: ["对话", "Turns"], growth: ["汇总与成长", "Summaries and growth"], memory: ["记忆", "Memory"], prompt: ["提示词", "The prompt"],
-  settings: ["设置", "Settings"], exchange: ["导入与导出", "Import and export"], jobs: ["任务", "Tasks"], lab: ["实验室", "The lab"], sessions: ["会话", "Sessions"],
-});
+const t = words("docs");
 const code = (...children) => h("code", {}, ...children);
 
 /** Write a schema in a line; a name leads to its own description. */
@@ -70,7 +62,7 @@ function show(api) {
     }
     count.textContent = shown ? t("count", { count: shown }) : t("none");
   }
-  const other = () => { setLanguage(language() === "zh" ? "en" : "zh"); show(api); };
+  const other = () => setLanguage(language() === "zh" ? "en" : "zh").then(() => show(api));
   fill(document.body, h("main", { class: "view docs" },
     h("div", { class: "head" }, h("h1", {}, t("title")), h("a", { href: "/openapi.json" }, "openapi.json"), h("a", { href: "/" }, t("back")),
       h("button", { class: "quiet", onclick: other }, language() === "zh" ? "English" : "中文")),
@@ -86,9 +78,9 @@ async function read(path) {
 }
 
 try {
-  setLanguage(navigator.language.startsWith("zh") ? "zh" : "en");
+  await setLanguage(navigator.language.startsWith("zh") ? "zh" : "en");
   const info = await read("/api/info");
-  if (info.language_is_chosen) setLanguage(info.language);
+  if (info.language_is_chosen) await setLanguage(info.language);
   show(await read("/openapi.json"));
 } catch (error) {
   fill(document.body, h("main", { class: "view docs" }, h("h1", {}, t("title")),

@@ -3,20 +3,9 @@
 import { api, at } from "./api.js";
 import { bdi, fill, h } from "./dom.js";
 import { button, confirm, field, toast } from "./ui.js";
-import { pairs } from "./words.js";
+import { words } from "./words.js";
 
-const t = pairs({
-  back: ["← 故事库", "← Library"], characters: ["新角色", "New character"], backgrounds: ["新世界", "New world"], name: ["名字", "Name"],
-  idHint: ["字母、数字、_ 和 -；以后不能改", "Letters, digits, _ and -; it stays"], save: ["保存", "Save"], saved: ["已保存：{name}", "Saved: {name}"],
-  taken: ["已被使用，请换一个", "It is taken; choose another"], base_persona: ["人格", "Persona"],
-  base_personaHint: ["模型读到的就是这些。已开始的故事不受影响。", "The model reads exactly this. Stories that were begun keep theirs."],
-  language: ["语言", "Language"], auto: ["跟随界面", "The page's"], world_setting: ["世界观", "World"],
-  world_settingHint: ["时间、地点、规则、玩家是谁；下一轮起生效。", "Time, place, rules, who the player is; stories see it from the next turn on."], story_outline: ["故事大纲", "Story outline"],
-  story_outlineHint: ["按顺序；可拖动 ⠿、用箭头或 Alt+↑/↓ 移动。", "In order; move by ⠿, by the arrows, or by Alt+↑/↓."], one_story_outline: ["剧情点 {count}", "Point {count}"],
-  greetings: ["开场白", "Greetings"], greetingsHint: ["故事怎样开场，可不写；{{user}} 是玩家的名字。", "How a story may open; {{user}} is the player's name."],
-  one_greetings: ["开场白 {count}", "Greeting {count}"], add: ["+ 添加", "+ Add"], up: ["上移", "Move up"], down: ["下移", "Move down"], remove: ["删除", "Remove"], removed: ["已删除", "Removed"],
-  undo: ["撤销", "Undo"], moved: ["移到第 {count} 条", "Moved to place {count}"], unsaved: ["还没有保存", "Not saved yet"], lose: ["离开会丢掉这一页的修改。", "What you changed here is lost when you leave."], leave: ["离开", "Leave"], goBack: ["回去", "Go back"], notes: ["作者说明", "Author's notes"],
-});
+const t = words("editors");
 const KINDS = {
   characters: { prefix: "char", text: "base_persona", list: "greetings", longest: 200000 },
   backgrounds: { prefix: "bg", text: "world_setting", list: "story_outline", longest: 10000 },

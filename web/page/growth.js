@@ -6,22 +6,7 @@ import { bdi, fill, h } from "./dom.js";
 import { button, complain, confirm, dialog, loaded, progressBar, toast } from "./ui.js";
 import { when, words } from "./words.js";
 
-const t = words({
-  zh: {
-    summary: "📝 汇总", persona: "🧠 更新记忆", look: "先预览", go: "现在开始", stage: "正在进行：{done}/{total}…", preview: "预览，尚未保存", undo: "撤销", undone: "已撤销", discard: "放弃", keep: "保留", show: "查看",
-    "summary.about": "把当前会话写成情节点，以后可以回忆；故事带着最后几轮对话在新会话里继续，原来的会话不变。", "summary.done": "汇总完成：{count} 个情节点", "summary.undo": "撤销上次汇总",
-    sure: "故事回到汇总之前的会话；之后说的话移到一边保存，不会删除。", sessions: "{session_id} → {new_session_id}，带上最后 {kept_turns} 轮", plot: "详细经过", turn: "第 {first} 轮", turns: "第 {first}–{last} 轮",
-    "persona.about": "角色回顾最近的对话，写下自己成了怎样的人，并记住玩家的事。", "persona.done": "角色成长了（第 {revision} 版）", "persona.unchanged": "最近的对话没有改变角色", learned: "从 {turns} 轮对话了解玩家",
-    again: "保存时模型会重新作答，文字可能略有不同；结果可以撤销。", added: "新增", removed: "删去", grown: "成长人格", base: "初始人格（不变）", none: "还没有成长。", history: "成长记录", revision: "第 {revision} 版", hand: "手工修改", edited: "之后有人手工修改过。",
-  },
-  en: {
-    summary: "📝 Sum up", persona: "🧠 Update memory", look: "Preview first", go: "Do it now", stage: "Under way: {done}/{total}…", preview: "Preview, not saved yet", undo: "Undo", undone: "Undone", discard: "Discard", keep: "Keep", show: "Show",
-    "summary.about": "The session becomes points that can be recalled; the story goes on in a new session with the last few turns, and the old one stays as it is.", "summary.done": "Summed up: {count} points", "summary.undo": "Undo the last summary",
-    sure: "The story goes back to the session before it; what was said since is set aside, not deleted.", sessions: "{session_id} → {new_session_id}, with the last {kept_turns} turns", plot: "In detail", turn: "turn {first}", turns: "turns {first}–{last}",
-    "persona.about": "The character looks back on the last turns, notes who it has become, and remembers what it learned about you.", "persona.done": "The character has grown (revision {revision})", "persona.unchanged": "The last turns did not change the character", learned: "About you: {turns} turns to learn from",
-    again: "To save, the model is asked again: the words may differ a little, and you can undo it.", added: "added", removed: "removed", grown: "Who the character has become", base: "Who it was made as (never changes)", none: "It has not grown yet.", history: "How it grew", revision: "Revision {revision}", hand: "by hand", edited: "Edited by hand since.",
-  },
-});
+const t = words("growth");
 
 /** A story's buttons: `place` shows progress while the dialog is closed, `changed` hears when the story has changed. */
 export const summaryButton = (context) => new Task("summary", context).button;

@@ -3,18 +3,9 @@
 import { api, at, runJob } from "./api.js";
 import { bdi, fill, h } from "./dom.js";
 import { button, chosen, complain, dialog, download, field, progressBar } from "./ui.js";
-import { pairs } from "./words.js";
+import { words } from "./words.js";
 
-const t = pairs({
-  drop: ["松开即可导入", "Drop to import"],
-  title: ["导入", "Import"], close: ["完成", "Done"], reading: ["正在读取", "Reading"], folder: ["请拖入文件，不是文件夹", "Drop files, not folders"],
-  tooLarge: ["超过 64 MiB；请用命令行 personalab import", "Larger than 64 MiB; use the command personalab import"], stopped: ["没有导入完", "It was not imported"],
-  whose: ["这是和谁的对话？", "Whose conversation is it?"], new: ["已导入", "imported"], same: ["已在库里", "was here already"], completed: ["已补上图片", "got its picture"],
-  character: ["角色", "Character"], background: ["世界", "World"], instance: ["故事", "Story"], export: ["导出：{name}", "Export: {name}"],
-  save: ["下载", "Download"], veloca: ["完整存档", "Whole archive"], markdown: ["Markdown 文稿", "Markdown transcript"], text: ["纯文本", "Plain text"],
-  sillytavern: ["SillyTavern 聊天（当前会话）", "SillyTavern chat (current session)"], card_png: ["角色卡图片", "Card in a picture"], card_json: ["角色卡", "Card"],
-  charx: ["CHARX 角色包", "CHARX package"], lorebook: ["世界书（V3）", "Lorebook (V3)"], world_info: ["世界书（SillyTavern）", "World Info (SillyTavern)"],
-});
+const t = words("importing");
 const MOST = 64 * 1024 * 1024;
 const PLACES = { character: "characters", background: "backgrounds", instance: "chat" };
 

@@ -4,18 +4,9 @@ import { api, at } from "./api.js";
 import { bdi, fill, h } from "./dom.js";
 import { acceptDrops, chooseFiles, exportDialog, importFiles } from "./importing.js";
 import { complain, dialog, empty, field, loaded } from "./ui.js";
-import { number, when, pairs } from "./words.js";
+import { number, when, words } from "./words.js";
 
-const t = pairs({
-  title: ["故事库", "Library"], instances: ["故事", "Stories"], characters: ["角色", "Characters"], backgrounds: ["世界", "Worlds"], newStory: ["新故事", "New story"],
-  newCharacter: ["新角色", "New character"], newWorld: ["新世界", "New world"], import: ["导入…", "Import…"],
-  dropHint: ["角色卡、世界书、聊天记录、存档可直接拖进来。", "Drop cards, lorebooks, chats or archives anywhere here."], search: ["搜索", "Search"], found: ["找到 {count} 项", "{count} found"],
-  goOn: ["继续", "Go on"], begin: ["开始故事", "Begin a story"], edit: ["编辑", "Edit"], export: ["导出", "Export"], turns: ["第 {count} 轮", "Turn {count}"], silence: ["还没有开口", "Nothing said yet"],
-  you: ["你", "You"], running: ["正在写", "being written"], noWorld: ["不设世界", "No world"], points: ["{count} 个剧情点", "{count} plot points"], lorebook: ["世界书", "lorebook"],
-  first: ["还没有故事：在下面选一个角色，点“开始故事”。", "No story yet: choose a character and click “Begin a story”."], nobody: ["写一个角色，或导入角色卡。", "Write a character, or import a card."],
-  nowhere: ["没有世界也可以开始故事。", "A story can begin without a world."], who: ["和谁", "With whom"], where: ["在哪个世界", "In which world"], opens: ["怎样开场", "How it opens"],
-  greeting: ["开场白 {count}", "Greeting {count}"], silent: ["由我先开口", "I speak first"], start: ["开始", "Begin"],
-});
+const t = words("library");
 const MANY = 8;
 const KINDS = {
   instances: { card: storyCard, make: "newStory", go: begin, none: "first" },

@@ -3,23 +3,9 @@
 import { api, at, runJob } from "./api.js";
 import { add, bdi, fill, h } from "./dom.js";
 import { button, complain, confirm, dialog, empty, progressBar, toast } from "./ui.js";
-import { pairs, when } from "./words.js";
+import { when, words } from "./words.js";
 
-const t = pairs({
-  title: ["记忆", "Memory"], knows: ["|a| 对|u|的了解", "What |a| knows of |u|"], player: ["玩家", "the player"],
-  counts: ["{entries} 条 · {conversations} 段对话", "Entries: {entries} · conversations: {conversations}"], nothing: ["还没有记忆", "Nothing yet"],
-  more: ["更多", "More"], nobody: ["还没有角色认识你。先开始一个故事。", "No character knows you yet. Begin a story first."], library: ["去故事库", "To the library"],
-  settings: ["设置", "Settings"], profile: ["档案", "Profile"], event: ["事件", "Events"], mind: ["心理", "Mind"],
-  how: ["还什么也不了解。聊过之后点“从故事中学习”，或在聊天页点“🧠 更新记忆”；也可在设置里让它自动进行，或手动添加。", "Nothing is known yet. After a chat, press “Learn from the stories”, or “🧠 Update memory” in the chat; let it happen by itself (Settings), or add something."],
-  is_off: ["记忆模块已关闭，不会进入对话：请把数据目录里 modules/memory.json 的 enabled 改为 true。", "The memory module is off, nothing of this reaches the chat: set enabled to true in modules/memory.json of the data folder."],
-  search: ["搜索记忆", "Search the memory"], found: ["找到 {count} 条", "Found: {count}"], add: ["添加", "Add"], edit: ["编辑", "Edit"],
-  forget: ["忘掉", "Forget"], save: ["保存", "Save"], cancel: ["取消", "Cancel"], known: ["已经知道了", "That is known already"], gone: ["已忘掉", "Forgotten"],
-  undo: ["撤销", "Undo"], by_hand: ["手动", "by hand"], source: ["来源", "Source"], history: ["历史", "History"],
-  undo_last: ["撤销最近的改动", "Undo the last change"], learn: ["从故事中学习", "Learn from the stories"], learned: ["学到 {count} 处", "Changes: {count}"],
-  forget_all: ["全部忘掉", "Forget everything"],
-  lost: ["了解到的一切、历史和对话都会删除，无法撤销。", "All that is known, its history and its conversations are deleted for good."], user: ["你", "You"],
-  assistant: ["角色", "Character"], system: ["系统", "System"],
-});
+const t = words("memory");
 const KINDS = ["profile", "event", "mind"];
 const SIGNS = { add: "+", replace: "~", remove: "−", cite: "=" };
 const ORIGINS = { memorize: "learn", edit: "by_hand", undo: "undo" };
@@ -30,7 +16,7 @@ const rows = (items) => h("ul", { class: "plain" }, items);
 const quiet = (label, work, props) => button(label, work, { class: "quiet", ...props });
 const own = (text) => h("span", { dir: "auto", class: "wraps" }, text);
 const knows = (agent, user) => t("knows").split("|").map((part) => ({ a: bdi(agent), u: user ? bdi(user) : t("player") })[part] ?? part);
-const off = (told) => !told.enabled && h("p", { class: "card warned" }, t("is_off"));
+const off = (told) => !told.enabled && h("p", { class: "card warned" }, t("is_off"), h("a", { href: "#/settings" }, t("settings")));
 
 async function showAll(place, query) {
   const told = await api.get(`/api/memories${query}`);

@@ -6,16 +6,7 @@ import { turnsText } from "./growth.js";
 import { button, dialog, field, loaded } from "./ui.js";
 import { number, words } from "./words.js";
 
-const t = words({
-  zh: {
-    open: "🔍 Prompt", title: "下一轮发送什么", said: "假如我说…", hint: "只是看看，不会发送。", look: "看一看", intro: "第 {turn} 轮会这样发送（按 {encoding} 计数）。展开一节可以看全文。",
-    total: "总长度 / 上限", head: "头部区域", middle: "中间区域", warning: "长度 / 警告阈值", out: "没有放入的部分（{count}）", cut: "只显示前 {shown} 个字符，共 {count} 个。", sure: "把握 {share}%",
-  },
-  en: {
-    open: "🔍 Prompt", title: "What the next turn sends", said: "What if I said …", hint: "Only to look at; nothing is sent.", look: "Look", intro: "Turn {turn} would be sent like this (counted with {encoding}). Open a part to read it.",
-    total: "Length / limit", head: "Head", middle: "Middle", warning: "Length / warning", out: "Left out ({count})", cut: "The first {shown} of {count} characters.", sure: "{share}% sure",
-  },
-});
+const t = words("prompt");
 
 /** A button that shows what would be sent if the draft were said now. */
 export const promptButton = (context) =>

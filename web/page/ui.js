@@ -3,10 +3,7 @@
 import { add, fill, h } from "./dom.js";
 import { words } from "./words.js";
 
-const t = words({
-  zh: { close: "关闭", cancel: "取消", ok: "确定", retry: "再试一次", stop: "停止", loading: "正在加载…" },
-  en: { close: "Close", cancel: "Cancel", ok: "OK", retry: "Try again", stop: "Stop", loading: "Loading…" },
-});
+const t = words("ui");
 
 /** Say something briefly at the edge of the page; kind: "info", "good" or "bad". */
 export function toast(message, kind = "info", action = null) {

@@ -2,13 +2,9 @@
 
 import { bdi, fill, h } from "./dom.js";
 import { dialog } from "./ui.js";
-import { pairs } from "./words.js";
+import { words } from "./words.js";
 
-const t = pairs({
-  badge: ["[⚠️ {count}] 系统警示", "[⚠️ {count}] Warnings"], hint: ["[双击查看详情]", "[Double-click for details]"], value: ["（{value} tokens）", " ({value} tokens)"],
-  title: ["警示详情", "Warning"], kind: ["类型：", "Kind: "], current: ["当前值：", "Now: "], threshold: ["建议阈值：", "Threshold: "], action: ["建议操作：", "What to do: "],
-  effect: ["影响：", "Effect: "], effects: ["可能导致响应变慢、成本增加", "Replies may become slower and cost more"],
-});
+const t = words("warnings");
 
 /** The warnings of one story: `add(warning)` while a turn runs, `settle()` when it is over, `clear()`. */
 export function warningsArea(instanceId) {

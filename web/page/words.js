@@ -1,28 +1,22 @@
 // In which language is the page?
 
 let current = "zh";
+let known = {};
 
 /** The reader's language, "zh" or "en". */
 export const language = () => current;
 
-export function setLanguage(name) {
+/** Speak a language; its words stand in words/zh.json and words/en.json, by view. */
+export async function setLanguage(name) {
   current = name === "en" ? "en" : "zh";
   document.documentElement.lang = current;
+  const told = await fetch(`/page/words/${current}.json`);
+  if (told.ok) known = await told.json();
 }
 
-/** Make a view's own dictionary: const t = words({zh: {hi: "你好，{name}"}, en: {hi: "Hello, {name}"}}); t("hi", {name}) */
-export function words(known) {
-  return (key, params = {}) => {
-    const text = known[current][key] ?? known.en[key] ?? key;
-    return text.replace(/(?<!\{)\{(\w+)\}(?!\})/g, (_, name) => params[name] ?? "");
-  };
-}
-
-/** The same of pairs: const t = pairs({hi: ["你好，{name}", "Hello, {name}"]}); */
-export function pairs(known) {
-  const side = (place) => Object.fromEntries(Object.entries(known).map(([key, both]) => [key, both[place]]));
-  return words({ zh: side(0), en: side(1) });
-}
+/** A view's own words: const t = words("chat"); t("turn", {turn: 3}) */
+export const words = (view) => (key, params = {}) =>
+  (known[view]?.[key] ?? key).replace(/(?<!\{)\{(\w+)\}(?!\})/g, (_, name) => params[name] ?? "");
 
 /** Write a time of the server as the reader does. */
 export function when(text) {
