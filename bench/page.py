@@ -61,8 +61,18 @@ def figures() -> list[Figure]:
         _ratio(f"{what}: {_TURNS:,} turns / none", [seen[at] for seen in long], [seen[at] for seen in empty])
         for at, what in enumerate(("first contentful paint", "newest turn in sight"))
     ]
-    size = sum(path.stat().st_size for path in PAGE.rglob("*") if path.is_file())
-    return [*rows, Figure("the page's code, uncompressed", size / 1000, "kB", at_most=150)]
+    return [*rows, *_sizes()]
+
+
+def _sizes() -> list[Figure]:
+    """Weigh the page's code, and apart from it the words, of which a browser fetches one language."""
+    files = [path for path in PAGE.rglob("*") if path.is_file() and path.stem != "docs"]
+    code = sum(path.stat().st_size for path in files if path.parent.name != "words")
+    words = max(path.stat().st_size for path in files if path.parent.name == "words")
+    return [
+        Figure("the page's code, uncompressed", code / 1000, "kB", at_most=150),
+        Figure("its words in one language", words / 1000, "kB"),
+    ]
 
 
 def _ratio(name: str, long: list[float], empty: list[float]) -> Figure:

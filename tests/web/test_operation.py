@@ -162,7 +162,9 @@ async def test_mcp_plays_a_turn_in_the_same_server_and_shares_its_places(
     ):
         tools = {tool.name for tool in (await client.list_tools()).tools}
         assert "persona_chat" in tools
-        saying = asyncio.create_task(client.call_tool("persona_chat", {"instance_id": instance, "text": "hi"}))
+        saying = asyncio.create_task(
+            client.call_tool("persona_chat", {"instance_id": instance, "text": "hi"})
+        )
         await handed.asked()
         waiting = asyncio.create_task(
             live.client.post("/api/instances/inst_002/turns", json={"text": "hello"})
