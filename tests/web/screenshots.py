@@ -89,6 +89,7 @@ def run_a_project(home: House) -> str:
 def _chat(tab: Tab) -> None:
     expect(tab.at("main textarea")).to_be_visible()
     expect(tab.at(".turn").last).to_be_visible()
+    expect(tab.button(re.compile("🔍"))).to_be_visible()
 
 
 def _prompt(tab: Tab) -> None:
@@ -113,8 +114,8 @@ def make(visit: Visits, home: House, folder: Path) -> list[Path]:
     project = home.ask("GET", "/api/lab/projects")["projects"][0]["project"]
     shots: list[tuple[str, Theme, tuple[int, int], str, str, Callable[[Tab], None]]] = [
         ("zh", "light", _SIZE, "chat-zh", "chat/inst_001", _chat),
-        ("zh", "light", (390, 780), "phone", "chat/inst_001", _chat),
-        ("en", "dark", _SIZE, "chat-en-dark", "chat/inst_002", _chat),
+        ("zh", "dark", (390, 780), "phone", "chat/inst_001", _chat),
+        ("en", "light", _SIZE, "chat", "chat/inst_002", _chat),
         ("en", "light", _SIZE, "library", "", _library),
         ("en", "light", _SIZE, "prompt", "chat/inst_002", _prompt),
         ("en", "light", _SIZE, "lab", f"lab/projects/{project}", _lab),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -33,7 +34,7 @@ def test_the_example_plays_a_turn(served: Served) -> None:
     assert done.returncode == 0, done.stderr
     [story] = [one for one in (served.data / "instances").iterdir() if one.name != "inst_001"]
     [session] = (story / "sessions").glob("*.jsonl")
-    assert done.stdout.strip().splitlines()[-1] in session.read_text(encoding="utf-8").replace("\\n", "\n")
+    assert done.stdout == json.loads(session.read_bytes().splitlines()[-1])["content"]
 
 
 @pytest.mark.parametrize("page", PAGES)
