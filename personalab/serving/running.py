@@ -34,11 +34,15 @@ def run_server(
     """
     import uvicorn
 
+    from personalab.serving.connections import PatientProtocol, allow_many_connections
+
     host = address.host.strip("[]")
     check_address(host, address.token)
     listener = listen(host, address.port)
+    allow_many_connections()
     config = uvicorn.Config(
         app,
+        http=PatientProtocol,
         log_level="warning",
         log_config=None,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
