@@ -193,6 +193,13 @@ _WORDED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             r"至少应有 \1 项，现有 \2 项",
         ),
         (r"(?:Tuple|List) should have at most (\d+) items? after validation, not .+", r"至多 \1 项"),
+        (r"Dictionary should have at least (\d+) items? after validation, not .+", r"至少应有 \1 项"),
+        (r"Dictionary should have at most (\d+) items? after validation, not .+", r"至多 \1 项"),
+        (r"String should have at least (\d+) characters?", r"至少应有 \1 个字符"),
+        (r"String should have at most (\d+) characters?", r"至多 \1 个字符"),
+        (r"String should match pattern '(.+)'", r"应符合格式 \1"),
+        (r"Extra inputs are not permitted", "没有这个字段"),
+        (r"(?:JSON decode error|There was an error parsing the body)", "不是有效的 JSON"),
         (
             r"(?:Expecting|Extra data|Invalid|Unterminated).*?: line (\d+) column (\d+) .+",
             r"不是有效的 JSON（第 \1 行第 \2 列）",

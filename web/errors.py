@@ -43,6 +43,7 @@ _MEANINGS = {
     404: "What was named does not exist",
     409: "Someone else is writing; try again later",
     413: "The body is too large",
+    415: "The request was sent as a form",
     421: "The server was called by a name that is not its own",
     422: "The request is not in the form that is described here",
     429: "Too much at once; try again later",
@@ -101,7 +102,7 @@ def add_error_handlers(app: FastAPI, ours: Ours) -> None:
         words = {
             "path": request.scope["path"][:200],
             "method": request.method,
-            "field": "",
+            "field": "body",
             "reason": error.detail,
         }
         told = UserError(code, **words)
@@ -161,5 +162,7 @@ def _status_of_event(event: Mapping[str, Any]) -> int:
 def _first_fault(error: RequestValidationError) -> UserError:
     """Name the first field that is wrong, as the caller wrote it."""
     first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
+    # What is no JSON has no fields, only a place in the text.
+    parts = () if first["type"] == "json_invalid" else first["loc"]
+    place = ".".join(str(part) for part in parts if part not in ("body", "query", "path"))
     return UserError("bad_request", field=(place or "body")[:120], reason=str(first["msg"])[:300])

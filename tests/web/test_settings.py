@@ -88,6 +88,10 @@ async def test_a_language_chosen_in_the_page_is_the_language_of_errors_at_once(
         ("preferences.conversation_load_all", "yes"),
         ("preferences.player_name", "a" * 65),
         ("preferences.on_disconnect", "explode"),
+        ("preferences.language", None),
+        ("preferences.player_name", "a" * 5_000),
+        ("limits.max_total_tokens", [50_000]),
+        ("thresholds.rag_fallback_threshold", {"is": 3}),
     ],
 )
 async def test_a_value_out_of_its_range_is_refused_with_the_setting_and_its_range(
@@ -116,7 +120,7 @@ async def test_a_setting_that_does_not_exist_is_refused_with_those_that_do(
 
 @pytest.mark.parametrize(
     "body",
-    [{}, {"values": {}}, {"values": {"preferences.language": None}}, {"values": {}, "more": 1}, [], "x"],
+    [{}, {"values": {}}, {"values": [1]}, {"values": {}, "more": 1}, [], "x"],
 )
 async def test_a_body_in_another_form_is_refused(app_client: httpx.AsyncClient, body: object) -> None:
     answer = await app_client.put("/api/settings", json=body)

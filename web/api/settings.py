@@ -20,8 +20,8 @@ from web.shapes import Asked, Readable, Told
 router = APIRouter(prefix="/api/settings", tags=["settings"])
 
 Dotted = Annotated[str, Field(max_length=80)]
-Given = bool | int | float | Annotated[str, Field(max_length=1_000)]
-"""What may be sent; what is no value of its setting is refused with the setting's range."""
+Given = Any
+"""Anything may be sent: what is no value of its setting is refused with the setting's range."""
 Value = bool | int | str
 
 
