@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator
@@ -11,6 +12,19 @@ from personalab.errors import Busy
 
 _KNOWN = 4_096
 """So many clients are told apart; the one that was silent longest is forgotten first."""
+
+
+def one_client(address: str) -> str:
+    """Name whoever calls from an address: in IPv6 each has a whole network of them."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv4Address):
+        return address
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.IPv6Address(int(found) >> 64 << 64))
 
 
 class Rate:
