@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from personalab.errors import StorageError, UserError
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_PLACE = re.compile(r"(\[[0-9A-Za-z:.%]+\]|[^\s\[\]:/?#@\\]+)(?::[0-9]*)?")
+"""A name or an address and perhaps a port, as in a ``Host`` header; nothing else that a URL could hold."""
 
 
 def is_loopback(host: str) -> bool:
@@ -63,7 +65,7 @@ class Names:
 
     def is_ours(self, host: str) -> bool:
         """Tell whether a ``Host`` header names this server, at any port."""
-        return self.known is None or _name(f"//{host}") in self.known
+        return self.known is None or _name(host) in self.known
 
     def is_our_origin(self, origin: str, host: str) -> bool:
         """Tell whether an ``Origin`` header is a page of this server, which was called ``host``.
@@ -71,14 +73,12 @@ class Names:
         A page at another port of this machine is another site's.
         """
         scheme, _, place = origin.lower().partition("://")
-        return scheme in ("http", "https") and (place == host.lower() != "" or _name(origin) in self.allowed)
+        return scheme in ("http", "https") and (place == host.lower() != "" or _name(place) in self.allowed)
 
 
-def _name(url: str) -> str | None:
-    try:
-        return urlsplit(url).hostname
-    except ValueError:
-        return None
+def _name(place: str) -> str | None:
+    found = _PLACE.fullmatch(place)
+    return found[1].lower() if found else None
 
 
 def names_of(host: str, token: str | None, allowed: Sequence[str] = ()) -> Names:
@@ -88,9 +88,12 @@ def names_of(host: str, token: str | None, allowed: Sequence[str] = ()) -> Names
     """
     if not is_loopback(host) and token and not allowed:
         return Names(None)
+    for given in allowed:
+        if _name(given) is None:
+            raise UserError("host_name_wrong", name=given[:80])
     own, more = (_names(given) for given in ((*LOOPBACK_NAMES, in_url(host)), allowed))
     return Names(own | more, more)
 
 
 def _names(given: Sequence[str]) -> frozenset[str]:
-    return frozenset(name for one in given if (name := _name(f"//{one}")))
+    return frozenset(name for one in given if (name := _name(one)))

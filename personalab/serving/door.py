@@ -24,6 +24,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 COOKIE = "personalab"
 _SAFE = ("GET", "HEAD", "OPTIONS")
+_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
+"""What a form of any page can send without being asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,12 @@ class Door:
             return
         headers = _headers(scope)
         limit = self._max_large_body if _below(scope["path"], self._ours.large) else self._max_body
-        refusal = self._foreign(scope, headers) or self._unknown(scope, headers) or _too_large(headers, limit)
+        refusal = (
+            self._foreign(scope, headers)
+            or self._unknown(scope, headers)
+            or _from_form(scope, headers)
+            or _too_large(headers, limit)
+        )
         if refusal is not None:
             await self._refuse(scope, send, *refusal, limit)
             return
@@ -120,6 +127,16 @@ class Door:
             return
         message = say(code, self._language(), limit=limit // (1024 * 1024))
         await refuse(send, status, code, message)
+
+
+def _from_form(scope: Scope, headers: dict[str, list[str]]) -> tuple[int, str] | None:
+    """Refuse what a form could have sent, also where a call has no body that could be wrong."""
+    kinds = (value.partition(";")[0].strip().lower() for value in headers.get("content-type", []))
+    return (
+        (415, "form_refused")
+        if scope.get("method") not in _SAFE and any(k in _FORMS for k in kinds)
+        else None
+    )
 
 
 def _too_large(headers: dict[str, list[str]], limit: int) -> tuple[int, str] | None:

@@ -141,8 +141,8 @@ TEXTS: dict[str, Text] = {
         "{host} can be reached from other machines: set PERSONALAB_TOKEN first, or use 127.0.0.1",
     ),
     "port_not_free": Text(
-        "无法在 {host} 的端口 {port} 上监听：{reason}；请换一个 --port（0 会自动选择）",
-        "Cannot listen on port {port} of {host}: {reason}; choose another --port (0 takes a free one)",
+        "无法在 {host} 的端口 {port} 上监听：{reason}；请换一个 --port（0 会自动选择）或 --host",
+        "Cannot listen on port {port} of {host}: {reason}; choose another --port (0 takes a free one) or --host",
     ),
     # --- what does not exist
     "no_instance": Text(

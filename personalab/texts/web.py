@@ -19,6 +19,14 @@ WEB: dict[str, Text] = {
         "请求来自别的网站，已拒绝；请从本服务器自己的页面操作",
         "The request comes from a page of another site and is refused; use this server's own page",
     ),
+    "form_refused": Text(
+        "请求不能以表单的形式发送；请用 content-type: application/json（导入文件用 application/octet-stream）",
+        "A request cannot be sent as a form; send it with content-type: application/json (files to import with application/octet-stream)",
+    ),
+    "host_name_wrong": Text(
+        "--allow-host 不能是 {name}；请给出主机名，例如 lab.example",
+        "--allow-host cannot be {name}; give the name of a host, such as lab.example",
+    ),
     "token_wanted": Text(
         "需要令牌：请在页面上输入 PERSONALAB_TOKEN，或发送 Authorization: Bearer TOKEN",
         "A token is needed: enter PERSONALAB_TOKEN on the page, or send the header Authorization: Bearer TOKEN",

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from fastapi import FastAPI
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from personalab.errors import UserError
 from personalab.services import Services
 from personalab.serving.address import names_of
 from personalab.serving.door import COOKIE, has_pass, pass_for
@@ -23,7 +25,7 @@ from tests.mcp_server.processes import run, world
 from tests.web.serving import SECONDS, Served
 from web.app import Limits
 from web.joining import whole_app
-from web.limits import Rate
+from web.limits import Rate, one_client
 
 pytestmark = pytest.mark.anyio
 
@@ -77,6 +79,11 @@ def check_headers(answer: httpx.Response) -> None:
         "[::1",
         "0x7f.1",
         "@",
+        "evil@127.0.0.1",
+        "127.0.0.1/evil.example",
+        "127.0.0.1#.evil.example",
+        "127.0.0.1:x",
+        "evil.example\\@127.0.0.1",
     ],
 )
 async def test_a_foreign_name_is_refused_everywhere(app_client: httpx.AsyncClient, host: str) -> None:
@@ -137,15 +144,17 @@ async def test_where_a_browser_says_another_site_asks_only_a_link_is_followed(
         ("multipart/form-data; boundary=x", b'--x\r\nContent-Disposition: form-data; name="text"\r\n\r\nhi\r\n--x--'),
         ("text/plain", b'{"text": "hi"}'),
         ("text/plain;application/json", b'{"text": "hi"}'),
-        ("", b'{"text": "hi"}'),
+        ("Text/Plain", b""),
     ],
 )  # fmt: skip
 async def test_what_a_form_can_send_changes_nothing(
     app_client: httpx.AsyncClient, instance: str, root: Path, kind: str, body: bytes
 ) -> None:
     before = _files(root)
-    answer = await app_client.post(TURN, content=body, headers={"content-type": kind} if kind else {})
-    check_refused(answer, 422, "bad_request")
+    for path in (TURN, "/api/settings/reset", "/api/instances/inst_001/stop", "/api/import", "/mcp"):
+        answer = await app_client.post(path, content=body, headers={"content-type": kind})
+        check_refused(answer, 415, "form_refused")
+    check_refused(await app_client.post(TURN, content=body), 422, "bad_request")
     assert _files(root) == before
 
 
@@ -162,6 +171,8 @@ def test_a_proxy_may_have_a_name_that_was_allowed() -> None:
     assert anywhere.is_our_origin("https://any.example", "any.example")
     assert not anywhere.is_our_origin("https://evil.example", "any.example")
     assert not anywhere.is_our_origin("null", "")
+    with pytest.raises(UserError, match=r"https://lab\.example"):
+        names_of("127.0.0.1", None, ["https://lab.example"])
 
 
 # --- the token
@@ -299,6 +310,18 @@ def test_a_bucket_fills_again_and_clients_are_told_apart() -> None:
     for number in range(5_000):
         rate.wait(str(number))
     assert len(rate._left) <= 4_096  # pyright: ignore[reportPrivateUsage] (memory that strangers could fill)
+
+
+@given(st.ip_addresses(v=6), st.ip_addresses(v=6), st.ip_addresses(v=4))
+def test_who_has_a_network_of_addresses_is_one_client(
+    six: IPv6Address, other: IPv6Address, four: IPv4Address
+) -> None:
+    network = int(six) >> 64
+    neighbour = IPv6Address((network << 64) | (int(other) & (2**64 - 1)))
+    if network:  # the first network holds the addresses of IPv4
+        assert one_client(str(neighbour)) == one_client(str(six))
+        assert (one_client(str(other)) == one_client(str(six))) == (int(other) >> 64 == network)
+    assert one_client(f"::ffff:{four}") == one_client(str(four)) == str(four)
 
 
 async def test_only_so_many_may_listen(services: Services, instance: str) -> None:

@@ -110,9 +110,13 @@ async def test_a_body_that_a_foreign_page_could_send_without_asking_is_refused(
     app_client: httpx.AsyncClient, root: Path
 ) -> None:
     before = snapshot(root)
-    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
+    for kind, refusal in (
+        ("text/plain", (415, "form_refused")),
+        ("application/json", (400, "import_type_wrong")),
+        ("", (400, "import_type_wrong")),
+    ):
         answer = await app_client.post("/api/import", content=CHAT, headers={"content-type": kind})
-        assert (answer.status_code, _error(answer)) == (400, "import_type_wrong")
+        assert (answer.status_code, _error(answer)) == refusal
     assert snapshot(root) == before
 
 
