@@ -1,23 +1,25 @@
 """How does a stream of events leave the server?
 
-As a plain ASGI answer of our own: one that lives until what it tells has ended, also when the server ends. A library's
-response costs several tasks a connection and a place of its own for the server's end; this one costs one task.
+What is sent are whole events, written once for all who watch; the library minds the connection: clients that go away,
+that read nothing, that only ask for the headers, and the server's end.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
 from fastapi import Response
+from sse_starlette.sse import EventSourceResponse, SendTimeoutError
 from starlette.types import Receive, Scope, Send
 
 from web.limits import Seats
 
 _SEND_SECONDS = 60.0
 """A client that reads nothing for so long is let go; it may come back where it left."""
+_ENDING_SECONDS = 10.0
+"""So long the end of the server waits for streams to tell theirs."""
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Server-sent events",
@@ -26,47 +28,25 @@ STREAM: dict[int | str, dict[str, Any]] = {
 }
 
 
-class EventStream(Response):
+class EventStream(EventSourceResponse):
     """Sends events as they come, until there are no more or the client goes away; then the events are closed."""
 
-    media_type = "text/event-stream"
-
     def __init__(self, stream: AsyncGenerator[bytes], seats: Seats) -> None:
-        super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
-        del self.headers["content-length"]
+        # Turns and jobs end with the server and tell so; the stream is not broken off before.
+        super().__init__(
+            stream, ping=0, send_timeout=_SEND_SECONDS, shutdown_grace_period=_ENDING_SECONDS, sep="\n"
+        )
         self._stream = stream
         self._seats = seats
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer."""
-        sending = asyncio.current_task()
-        assert sending is not None
-        gone = asyncio.create_task(_leave_with(receive, sending))
-        try:
-            with self._seats.seat():
-                async with aclosing(self._stream) as parts:
-                    await self._send(parts, send)
-        except TimeoutError:
-            return
-        except asyncio.CancelledError:
-            if not gone.done() or sending.uncancel() > 0:
-                raise  # it is the server that ends, not the client
-        finally:
-            gone.cancel()
-
-    async def _send(self, parts: AsyncGenerator[bytes], send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        async for part in parts:
-            async with asyncio.timeout(_SEND_SECONDS):
-                await send({"type": "http.response.body", "body": part, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def _leave_with(receive: Receive, sending: asyncio.Task[Any]) -> None:
-    """Wait until the client goes away, then end what is sent to it."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    sending.cancel()
+        with self._seats.seat():
+            async with aclosing(self._stream):
+                try:
+                    await super().__call__(scope, receive, send)
+                except SendTimeoutError:
+                    return
 
 
 def events(stream: AsyncGenerator[bytes], seats: Seats) -> Response:
