@@ -271,8 +271,8 @@ TEXTS: dict[str, Text] = {
     ),
     "exported": Text("已写入 {file}（{format}，{size} 字节）", "Wrote {file} ({format}, {size} bytes)"),
     "export_left_out": Text(
-        "{format} 里没有图片和 CHARX：{names}（用 card-png 或 charx 导出角色）",
-        "{format} has no room for pictures and CHARX files: {names} (export the character as card-png or charx)",
+        "{format} 里没有：{names}（图片用 card-png 或 charx 导出，世界书用 lorebook 导出）",
+        "{format} has no room for: {names} (export pictures as card-png or charx, lorebooks as lorebook)",
     ),
     "one_session": Text(
         "{format} 只装得下一个会话；其余的：{others}（加 --session 分别导出，或用 veloca、markdown 导出全部）",

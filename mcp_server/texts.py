@@ -354,8 +354,8 @@ TEXTS: dict[str, Text] = {
         "Written to the folder {folder} of the data root: {name} ({format}, {size} bytes)",
     ),
     "export_left_out": Text(
-        "它没有带上图片和 CHARX：{names}；用 card-png 或 charx 导出角色",
-        "It does not carry pictures and CHARX files: {names}; export the character as card-png or charx",
+        "它没有带上：{names}；图片用 card-png 或 charx 导出，世界书用 lorebook 导出",
+        "It does not carry: {names}; export pictures as card-png or charx, lorebooks as lorebook",
     ),
     "other_sessions": Text(
         "不在其中的会话：{names}（用 session_id 指定）",

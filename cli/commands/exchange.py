@@ -19,6 +19,7 @@ Format = Literal[
     "charx",
     "lorebook",
     "world-info",
+    "background",
 ]
 
 
@@ -48,7 +49,7 @@ def bring_in(
     ] = False,
     json: AsJson = False,
 ) -> int:
-    """Bring in cards, lorebooks, chats and Veloca files / 导入角色卡、世界书、聊天记录和 Veloca 文件
+    """Bring in cards, worlds, lorebooks, chats and Veloca files / 导入角色卡、背景、世界书、聊天记录和 Veloca 文件
 
     The format is told by the content. A file that cannot come in is listed with the reason, the others come in.
     """
@@ -64,7 +65,9 @@ def send_out(
     ],
     format: Annotated[
         Format | None,
-        typer.Option("--format", "-f", metavar="FORMAT", help="Else veloca, card-png or lorebook / 格式"),
+        typer.Option(
+            "--format", "-f", metavar="FORMAT", help="Else veloca, card-png, or lorebook or background / 格式"
+        ),
     ] = None,
     out: Annotated[
         str | None,
@@ -84,10 +87,10 @@ def send_out(
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Write a story, a character or a lorebook to a file / 导出故事、角色卡或世界书
+    """Write a story, a character, a world or a lorebook to a file / 导出故事、角色卡、背景或世界书
 
     Stories: veloca, markdown, text, sillytavern. Characters: card-png, card-json, charx, lorebook, world-info.
-    Backgrounds: lorebook, world-info. `characters/ID` tells those that share an id apart.
+    Backgrounds: lorebook, world-info, background. `characters/ID` tells those that share an id apart.
     """
     from cli.exchange import export_to
 

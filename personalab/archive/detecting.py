@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Literal, cast
 from personalab.archive.loading import MAX_CARD_BYTES, MAX_CARRIER_BYTES, load_json
 from personalab.errors import BadRecord
 
-Format = Literal["card_png", "charx", "card_json", "lorebook", "world_info", "veloca", "chat"]
+Format = Literal["card_png", "charx", "card_json", "lorebook", "world_info", "background", "veloca", "chat"]
 
 MAX_RECORD_BYTES = 256 * 1024 * 1024
 """A chat or a Veloca file is not larger."""
@@ -195,4 +195,4 @@ def _by_fields(data: Mapping[str, Any]) -> Format | None:
         case list():
             return "lorebook"
         case _:
-            return None
+            return "background" if "world_setting" in data else None

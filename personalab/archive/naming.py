@@ -17,7 +17,7 @@ _LEAST = 2
 """One letter that is left of a name names nobody."""
 _APART = re.compile(r"[^a-z0-9]+")
 _NUMBER = re.compile(r"[2-9]|[1-9][0-9]+")
-_ENDINGS = re.compile(r"\.(?:world-info|lorebook)$", re.IGNORECASE)
+_ENDINGS = re.compile(r"\.(?:world-info|lorebook|background)$", re.IGNORECASE)
 """What our own files have before their last ending."""
 
 

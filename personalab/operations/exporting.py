@@ -42,15 +42,16 @@ ExportFormat = Literal[
     "charx",
     "lorebook",
     "world-info",
+    "background",
 ]
 EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 
 _FORMATS: dict[Kind, tuple[ExportFormat, ...]] = {
     "instances": ("veloca", "markdown", "text", "sillytavern"),
     "characters": ("card-png", "card-json", "charx", "lorebook", "world-info"),
-    "backgrounds": ("lorebook", "world-info"),
+    "backgrounds": ("lorebook", "world-info", "background"),
 }
-"""What each kind can leave as; the first is the usual one."""
+"""What each kind can leave as; the first is the usual one, for a world without a lorebook the last."""
 _ENDINGS: dict[ExportFormat, tuple[str, str]] = {
     "veloca": ("json", "application/json"),
     "markdown": ("md", "text/markdown"),
@@ -61,6 +62,7 @@ _ENDINGS: dict[ExportFormat, tuple[str, str]] = {
     "charx": ("charx", "application/zip"),
     "lorebook": ("lorebook.json", "application/json"),
     "world-info": ("world-info.json", "application/json"),
+    "background": ("background.json", "application/json"),
 }
 _OF_ONE_SESSION: tuple[ExportFormat, ...] = ("markdown", "text", "sillytavern")
 _CARDS: tuple[ExportFormat, ...] = ("card-png", "card-json", "charx")
@@ -122,6 +124,8 @@ async def export_entry(
                 return _story(services, request, language or services.preferences.language())
             case "characters" if request.format in _CARDS:
                 return _card(services.stories, request)
+            case "backgrounds" if request.format == "background":
+                return _world(services.stories, request)
             case _:
                 return _book(services.stories, request)
 
@@ -149,7 +153,7 @@ def _checked(
         raise UserError(
             "format_not_for", format=format, entry_id=f"{kind}/{entry_id}", known=", ".join(_FORMATS[kind])
         ) from None
-    chosen = format or _FORMATS[kind][0]
+    chosen = format or _usual(stories, kind, entry_id)
     if session_id is not None and chosen not in _OF_ONE_SESSION:
         raise UserError("option_not_for", option="session", format=chosen, known=", ".join(_OF_ONE_SESSION))
     if version is not None and chosen not in _CARDS:
@@ -157,6 +161,11 @@ def _checked(
     if version not in (None, "v3") and chosen == "charx":
         raise UserError("charx_is_v3", version=version)
     return _Request(kind, entry_id, chosen, session_id, version)
+
+
+def _usual(stories: StoryFiles, kind: Kind, entry_id: str) -> ExportFormat:
+    has_none = kind == "backgrounds" and not stories.beside(kind, entry_id, "lorebook.json").exists()
+    return _FORMATS[kind][-1 if has_none else 0]
 
 
 def file_of(format: ExportFormat) -> tuple[str, str]:
@@ -269,6 +278,13 @@ def _picture(stories: StoryFiles, entry_id: str, card: dict[str, Any]) -> bytes 
         return picture
     packed = _kept_bytes(stories, entry_id, "card.charx")
     return picture_in_charx(packed, card) if packed is not None else None
+
+
+def _world(stories: StoryFiles, request: _Request) -> Exported:
+    """Write a world with its outline as its file has it; its lorebook leaves by itself."""
+    exported = request.exported(dump_json(stories.background(request.entry_id).fields()))
+    book = stories.beside("backgrounds", request.entry_id, "lorebook.json")
+    return replace(exported, left_out=(stories.shown(book),) if book.exists() else ())
 
 
 def _book(stories: StoryFiles, request: _Request) -> Exported:

@@ -1,4 +1,4 @@
-"""How do a card and a lorebook come into the library?
+"""How do a card, a lorebook and a world come into the library?
 
 What came is kept beside the definition as it came; nothing is converted. The same thing brought again changes nothing
 but for the picture it may lack here; another one of the same name gets an id of its own.
@@ -28,11 +28,13 @@ from personalab.archive.loading import MAX_CARD_BYTES, MAX_CARRIER_BYTES, load_j
 from personalab.archive.naming import id_for, id_of_bytes
 from personalab.archive.pictures import with_main_icon
 from personalab.archive.png import read_card_png, without_cards
+from personalab.archive.worlds import meaning_of, read_world
 from personalab.errors import BadRecord, UserError
 from personalab.operations.entries import find_entry
 from personalab.operations.import_places import Arrival, Library
 from personalab.operations.imports import Arriving, Imported, Outcome, Told
 from personalab.storage.files import dump_json, replace_file
+from personalab.story.ids import is_id
 from personalab.story.library import Background, Character
 
 _CARRIERS: dict[Format, str] = {"card_png": "card.png", "charx": "card.charx"}
@@ -222,20 +224,21 @@ def _arrival_of_book(library: Library, book: _Book) -> Arrival:
             name = library.files.background(entry_id).name
             yield with_name(book_as(kept, shape, name), name)
 
-    def world(entry_id: str) -> Background | None:
-        found = library.files.listed("backgrounds", entry_id).record
-        return found if isinstance(found, Background) else None
-
     def is_namesake(entry_id: str) -> bool:
-        found = world(entry_id)
+        found = _world(library, entry_id)
         return found is not None and found.name == book.name
 
     def is_its_own(entry_id: str) -> bool:
         # One that tells of a world was written by someone, who gave it the book.
-        found = world(entry_id)
+        found = _world(library, entry_id)
         return found is not None and not found.world_setting and not found.story_outline
 
     return Arrival("backgrounds", book.raw, lambda: book.data, looks, is_namesake, shape, is_its_own)
+
+
+def _world(library: Library, entry_id: str) -> Background | None:
+    found = library.files.listed("backgrounds", entry_id).record
+    return found if isinstance(found, Background) else None
 
 
 def _give_book(library: Library, file: Arriving, book: _Book) -> Imported:
@@ -260,3 +263,46 @@ def _give_book(library: Library, file: Arriving, book: _Book) -> Imported:
         stories.save_background(world, beside)
         library.saved("backgrounds", entry_id, book.raw)
     return replace(file.became("background", entry_id, world.name, outcome), told=(told,))
+
+
+# --- worlds
+
+
+def bring_world(library: Library, file: Arriving) -> Imported:
+    """Make a background of a world with its outline; a lorebook that the old one of its name has stays."""
+    file.stream.seek(0)
+    raw = file.stream.read(MAX_CARD_BYTES + 1)
+    data = object_at(load_json(raw), "background")
+    marked = data.get("background_id")
+    ids = [marked] if isinstance(marked, str) and is_id(marked) else []
+    world = read_world(data, ids[0] if ids else file.called)
+    stories = library.files
+    with stories.library_lock():
+        wanted = [*ids, id_for("bg", world.name) if world.name else id_of_bytes("bg", raw)]
+        entry_id, outcome = library.place(_arrival_of_world(library, raw, world), wanted)
+        if outcome != "same":
+            world = replace(world, background_id=entry_id, name=world.name or entry_id)
+            stories.save_background(world)
+    return file.became("background", entry_id, world.name or entry_id, outcome)
+
+
+def _arrival_of_world(library: Library, raw: bytes, world: Background) -> Arrival:
+    """Tell a world by what it says, whichever id it has."""
+
+    def looks(entry_id: str) -> Iterator[object]:
+        if (found := _world(library, entry_id)) is not None:
+            yield meaning_of(found)
+
+    def is_namesake(entry_id: str) -> bool:
+        found = _world(library, entry_id)
+        return found is not None and found.name == world.name
+
+    return Arrival(
+        "backgrounds",
+        raw,
+        lambda: meaning_of(world),
+        looks,
+        is_namesake,
+        "background",
+        lambda entry_id: False,
+    )

@@ -20,7 +20,7 @@ from typing import BinaryIO, cast
 from personalab.archive.detecting import Format, detect
 from personalab.archive.naming import called_by_file
 from personalab.errors import PersonaLabError, UserError
-from personalab.operations.import_library import bring_book, bring_card
+from personalab.operations.import_library import bring_book, bring_card, bring_world
 from personalab.operations.import_places import Library
 from personalab.operations.import_stories import Stories, bring_archive, bring_chat
 from personalab.operations.imports import (
@@ -190,6 +190,8 @@ def _bring_as(batch: _Batch, file: Arriving) -> list[Imported]:
             return [bring_card(batch.library, file)]
         case "lorebook" | "world_info":
             return [bring_book(batch.library, file)]
+        case "background":
+            return [bring_world(batch.library, file)]
         case "veloca":
             return bring_archive(batch.stories, file)
         case "chat":

@@ -8,6 +8,7 @@ from typing import Generic, Literal, TypeVar
 
 from personalab.archive.card_reading import Card, read_card
 from personalab.archive.loading import MAX_CARD_BYTES, load_json
+from personalab.archive.worlds import MAX_NAME, MAX_POINT, MAX_POINTS, MAX_TEXT
 from personalab.errors import NotFound, PersonaLabError, UserError
 from personalab.services import Services
 from personalab.storage.files import read_bytes
@@ -17,10 +18,6 @@ from personalab.story.ids import check_id
 from personalab.story.library import Background, Character, OutlinePoint
 from personalab.texts import Language
 
-MAX_NAME = 200
-MAX_TEXT = 200_000
-MAX_POINTS = 200
-MAX_POINT = 10_000
 MAX_GREETINGS = 1_000
 
 E = TypeVar("E", Character, Background)

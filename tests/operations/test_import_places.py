@@ -37,7 +37,9 @@ def settled(report: ImportReport) -> tuple[str, str]:
     return entry.entry_id, entry.outcome
 
 
-async def exported(services: Services, entry_id: str, format: ExportFormat, **more: Any) -> tuple[str, bytes]:
+async def exported(
+    services: Services, entry_id: str, format: ExportFormat | None = None, **more: Any
+) -> tuple[str, bytes]:
     found = await export_entry(services, entry_id, format, **more)
     return found.name, b"".join(found.chunks)
 
@@ -77,6 +79,57 @@ async def test_a_world_of_another_name_is_never_replaced(services: Services) -> 
     assert settled(other) == ("the_sea_2", "new")
     changed = making.json_bytes(making.character_book(name="The Sea", scan_depth=9))
     assert settled(await import_content(services, None, changed, OVERWRITE)) == ("the_sea", "replaced")
+
+
+async def test_a_world_with_its_outline_leaves_and_comes_home(
+    services: Services, elsewhere: Services
+) -> None:
+    name, out = await exported(services, "bg_lighthouse")
+    assert name == "bg_lighthouse.background.json"
+    assert settled(await import_content(services, name, out)) == ("bg_lighthouse", "same")
+    assert settled(await import_content(elsewhere, name, out, ImportWishes(new_id="rock"))) == ("rock", "new")
+    there, here = elsewhere.stories.background("rock"), services.stories.background("bg_lighthouse")
+    assert (there.name, there.world_setting, there.story_outline) == (
+        here.name,
+        here.world_setting,
+        here.story_outline,
+    )
+
+
+async def test_a_world_that_was_changed_elsewhere_replaces_only_when_asked(services: Services) -> None:
+    _, out = await exported(services, "bg_lighthouse")
+    book = making.json_bytes(making.character_book(name="Eldoria"))
+    await import_content(services, None, book, ImportWishes(into="bg_lighthouse"))
+    changed = making.json_bytes({**json.loads(out), "world_setting": "Fog."})
+    assert settled(await import_content(services, None, changed)) == ("the_skerry_light", "new")
+    assert settled(await import_content(services, None, changed, OVERWRITE))[1] == "same"
+    chosen = ImportWishes(overwrite=True, new_id="bg_lighthouse")
+    assert settled(await import_content(services, None, changed, chosen)) == ("bg_lighthouse", "replaced")
+    assert services.stories.background("bg_lighthouse").world_setting == "Fog."
+    assert services.stories.beside("backgrounds", "bg_lighthouse", "lorebook.json").read_bytes() == book
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"world_setting": " ", "story_outline": []},
+        {"world_setting": 3},
+        {"world_setting": "x" * 200_001},
+        {"name": "x" * 201},
+        {"story_outline": {}},
+        {"story_outline": ["a point"]},
+        {"story_outline": [{"content": "x" * 10_001}]},
+        {"story_outline": [{"content": "x"}] * 201},
+    ],
+)
+async def test_a_world_that_cannot_be_used_is_refused_and_leaves_nothing(
+    services: Services, root: Path, changes: dict[str, object]
+) -> None:
+    before = snapshot(root)
+    world = {"name": "Fog", "world_setting": "Fog.", "story_outline": [], **changes}
+    report = await import_content(services, None, making.json_bytes(world))
+    assert [skipped.error.code for skipped in report.skipped] == ["field_wrong"]
+    assert snapshot(root) == before
 
 
 # --- the same again

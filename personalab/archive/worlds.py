@@ -1,0 +1,47 @@
+"""What is a file with a world and its outline, and when is it refused?
+
+It is a ``background.json`` as every data root has them; its lorebook has forms of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from personalab.archive.loading import object_at
+from personalab.errors import BadRecord
+from personalab.story.library import Background
+
+MAX_NAME = 200
+MAX_TEXT = 200_000
+MAX_POINTS = 200
+MAX_POINT = 10_000
+
+
+def read_world(data: object, background_id: str) -> Background:
+    """Read a world that comes from elsewhere."""
+    found = object_at(data, "background")
+    try:
+        world = Background.read(background_id, found)
+    except ValueError as error:
+        raise BadRecord("field_wrong", field="background", reason=str(error)) from error
+    _check_length("name", world.name, MAX_NAME)
+    _check_length("world_setting", world.world_setting, MAX_TEXT)
+    if len(world.story_outline) > MAX_POINTS:
+        reason = f"it has {len(world.story_outline)} points, more than {MAX_POINTS}"
+        raise BadRecord("field_wrong", field="story_outline", reason=reason)
+    for point in world.story_outline:
+        _check_length(f"story_outline[{point.index - 1}]", point.content, MAX_POINT)
+    if not world.world_setting.strip() and not any(point.content.strip() for point in world.story_outline):
+        raise BadRecord("field_wrong", field="world_setting", reason="it is blank, and there is no outline")
+    return world
+
+
+def meaning_of(world: Background) -> dict[str, Any]:
+    """Give what a world says, whichever id it has."""
+    return {name: value for name, value in world.fields().items() if name != "background_id"}
+
+
+def _check_length(field: str, text: str, limit: int) -> None:
+    if len(text) > limit:
+        reason = f"it has {len(text)} characters, more than {limit}"
+        raise BadRecord("field_wrong", field=field, reason=reason)
