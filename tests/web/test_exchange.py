@@ -176,13 +176,29 @@ async def test_what_left_comes_back_as_the_same(app_client: httpx.AsyncClient, i
     assert listed["again"]["last"] == listed[instance]["last"]
 
 
+async def test_a_world_leaves_with_its_outline(app_client: httpx.AsyncClient) -> None:
+    left = await app_client.get("/api/export", params={"kind": "background", "id": "bg_lighthouse"})
+    assert "bg_lighthouse.background.json" in left.headers["content-disposition"]
+    assert len(left.json()["story_outline"]) == 6
+    back = await _import(app_client, left.content, name="world.json", id="rock")
+    assert back.json()["imported"][0] | {"notes": []} == {
+        "file": "world.json",
+        "format": "background",
+        "kind": "background",
+        "id": "rock",
+        "name": "The Skerry Light",
+        "outcome": "new",
+        "notes": [],
+    }
+
+
 async def test_what_cannot_leave_is_an_error_and_no_file(
     app_client: httpx.AsyncClient, instance: str
 ) -> None:
     for query, status in (
         ({"kind": "character", "id": "nobody"}, 404),
         ({"kind": "character", "id": "char_maren", "format": "lorebook"}, 404),
-        ({"kind": "background", "id": "bg_lighthouse"}, 404),
+        ({"kind": "background", "id": "bg_lighthouse", "format": "world-info"}, 404),
         ({"kind": "character", "id": "char_maren", "format": "veloca"}, 400),
         ({"kind": "character", "id": "char_maren", "session_id": "sess_001"}, 400),
         ({"kind": "instance", "id": instance, "format": "markdown", "session_id": "sess_009"}, 404),
