@@ -8,7 +8,6 @@ the answers so far, and ends where the next one is missing. Nothing is written b
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -24,8 +23,9 @@ from mcp_server.budget import FIRST, page_of
 from mcp_server.desk import Desk
 from mcp_server.results import result, well_formed
 from mcp_server.texts import tell
-from personalab.dialogue import Message
+from personalab.dialogue import Message, digest
 from personalab.ports import AnswerNeeded, ReplyChunk
+from personalab.providers.lent import lent
 
 if TYPE_CHECKING:
     from mcp_types import CreateMessageResult
@@ -74,12 +74,6 @@ class AnswerBook:
         if answer is None:
             raise Needed(messages)
         yield ReplyChunk(answer)
-
-
-def digest(messages: Sequence[Message]) -> str:
-    """Name a question."""
-    said = json.dumps([[message["role"], message["content"]] for message in messages])
-    return hashlib.sha256(said.encode("ascii")).hexdigest()[:32]
 
 
 async def nothing_to_note() -> Mark:
@@ -134,7 +128,7 @@ class Asking:
             if writers.is_modern(ctx):
                 return await self._by_rounds(work, run, {}, await begin())
             if ctx.session.can_send_request:
-                with writers.lent(self._desk.services, writers.ClientModel(ctx)) as model:
+                with lent(self._desk.services.models, writers.ClientModel(ctx)) as model:
                     return await self._run_at_once(run, model, begin)
         return await self._by_host(work, run, begin)
 
@@ -154,7 +148,7 @@ class Asking:
         self, work: Work, run: Run[T], answers: dict[str, str], mark: Mark
     ) -> tuple[T, Mark] | InputRequiredResult:
         try:
-            with writers.lent(self._desk.services, AnswerBook("client", answers)) as model:
+            with lent(self._desk.services.models, AnswerBook("client", answers)) as model:
                 return await run(model), mark
         except Needed as needed:
             state = {"asked": digest(needed.messages), "answers": answers, "mark": mark}
@@ -192,7 +186,7 @@ class Asking:
         if work.answer is not None:
             answers[digest(found.question)] = well_formed(work.answer)
         try:
-            with writers.lent(self._desk.services, AnswerBook("host", answers)) as model:
+            with lent(self._desk.services.models, AnswerBook("host", answers)) as model:
                 done = await run(model)
         except Needed as needed:
             self._check_bounds(answers, found.mark, MAX_ROUNDS)

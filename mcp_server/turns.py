@@ -20,6 +20,7 @@ from mcp_server.rendering import begun_turn, turn_result
 from mcp_server.results import BegunTurn, Stopped, TurnResult, result, well_formed
 from mcp_server.texts import tell
 from personalab.errors import UserError
+from personalab.providers.lent import lent
 
 if TYPE_CHECKING:
     from nodes.chat_turn.state import TurnInput, TurnOutput
@@ -99,7 +100,7 @@ class TurnTools:
             if writers.is_modern(ctx):
                 return await self._ask(ctx, turn)
             if ctx.session.can_send_request:
-                with writers.lent(desk.services, writers.ClientModel(ctx)) as model:
+                with lent(desk.services.models, writers.ClientModel(ctx)) as model:
                     return await self._rendered(await self._run(ctx, turn, model))
         found = await self._run(ctx, turn)
         if found.get("tokens") is None:  # answered before, by whomever

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import secrets
 import warnings
-from collections.abc import AsyncIterator, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,8 +31,7 @@ from mcp_server.results import well_formed
 from mcp_server.texts import tell
 from personalab.dialogue import Message
 from personalab.errors import ProviderError
-from personalab.ports import ReplyChunk, ReplyModel
-from personalab.services import Services
+from personalab.ports import ReplyChunk
 from personalab.texts import Language
 
 if TYPE_CHECKING:
@@ -93,17 +90,6 @@ class ClientModel:
             raise ProviderError("provider.client", retryable=True, reason=str(error)[:200]) from error
         if text := sampled_text(answer):
             yield ReplyChunk(text)
-
-
-@contextmanager
-def lent(services: Services, model: ReplyModel) -> Generator[str]:
-    """Let a model answer under a name of its own, while one call runs."""
-    name = f"{model.name}:{secrets.token_hex(8)}"
-    services.models[name] = model
-    try:
-        yield name
-    finally:
-        services.models.pop(name, None)
 
 
 # --- by ending the call

@@ -6,6 +6,7 @@ may wrap in prose, and whether a text is in the language it should be in.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -41,6 +42,12 @@ class Message(TypedDict):
 
     role: Role
     content: str
+
+
+def digest(messages: Sequence[Message]) -> str:
+    """Name a question: the same messages have the same name."""
+    said = json.dumps([[message["role"], message["content"]] for message in messages])
+    return hashlib.sha256(said.encode("ascii")).hexdigest()[:32]
 
 
 def repair_messages(asked: Sequence[Message], answer: str, reason: str, template: str) -> list[Message]:

@@ -14,6 +14,7 @@ from personalab.texts import Language
 from web.jobs import Jobs
 from web.limits import Seats
 from web.metrics import Metrics
+from web.previews import Previews
 from web.turns import Turns
 
 MAX_STREAMS = 4_096
@@ -33,6 +34,7 @@ class Desk:
         self.turns = Turns(services, self.places, self.metrics, lambda: self.language)
         self.jobs = Jobs(lambda: self.language)
         self.seats = Seats(max_streams)
+        self.previews = Previews()
         self.also_close: list[Callable[[], Awaitable[None]]] = []
         """What shares this process and has something to end, too."""
         self.metrics.gauge("turns_running", "Turns that run now", lambda: self.turns.count)

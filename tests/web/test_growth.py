@@ -60,6 +60,33 @@ async def _job(live: Live, handed: HandedModel, path: str, said: str, **body: An
     return await _ended(live, answer)
 
 
+async def _saved(live: Live, handed: HandedModel, path: str) -> dict[str, Any]:
+    """Save what was shown: the model is not asked again."""
+    asked = len(handed.replies)
+    ended = await _ended(live, await live.client.post(f"{STORY}/{path}", json={}))
+    assert len(handed.replies) == asked
+    return ended
+
+
+async def test_what_was_taken_back_is_asked_anew(live: Live, handed: HandedModel) -> None:
+    await _job(live, handed, "persona", _growth("他学会了等待。"), dry_run=True)
+    await _saved(live, handed, "persona")
+    await live.client.post(f"{STORY}/persona/undo")
+    again = await _job(live, handed, "persona", _growth("他学会了信任。"))
+    assert again["result"]["evolved_persona"] == "他学会了信任。"
+
+
+async def test_a_story_that_went_on_after_the_look_is_asked_anew(live: Live, handed: HandedModel) -> None:
+    await _job(live, handed, "persona", _growth("他学会了等待。"), dry_run=True)
+    asked = len(handed.replies) + 1
+    turn = await live.client.post(f"{STORY}/turns", json={"text": "走吧。"})
+    await handed.asked(asked)
+    handed.finish("走。")
+    await listen(live.client, turn.json()["stream"])
+    saved = await _job(live, handed, "persona", _growth("他学会了信任。"))
+    assert saved["result"]["evolved_persona"] == "他学会了信任。"
+
+
 async def test_a_summary_is_shown_first_then_made_then_taken_back(
     live: Live, handed: HandedModel, root: Path
 ) -> None:
@@ -68,8 +95,8 @@ async def test_a_summary_is_shown_first_then_made_then_taken_back(
     assert (shown["status"], shown["result"]["status"]) == ("done", "preview")
     assert snapshot(root / "instances") == before
 
-    made = await _job(live, handed, "summary", _points())
-    assert made["result"]["status"] == "done"
+    made = await _saved(live, handed, "summary")
+    assert (made["result"]["status"], made["result"]["points"]) == ("done", shown["result"]["points"])
     assert (made["result"]["session_id"], made["result"]["new_session_id"]) == ("sess_003", "sess_004")
     assert [point["turns"] for point in made["result"]["points"]] == [[1, 20], [21, 41]]
     assert made["result"]["kept_turns"] == 5
@@ -87,7 +114,7 @@ async def test_a_character_grows_and_is_given_back(live: Live, handed: HandedMod
     assert (shown["result"]["status"], shown["result"]["evolved_persona"]) == ("preview", GROWN)
     assert snapshot(root / "instances") == before
 
-    grown = await _job(live, handed, "persona", _growth())
+    grown = await _saved(live, handed, "persona")
     assert (grown["result"]["status"], grown["result"]["revision"]) == ("done", 1)
     assert grown["result"]["changes"] == [{"change": "学会了等待", "turns": [40, 41]}]
     persona = (await live.client.get(f"{STORY}/persona")).json()

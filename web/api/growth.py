@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Annotated, Any, Literal, cast
 
@@ -14,9 +14,12 @@ from pydantic import BeforeValidator, Field
 
 from graph.summarize import stream_summary
 from graph.update_memory import stream_update
+from nodes.summarize.state import SummaryInput
+from nodes.update_memory.state import UpdateInput
 from personalab.errors import NotFound
 from personalab.operations.personas import persona_history, undo_persona
 from personalab.operations.summaries import undo_summary
+from personalab.providers.lent import Remembering, lent
 from personalab.providers.well_formed import well_formed
 from personalab.storage.leases import running
 from personalab.story.ids import check_id
@@ -37,7 +40,11 @@ _GROWN = ("before", "evolved_persona", "changes", "diff", "revision", "memory", 
 class Growing(Asked):
     """How a session is summed up, or a character grows."""
 
-    dry_run: bool = Field(default=False, description="Only show what it would become; nothing is written")
+    dry_run: bool = Field(
+        default=False,
+        description="Only show what it would become; nothing is written. The call that follows without it writes what"
+        " was shown, as long as the story has not gone on",
+    )
 
 
 class UndoneSummary(Told):
@@ -100,8 +107,12 @@ async def sum_up(desk: AtDesk, instance_id: InstanceId, asked: Growing) -> JobSt
     ``summary``, ``plot`` and its first and last turn as ``turns``), ``kept_turns``, ``warnings``.
     """
     await _check_story(desk, instance_id)
-    stream = stream_summary(desk.services, {"instance_id": instance_id, "dry_run": asked.dry_run})
-    return _begin(desk, "summary", "summarize", instance_id, stream)
+
+    def work(model: str) -> AsyncGenerator[Any]:
+        call: SummaryInput = {"instance_id": instance_id, "dry_run": asked.dry_run}
+        return stream_summary(desk.services, call, model=model)
+
+    return _begin(desk, "summary", "summarize", instance_id, work, is_preview=asked.dry_run)
 
 
 @router.post("/summary/undo")
@@ -120,8 +131,12 @@ async def grow(desk: AtDesk, instance_id: InstanceId, asked: Growing) -> JobStar
     (each with its ``turns``), ``diff`` (by sentences), ``revision``, ``memory`` (what was learned), ``warnings``.
     """
     await _check_story(desk, instance_id)
-    stream = stream_update(desk.services, {"instance_id": instance_id, "dry_run": asked.dry_run})
-    return _begin(desk, "persona", "update-memory", instance_id, stream)
+
+    def work(model: str) -> AsyncGenerator[Any]:
+        call: UpdateInput = {"instance_id": instance_id, "dry_run": asked.dry_run}
+        return stream_update(desk.services, call, model=model)
+
+    return _begin(desk, "persona", "update-memory", instance_id, work, is_preview=asked.dry_run)
 
 
 @router.get("/persona")
@@ -161,8 +176,26 @@ async def _check_story(desk: Desk, instance_id: str) -> None:
     await asyncio.to_thread(desk.services.stories.instance, check_id(instance_id, "instance_id"))
 
 
-def _begin(desk: Desk, kind: str, task: str, instance_id: str, stream: AsyncGenerator[Any]) -> JobStarted:
-    job = desk.jobs.begin(kind, instance_id, _placed(desk, stream), told=_told)
+def _begin(
+    desk: Desk,
+    kind: str,
+    task: str,
+    instance_id: str,
+    work: Callable[[str], AsyncGenerator[Any]],
+    *,
+    is_preview: bool,
+) -> JobStarted:
+    async def answered() -> AsyncGenerator[Any]:
+        model = await desk.services.model()
+        answers = desk.previews.answers(kind, instance_id, fresh=is_preview)
+        with lent(desk.services.models, Remembering(model, answers)) as name:
+            async with aclosing(work(name)) as parts:
+                async for part in parts:
+                    if "type" not in part and part.get("status") == "done":
+                        desk.previews.forget(kind, instance_id)
+                    yield part
+
+    job = desk.jobs.begin(kind, instance_id, _placed(desk, answered()), told=_told)
     job.stop = lambda: _stop(desk, job, task)
     return started(job)
 

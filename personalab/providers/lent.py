@@ -1,0 +1,48 @@
+"""How does a model answer under a name of its own, for as long as one work runs?"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Generator, MutableMapping, Sequence
+from contextlib import contextmanager
+
+from personalab.dialogue import Message, digest
+from personalab.ports import ReplyChunk, ReplyModel
+
+
+@contextmanager
+def lent(models: MutableMapping[str, ReplyModel], model: ReplyModel) -> Generator[str]:
+    """Let a model answer under a name of its own; what is known by a model's name is known of this one, too."""
+    name = f"{secrets.token_hex(8)}:{model.name}"
+    models[name] = model
+    try:
+        yield name
+    finally:
+        models.pop(name, None)
+
+
+class Remembering:
+    """Another model that answers a question it was asked before as it did then."""
+
+    def __init__(self, model: ReplyModel, answers: MutableMapping[str, str]) -> None:
+        self.name = model.name
+        self._model = model
+        self._answers = answers
+
+    async def stream(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
+        """Give the answer that is known, or ask for one and remember it."""
+        question = digest(messages)
+        if (known := self._answers.get(question)) is not None:
+            yield ReplyChunk(known)
+            return
+        said: list[str] = []
+        stream = self._model.stream(messages)
+        try:
+            async for chunk in stream:
+                said.append(chunk.text)
+                yield chunk
+        finally:
+            close = getattr(stream, "aclose", None)
+            if close is not None:
+                await close()
+        self._answers[question] = "".join(said)

@@ -1,0 +1,30 @@
+"""What was shown of a summary or of a character's growth before it was saved?
+
+The model's answers are kept, not the result: what is saved is made of them anew, and where the story has gone on
+meanwhile the questions are others and are asked.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+_KEPT = 64
+
+
+class Previews:
+    """The answers that the newest previews rest on."""
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[tuple[str, str], dict[str, str]] = OrderedDict()
+
+    def answers(self, kind: str, instance_id: str, *, fresh: bool) -> dict[str, str]:
+        """Give what a work knows already, to be added to; a ``fresh`` one begins anew."""
+        known = self._answers.pop((kind, instance_id), {})
+        self._answers[kind, instance_id] = {} if fresh else known
+        while len(self._answers) > _KEPT:
+            self._answers.popitem(last=False)
+        return self._answers[kind, instance_id]
+
+    def forget(self, kind: str, instance_id: str) -> None:
+        """Drop what was saved: whoever takes it back and begins again wants another answer."""
+        self._answers.pop((kind, instance_id), None)
