@@ -20,6 +20,7 @@ PROMPT: dict[str, Text] = {
     "section.conversation": Text("当前会话对话", "The conversation"),
     "section.post_history_instructions": Text("作者的结尾指令", "The author's last words"),
     # --- why one is in, or left out
+    "why.unread": Text("读不出来；见上面的警示", "It could not be read; see the warning above"),
     "why.system_prompt": Text("角色的作者要求先说这些", "The character's author wants this said first"),
     "why.no_system_prompt": Text("角色的作者没有写", "The character's author wrote none"),
     "why.base_persona": Text("总是放入，永不改变", "Always in; it never changes"),

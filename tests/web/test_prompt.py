@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -206,3 +207,21 @@ async def test_texts_that_are_not_well_formed_are_shown(app_client: httpx.AsyncC
     _, sections = await _prompt(app_client)
     assert "a\ufffdb" in sections["base_persona"]["text"]
     assert sections["evolved_persona"]["why"] == TEXTS["why.no_evolved_persona"].zh
+
+
+async def test_what_could_not_be_read_is_not_said_to_be_empty(
+    app_client: httpx.AsyncClient, services: Services, root: Path
+) -> None:
+    services.settings = replace(services.settings, database="postgresql://127.0.0.1:1/nowhere")
+    background = next((root / "backgrounds").glob("*/background.json"))
+    background.write_text('{"broken":', encoding="utf-8")
+    told, sections = await _prompt(app_client)
+    assert {warning["category"] for warning in told["warnings"]} == {
+        "background_unreadable",
+        "memory_unavailable",
+    }
+    for name in ("player_memory", "background", "story_outline", "progress_instruction"):
+        assert sections[name]["why"] == TEXTS["why.unread"].zh, name
+    _write(root, "modules/director.json", {"enabled": False})
+    _, sections = await _prompt(app_client)
+    assert sections["story_outline"]["why"] == TEXTS["why.director_off"].zh

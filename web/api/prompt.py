@@ -38,6 +38,12 @@ _HEAD = (
     "player_memory", "background", "story_outline", "progress_instruction",
 )  # fmt: skip
 _MIDDLE = ("director_reminder", "recalled_events", "conversation", "post_history_instructions")
+_FAILURES = {
+    "player_memory": "memory_unavailable",
+    "background": "background_unreadable",
+    "recalled_events": "recall_unavailable",
+}
+"""The warning that tells that a section is missing because it could not be read."""
 
 
 class Supposed(Asked):
@@ -235,6 +241,8 @@ class _Look:
     # --- why
 
     def _why(self, name: str, included: bool) -> str:
+        if not included and self._failed(name):
+            return self._say("why.unread")
         match name:
             case "evolved_persona" if included:
                 revision = self.scene.character.source.get("persona_revision")
@@ -254,6 +262,9 @@ class _Look:
             case _:
                 return self._say(f"why.{name}" if included else f"why.no_{name}")
 
+    def _failed(self, name: str) -> bool:
+        return any(event["category"] == _FAILURES.get(name) for event in self.found.warnings)
+
     def _why_lore(self, name: str, included: bool) -> str:
         if included:
             shown = [hit for hit in self.found.lore if hit["shown"] and f"lorebook_{hit['position']}" == name]
@@ -271,7 +282,7 @@ class _Look:
             return self._say("why.director_off")
         plot, outline = self.scene.instance.plot_state, self.scene.data.background.story_outline
         if not outline:
-            return self._say("why.no_outline")
+            return self._say("why.unread" if self._failed("background") else "why.no_outline")
         if name == "director_reminder":
             threshold = self.preferences.config.rag_fallback_threshold
             code = "why.reminder" if included else "why.no_reminder"
