@@ -107,6 +107,10 @@ WEB: dict[str, Text] = {
         "{agent_id} 对 {user_id} 的记忆此后又有改动；请在历史里查看，再逐个撤销",
         "What {agent_id} knows about {user_id} has changed since; look at its history and undo change by change",
     ),
+    "entry_changed": Text(
+        "这一条此后已改成“{text}”，没有保存；请取消后再看一眼",
+        "This was changed since, and nothing is saved: it says “{text}” now; cancel and look again",
+    ),
     "lab_not_confirmed": Text(
         "这会调用 {models}（{calls} 次），可能花钱；请先看计划，再用 confirm: true 确认",
         "This would call {models} ({calls} calls) and may cost money; see the plan first, then confirm with confirm: true",
@@ -114,6 +118,10 @@ WEB: dict[str, Text] = {
     # --- the lab
     "web_lab_open": Text("未运行", "not run"),
     "web_lab_broken": Text("读不出", "unreadable"),
+    "web_lab_unread": Text(
+        "没有列出 {name}：{reason}",
+        "{name} is not listed: {reason}",
+    ),
     "web_lab_progress": Text(
         "{completed_tasks}/{total_tasks} 项完成，{failed_tasks} 项失败",
         "{completed_tasks} of {total_tasks} tasks completed, {failed_tasks} failed",

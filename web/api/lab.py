@@ -31,7 +31,8 @@ from web.api.lab_shapes import (
     WaitingTag,
     WaitingTags,
 )
-from web.desk import AtDesk
+from web.api.lab_wording import unread_text
+from web.desk import AtDesk, Desk
 from web.shapes import JobStarted
 
 router = APIRouter(prefix="/api/lab", tags=["lab"])
@@ -47,7 +48,8 @@ OneVersion = Annotated[Version | None, Query(description="The newest if left out
 async def skill_list(desk: AtDesk, archived: Archived = False, query: Words = None) -> SkillList:
     """List the skills with their tags and how they did."""
     found = await list_skills(desk.services, archived=archived, query=query)
-    return SkillList(skills=[_skill_row(row, row["testSummary"]) for row in found])
+    rows = [_skill_row(row, row["testSummary"]) for row in found]
+    return SkillList(skills=rows, unread=await _unread(desk, "skills"))
 
 
 @router.get("/skills/{skill_id}")
@@ -69,7 +71,9 @@ async def skill_get(desk: AtDesk, skill_id: AssetId, version: OneVersion = None)
 async def baseline_list(desk: AtDesk, archived: Archived = False, query: Words = None) -> BaselineList:
     """List the baselines."""
     found = await list_baselines(desk.services, archived=archived, query=query)
-    return BaselineList(baselines=[BaselineRow(**row) for row in found])
+    return BaselineList(
+        baselines=[BaselineRow(**row) for row in found], unread=await _unread(desk, "baselines")
+    )
 
 
 @router.get("/baselines/{baseline_id}")
@@ -83,6 +87,13 @@ async def baseline_get(desk: AtDesk, baseline_id: AssetId, version: OneVersion =
         versions=found["versions"],
         history=found["history"],
     )
+
+
+async def _unread(desk: Desk, shelf: str) -> list[str]:
+    """Say which skills or baselines are in no list, because they cannot be read."""
+    found = await asyncio.to_thread(desk.services.assets.problems)
+    broken = [one for one in found if one.broken and one.folder.split("/")[1] == shelf]
+    return [unread_text(one.folder, one.error, desk.language) for one in broken]
 
 
 def _skill_row(row: Mapping[str, Any], tested: Mapping[str, Any] | None) -> SkillRow:

@@ -11,7 +11,6 @@ from fastapi import APIRouter, Query
 
 from personalab.lab.options import RunOptions
 from personalab.lab.pricing import is_free
-from personalab.lab.reports.words import word
 from personalab.operations.lab import projects
 from personalab.operations.lab.told import pause, usual_options
 from personalab.texts import say
@@ -31,7 +30,7 @@ from web.api.lab_shapes import (
     Skipped,
     Skipping,
 )
-from web.api.lab_wording import plan_text, spent_text
+from web.api.lab_wording import plan_text, spent_text, status_text, unread_text
 from web.desk import AtDesk, Desk
 from web.shapes import JobStarted
 from web.turns import Refused
@@ -46,7 +45,11 @@ Again = Annotated[bool, Query(description="Whether what failed is done anew")]
 async def project_list(desk: AtDesk) -> ProjectList:
     """List the projects, the newest first."""
     found = await projects.list_projects(desk.services)
-    return ProjectList(projects=[ProjectRow(**_row(desk, row)) for row in found])
+    problems = await asyncio.to_thread(desk.services.projects.problems)
+    return ProjectList(
+        projects=[ProjectRow(**_row(desk, row)) for row in found],
+        unread=[unread_text(one.name, one.error, desk.language) for one in problems],
+    )
 
 
 @router.post("", status_code=201)
@@ -97,7 +100,7 @@ def _row(desk: Desk, row: Mapping[str, Any]) -> dict[str, Any]:
         text=say("web_lab_progress", desk.language, **counts),
     )
     job = running(desk, row["project"])
-    text = word("running" if job else row["status"], desk.language)
+    text = status_text("running" if job else row["status"], desk.language)
     return {**row, "progress": progress, "running": job, "status_text": text}
 
 

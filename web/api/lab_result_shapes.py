@@ -9,12 +9,13 @@ from pydantic import Field
 from personalab.lab.leaderboard import Staleness
 from personalab.lab.reports.data import CellStatus
 from personalab.lab.reports.diffs import LineKind
-from web.shapes import Asked, Id, Told
+from web.api.lab_shapes import LabTold
+from web.shapes import Asked, Id
 
 # --- results
 
 
-class Ranked(Told):
+class Ranked(LabTold):
     """A skill's place; unknown is null. Skills of one tie group cannot be told apart."""
 
     skill_id: str
@@ -37,7 +38,7 @@ class Ranked(Told):
     notes: list[str] = Field(description="What has to be known about its place, in words")
 
 
-class Notice(Told):
+class Notice(LabTold):
     """What a reader must know before believing a figure."""
 
     code: str
@@ -45,7 +46,7 @@ class Notice(Told):
     loud: bool
 
 
-class JudgeView(Told):
+class JudgeView(LabTold):
     """Who scored, and whether it could tell planted answers apart."""
 
     model: str
@@ -53,7 +54,7 @@ class JudgeView(Told):
     passed: bool | None
 
 
-class Ranking(Told):
+class Ranking(LabTold):
     """The skills in order."""
 
     project: str
@@ -64,7 +65,7 @@ class Ranking(Told):
     notices: list[Notice]
 
 
-class MatrixCell(Told):
+class MatrixCell(LabTold):
     """A skill on a case."""
 
     status: CellStatus | Literal["open"]
@@ -72,18 +73,19 @@ class MatrixCell(Told):
     text: str = Field(description="The score, or in words why there is none")
 
 
-class MatrixRow(Told):
+class MatrixRow(LabTold):
     """A case, with a cell per skill in the order of ``skills``."""
 
     case_id: str
     name: str
     category: str
+    category_text: str = Field(description="The same in words")
     baseline_id: str
     baseline: str
     cells: list[MatrixCell]
 
 
-class MatrixSkill(Told):
+class MatrixSkill(LabTold):
     """A column of the matrix."""
 
     skill_id: str
@@ -92,7 +94,7 @@ class MatrixSkill(Told):
     is_no_skill: bool
 
 
-class Matrix(Told):
+class Matrix(LabTold):
     """Skills × cases; the best skill first."""
 
     project: str
@@ -103,7 +105,7 @@ class Matrix(Told):
     next_offset: int | None
 
 
-class DimensionScore(Told):
+class DimensionScore(LabTold):
     """One of the six scores of an answer."""
 
     dimension: str
@@ -112,7 +114,7 @@ class DimensionScore(Told):
     maximum: int
 
 
-class CellView(Told):
+class CellView(LabTold):
     """What a skill did with a case."""
 
     project: str
@@ -142,7 +144,7 @@ class CellView(Told):
 # --- findings
 
 
-class Segment(Told):
+class Segment(LabTold):
     """A stretch of a skill that does it good; it stands there letter by letter."""
 
     id: str
@@ -154,7 +156,7 @@ class Segment(Told):
     reason: str
 
 
-class Issue(Told):
+class Issue(LabTold):
     """What a skill lacks."""
 
     skill: str
@@ -163,7 +165,7 @@ class Issue(Told):
     description: str
 
 
-class AnalysisView(Told):
+class AnalysisView(LabTold):
     """Why the better skills are better."""
 
     project: str
@@ -193,7 +195,7 @@ class SearchAsked(Asked):
     )
 
 
-class SearchPlan(Told):
+class SearchPlan(LabTold):
     """What a search takes at the most; none if it has come to its end."""
 
     evaluations: int
@@ -207,7 +209,7 @@ class SearchPlan(Told):
     text: list[str] = Field(description="The same in words")
 
 
-class Dot(Told):
+class Dot(LabTold):
     """A candidate of a round; one without a score was screened out or failed."""
 
     strategy: str
@@ -216,7 +218,7 @@ class Dot(Told):
     error: str
 
 
-class Round(Told):
+class Round(LabTold):
     """One round of a search."""
 
     round: int
@@ -227,7 +229,7 @@ class Round(Told):
     candidates: list[Dot]
 
 
-class DiffLine(Told):
+class DiffLine(LabTold):
     """One line of a difference; ``skipped`` stands for ``count`` equal ones."""
 
     kind: LineKind
@@ -235,7 +237,7 @@ class DiffLine(Told):
     count: int
 
 
-class SearchView(Told):
+class SearchView(LabTold):
     """How a search for a better skill goes or went."""
 
     project: str
@@ -260,7 +262,7 @@ class SearchView(Told):
     )
 
 
-class BoardRow(Told):
+class BoardRow(LabTold):
     """One test of one skill on one baseline."""
 
     skill_id: str
@@ -277,7 +279,7 @@ class BoardRow(Told):
     staleness_text: str
 
 
-class BoardGroup(Told):
+class BoardGroup(LabTold):
     """All tests on one baseline, the best first."""
 
     baseline_id: str
@@ -288,7 +290,7 @@ class BoardGroup(Told):
     records: list[BoardRow]
 
 
-class Board(Told):
+class Board(LabTold):
     """How every skill did on every baseline, over all projects."""
 
     groups: list[BoardGroup]

@@ -149,6 +149,7 @@ def _case(data: ReportData, at: int, language: Language) -> MatrixRow:
         case_id=case.case_id,
         name=case.name,
         category=case.category,
+        category_text=word(case.category, language),
         baseline_id=case.baseline_id,
         baseline=case.baseline,
         cells=[_cell(data.cell(skill, at), language) for skill in range(len(data.rows))],

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, Literal, cast
 
 from fastapi import Path
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from personalab.lab.assets import SkillType, Status, TagStatus
 from personalab.lab.leaderboard import Staleness
 from personalab.lab.projects import ProjectStatus
 from personalab.lab.records import AssetKind
+from personalab.providers.well_formed import well_formed
 from web.shapes import Asked, Fields, Id, Told
 
 _ID = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
@@ -24,11 +26,34 @@ Version = Annotated[str, Field(pattern=r"^v[1-9][0-9]{0,6}$")]
 Model = Annotated[str, Field(min_length=1, max_length=200)]
 Usd = Annotated[float, Field(ge=0, le=1_000_000)]
 Calls = Annotated[int, Field(ge=0, le=10**9)]
+UNREAD = "What is not listed because it cannot be read, and why, in words"
+
+
+class LabTold(Told):
+    """What is told of the lab's files, which any program may have written: also texts that are not well formed."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _make_sendable(cls, given: object) -> object:
+        return _sendable(given)
+
+
+def _sendable(given: object) -> object:
+    match given:
+        case str():
+            return well_formed(given)
+        case dict():
+            return {name: _sendable(value) for name, value in cast("dict[str, object]", given).items()}
+        case list() | tuple():
+            return [_sendable(value) for value in cast("Sequence[object]", given)]
+        case _:
+            return given
+
 
 # --- skills, baselines, tags
 
 
-class TestSummary(Told):
+class TestSummary(LabTold):
     """How a skill did over all its tests."""
 
     best_score: float | None
@@ -37,7 +62,7 @@ class TestSummary(Told):
     staleness: Staleness | None
 
 
-class AssetRow(Told):
+class AssetRow(LabTold):
     """What a list shows of a skill or a baseline."""
 
     id: str
@@ -66,19 +91,21 @@ class BaselineRow(AssetRow):
     case_count: int
 
 
-class SkillList(Told):
+class SkillList(LabTold):
     """The skills, by name."""
 
     skills: list[SkillRow]
+    unread: list[str] = Field(description=UNREAD)
 
 
-class BaselineList(Told):
+class BaselineList(LabTold):
     """The baselines, by name."""
 
     baselines: list[BaselineRow]
+    unread: list[str] = Field(description=UNREAD)
 
 
-class Tag(Told):
+class Tag(LabTold):
     """A tag of a person (approved from the beginning), or one that a model proposed."""
 
     id: str
@@ -87,7 +114,7 @@ class Tag(Told):
     status: TagStatus
 
 
-class Change(Told):
+class Change(LabTold):
     """A step from one version to the next."""
 
     from_version: str
@@ -96,7 +123,7 @@ class Change(Told):
     changed_fields: list[str]
 
 
-class SkillView(Told):
+class SkillView(LabTold):
     """One version of a skill, whole."""
 
     skill: SkillRow
@@ -107,7 +134,7 @@ class SkillView(Told):
     strategy: str | None = Field(description="How it was put together, if it was made of others")
 
 
-class CaseView(Told):
+class CaseView(LabTold):
     """A case of a baseline."""
 
     id: str
@@ -118,7 +145,7 @@ class CaseView(Told):
     expected_output: str
 
 
-class BaselineView(Told):
+class BaselineView(LabTold):
     """One version of a baseline, whole."""
 
     baseline: BaselineRow
@@ -128,7 +155,7 @@ class BaselineView(Told):
     history: list[Change]
 
 
-class WaitingTag(Told):
+class WaitingTag(LabTold):
     """A tag that a model proposed and that waits for a person's word."""
 
     kind: AssetKind
@@ -139,7 +166,7 @@ class WaitingTag(Told):
     generated_at: str
 
 
-class WaitingTags(Told):
+class WaitingTags(LabTold):
     """All of them."""
 
     waiting: list[WaitingTag]
@@ -153,7 +180,7 @@ class JudgedTag(Asked):
     tag: Annotated[str, Field(min_length=1, max_length=200, description="Its id or its value")]
 
 
-class AssetTags(Told):
+class AssetTags(LabTold):
     """The tags of an asset after a change."""
 
     kind: AssetKind
@@ -172,7 +199,7 @@ class ProposedTags(Asked):
 # --- projects
 
 
-class Part(Told):
+class Part(LabTold):
     """A skill or a baseline of a project: a copy of that version."""
 
     id: str
@@ -180,7 +207,7 @@ class Part(Told):
     version: str
 
 
-class Progress(Told):
+class Progress(LabTold):
     """How many tasks (a skill on a case) are through."""
 
     total: int
@@ -190,14 +217,14 @@ class Progress(Told):
     text: str = Field(description="The same in words")
 
 
-class Running(Told):
+class Running(LabTold):
     """The job of this server that works on a project."""
 
     job_id: str
     kind: str
 
 
-class ProjectRow(Told):
+class ProjectRow(LabTold):
     """What a list shows of a project."""
 
     project: str = Field(description="Its folder's name: how it is addressed")
@@ -213,10 +240,11 @@ class ProjectRow(Told):
     status_text: str = Field(description="What is done with it now, in words")
 
 
-class ProjectList(Told):
+class ProjectList(LabTold):
     """The projects, the newest first."""
 
     projects: list[ProjectRow]
+    unread: list[str] = Field(description=UNREAD)
 
 
 class ProjectView(ProjectRow):
@@ -232,7 +260,7 @@ class ProjectView(ProjectRow):
     has_results: bool
 
 
-class Plan(Told):
+class Plan(LabTold):
     """What a run would take, before anything is spent."""
 
     tasks: int
@@ -295,7 +323,7 @@ class RunAsked(Asked):
     max_usd: Usd | None = Field(default=None, description="Over all its runs; null takes the limit away")
 
 
-class Paused(Told):
+class Paused(LabTold):
     """What became of a wish to pause or stop."""
 
     project: str
@@ -311,7 +339,7 @@ class Skipping(Asked):
     undo: bool = False
 
 
-class Skipped(Told):
+class Skipped(LabTold):
     """What was left out or taken in again."""
 
     project: str

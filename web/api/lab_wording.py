@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from personalab.errors import PersonaLabError
 from personalab.lab.reports.data import Iteration, SkillRow
 from personalab.lab.reports.words import word
 from personalab.texts import Language, say
@@ -20,6 +21,16 @@ def cell_text(status: str, total: float | None, language: Language) -> str:
     if status == "completed" and total is not None:
         return score(total)
     return word(status, language) if status in ("failed", "skipped") else say(f"web_lab_{status}", language)
+
+
+def status_text(status: str, language: Language) -> str:
+    """Word how a project stands."""
+    return say("web_lab_open", language) if status == "pending" else word(status, language)
+
+
+def unread_text(name: str, error: PersonaLabError, language: Language) -> str:
+    """Word that something on the disk is in no list, and why."""
+    return say("web_lab_unread", language, name=name, reason=error.message(language))
 
 
 def usd(value: float) -> str:

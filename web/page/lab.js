@@ -56,22 +56,27 @@ export const table = (head, rows, label = head[0], kind = "") => h("div", { clas
 
 // --- projects
 
+const unread = (texts) => texts.map((text) => h("p", { class: "lab-note wraps" }, text));
+
 async function projects(context) {
-  const found = (await api.get("/api/lab/projects")).projects;
+  const { projects: found, unread: lost } = await api.get("/api/lab/projects");
   const make = button(t("newProject"), () => create(context, found.length), { class: "primary" });
-  if (!found.length) return empty(t("noProjects"), make);
-  return [h("p", {}, make), h("ul", { class: "cards" }, found.map((row) => h("li", { class: "card" },
+  if (!found.length) return [unread(lost), empty(t("noProjects"), make)];
+  return [h("p", {}, make), unread(lost), h("ul", { class: "cards" }, found.map((row) => h("li", { class: "card" },
     h("h3", {}, h("a", { href: at`#/lab/projects/${row.project}` }, bdi(row.name)), " ", statusPill(row)),
     h("p", { class: "row" }, [...row.skills, ...row.baselines].map((one) => pill(one.name))),
     faint(row.progress.text, " · ", when(row.updated_at), " · ", bdi(row.model)))))];
 }
 
-const assets = () => Promise.all(["skills", "baselines"].map(async (kind) => (await api.get(`/api/lab/${kind}`))[kind]));
+const assets = () => Promise.all(["skills", "baselines"].map(async (kind) => {
+  const { [kind]: rows, unread: lost } = await api.get(`/api/lab/${kind}`);
+  return Object.assign(rows, { notes: [unread(lost), !rows.length && empty(t("noAssets"))] });
+}));
 
 async function create(context, count) {
   const found = await assets();
   const name = h("input", { value: t("experiment", { n: count + 1 }), maxlength: 200 });
-  const picks = found.map((rows, nth) => h("fieldset", { class: "lab-picks" }, h("legend", {}, t(nth ? "baselines" : "skills")), rows.map((row) => h("label", {},
+  const picks = found.map((rows, nth) => h("fieldset", { class: "lab-picks" }, h("legend", {}, t(nth ? "baselines" : "skills")), rows.notes, rows.map((row) => h("label", {},
     h("input", { type: "checkbox", value: row.id, checked: row.purpose === found[1][0]?.purpose }), h("span", {}, bdi(row.name), " ", pill(row.purpose))))));
   const model = h("input", { maxlength: 200 });
   const noSkill = h("input", { type: "checkbox" });
@@ -87,10 +92,10 @@ async function create(context, count) {
 // --- skills and baselines
 
 async function skills(context) {
-  const cards = (rows, kind) => h("ul", { class: "cards" }, rows.map((row) => h("li", { class: "card" },
+  const cards = (rows, kind) => [rows.notes, h("ul", { class: "cards" }, rows.map((row) => h("li", { class: "card" },
     h("h3", {}, button(bdi(row.name), () => openAsset(row, kind, context), { class: "link" })), h("p", { class: "wraps" }, bdi(row.description)),
     h("p", { class: "row" }, pill(row.version), row.tags.map((tag) => pill(tag, "accent")),
-      row.tested && pill(t("best", { score: points(row.tested.best_score) }), row.tested.staleness === "current" ? "good" : "warn")))));
+      row.tested && pill(t("best", { score: points(row.tested.best_score) }), row.tested.staleness === "current" ? "good" : "warn")))))];
   const [all, baselines] = await assets();
   return [cards(all, "skill"), h("h2", { class: "lab-block" }, t("baselines")), cards(baselines, "baseline")];
 }

@@ -30,7 +30,7 @@ export async function showProject(place, name) {
       idle && (progress.left > 0 || status !== "completed") && button(t(begun ? "resume" : "run"), () => begin(false), { class: "primary" }),
       idle && progress.failed > 0 && button(t("rerun"), () => begin(true)),
       !idle && !running && pause(),
-      begun && [`${t("report")}:`, ["html", "junit", "csv"].map((kind) => h("a", { href: `${base}/report?format=${kind}`, download: "" }, kind.toUpperCase()))]));
+      begun && [`${t("report")}:`, ["HTML", "JUnit", "CSV"].map((kind) => h("a", { href: `${base}/report?format=${kind.toLowerCase()}`, download: "" }, kind))]));
   };
 
   /** Show how far a job is until it ends, or the person leaves. */
@@ -78,8 +78,9 @@ export async function showProject(place, name) {
 /** Show what a run takes; where a person agrees, begin it. */
 async function planned(base, again) {
   const plan = await api.get(`${base}/plan?rerun_failed=${again}`);
-  const limits = ["max_calls", "max_usd"].map((name) => [name, h("input", { type: "number", min: 0, step: "any", value: plan[name] ?? "" })]);
+  const limits = ["max_calls", "max_usd"].map((name) => [name, h("input", { type: "number", min: 0, step: name === "max_usd" && "any", value: plan[name] ?? "" })]);
   return ask("plan", [plan.text.map((text) => h("p", {}, text)), !plan.is_free && limits.map(([name, input]) => field(t(name), input))], plan.needs_confirm ? "startPaid" : "start", () => {
+    if (!limits.every(([, input]) => input.reportValidity())) return false;
     const asked = { confirm: true, rerun_failed: again };
     for (const [name, { value }] of limits) if (value !== `${plan[name] ?? ""}`) asked[name] = value ? Number(value) : null;
     return api.post(`${base}/run`, asked);
@@ -97,7 +98,7 @@ const rankingOf = (rows) => block("ranking", null, h("ol", { class: "lab-ranks" 
 })));
 
 function matrixOf(base, matrix) {
-  const rowsOf = (page) => page.cases.map((row) => [[bdi(row.name), " ", pill(row.category)], ...row.cells.map((cell, nth) => {
+  const rowsOf = (page) => page.cases.map((row) => [[bdi(row.name), " ", pill(row.category_text)], ...row.cells.map((cell, nth) => {
     const skill = page.skills[nth];
     const made = button(cell.text, () => openCell(base, skill, row), { class: `lab-cell ${cell.status}`, "aria-label": `${skill.name}, ${row.name}: ${cell.text}` });
     made.style.setProperty("--share", cell.total ?? 0);

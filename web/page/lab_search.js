@@ -29,19 +29,20 @@ export function showSearch(place, base, project, watch) {
 
 /** Show what a search takes at the most; where a person agrees, begin it. */
 async function planned(base, project, found) {
-  const rounds = h("input", { type: "number", min: 1, max: 1000, value: (found.max_rounds ?? 0) + (found.started && !found.completed_at ? 0 : 5) });
+  const rounds = h("input", { type: "number", min: 1, max: 1000, required: true, value: (found.max_rounds ?? 0) + (found.started && !found.completed_at ? 0 : 5) || 5 });
   const fresh = h("input", { type: "checkbox" });
   const bound = h("p", { class: "lab-note", role: "status" });
   const asked = () => ({ fresh: fresh.checked, max_rounds: Number(rounds.value) });
-  const tell = () => api.post(`${base}/iteration/plan`, asked()).then((plan) => fill(bound, plan.text.join(" ")), (error) => fill(bound, error.message));
+  const tell = () => rounds.validity.valid && api.post(`${base}/iteration/plan`, asked()).then((plan) => fill(bound, plan.text.join(" ")), (error) => fill(bound, error.message));
   await tell();
-  return ask("search", h("div", { onchange: tell }, field(t("rounds"), rounds), found.started && field(t("fresh"), fresh), bound), project.is_free ? "start" : "startPaid", () => api.post(`${base}/iteration`, { ...asked(), confirm: true }));
+  return ask("search", h("div", { onchange: tell }, field(t("rounds"), rounds), found.started && field(t("fresh"), fresh), bound), project.is_free ? "start" : "startPaid", () => rounds.reportValidity() && api.post(`${base}/iteration`, { ...asked(), confirm: true }));
 }
 
 function plot({ rounds, start_score: start, best_score: best }) {
   const scores = [start, ...rounds.flatMap((row) => [row.score, ...row.candidates.map((one) => one.score)])].filter((one) => one !== null);
+  if (!scores.length) return null;
   const bottom = Math.max(0, Math.floor(Math.min(...scores) / 5 - 1) * 5);
-  const height = Math.ceil(Math.max(...scores) / 5 + 1) * 5 - bottom;
+  const height = Math.min(100, Math.ceil(Math.max(...scores) / 5 + 1) * 5) - bottom;
   const last = rounds.at(-1).round;
   const x = (round) => LEFT + 20 + round / last * (WIDTH - LEFT - 40);
   const y = (score) => score === null ? LOW : LOW - (score - bottom) / height * (LOW - 20);
