@@ -97,6 +97,17 @@ def test_work_that_is_under_way_is_found_again_after_a_reload(visit: Visits, hom
     assert state(home, "found")["current_session_id"] == "sess_002"
 
 
+def test_what_cannot_be_done_is_said_where_the_person_looks(visit: Visits, home: House) -> None:
+    home.story("never_summed", long_history(2))
+    tab = visit(home.url, "chat/never_summed")
+    tab.expects("status of 400")
+    tab.button("📝 Sum up").click()
+    tab.button("Undo the last summary", within="dialog").click()
+    tab.dialog.locator(".primary.danger").click()
+    expect(tab.dialog.get_by_role("alert").first).to_contain_text("undo")
+    expect(tab.dialog.get_by_role("heading", level=2)).to_have_text("📝 Sum up")
+
+
 # --- what is sent
 
 

@@ -160,6 +160,18 @@ async def test_an_entry_that_was_reworded_stands_in_the_history_as_it_was(
     assert (step["verb"], step["before"], step["after"]) == ("replace", "玩家喜欢猫", "玩家喜欢狗")
 
 
+async def test_an_entry_that_someone_else_has_reworded_meanwhile_is_not_overwritten(
+    app_client: httpx.AsyncClient, services: Services
+) -> None:
+    (content_id,) = await _know(services, "玩家喜欢猫")
+    path = f"/api/memory/entries/{content_id.upper()}"
+    first = await app_client.put(path, params=ABOUT, json={"text": "玩家喜欢狗", "was": "玩家喜欢猫"})
+    assert first.status_code == 200
+    second = await app_client.put(path, params=ABOUT, json={"text": "玩家喜欢鱼", "was": "玩家喜欢猫"})
+    assert await _code(second, 400) == "entry_changed"
+    assert _texts(await _memory(app_client)) == ["玩家喜欢狗"]
+
+
 async def test_an_entry_that_was_forgotten_comes_back_by_undo(
     app_client: httpx.AsyncClient, services: Services
 ) -> None:

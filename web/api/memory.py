@@ -228,6 +228,11 @@ async def write_entry(desk: AtDesk, pair: Between, asked: Writing) -> Changed:
 @router.put("/memory/entries/{content_id}")
 async def reword_entry(desk: AtDesk, pair: Between, content_id: ContentId, asked: Wording) -> Changed:
     """Word an entry differently; what it said stays in the history."""
+    if asked.was is not None:
+        memory = await get_memory(desk.services, pair.agent_id, pair.user_id)
+        entry = next((one for one in memory.entries if one.content_id == content_id.lower()), None)
+        if entry is not None and entry.text != asked.was:
+            raise UserError("entry_changed", text=entry.text)
     return changed(await edit_entry(desk.services, pair.agent_id, pair.user_id, content_id, asked.text))
 
 

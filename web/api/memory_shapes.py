@@ -27,6 +27,9 @@ class Wording(Asked):
     """Other words for an entry."""
 
     text: Text
+    was: Text | None = Field(
+        default=None, description="Only if it still says this; whatever it says if left out"
+    )
 
 
 class Undoing(Asked):

@@ -45,7 +45,7 @@ class Task {
     if (this.kind === "persona") personaPanel(panel, this.instanceId, this.changed);
   }
 
-  begin = (key, dryRun) => button(t(key), async () => { this.follow(await api.post(this.path, { dry_run: dryRun })); }, { class: dryRun ? "" : "primary" });
+  begin = (key, dryRun) => button(t(key), () => api.post(this.path, { dry_run: dryRun }).then((job) => { this.follow(job); }, (error) => this.ask(error)), { class: dryRun ? "" : "primary" });
 
   async follow({ job_id: id }) {
     const bar = this.bar = progressBar(() => api.post(at`/api/jobs/${id}/stop`));
@@ -58,7 +58,7 @@ class Task {
 
   ended(state) {
     const is = state.status === "done" && state.result.status;
-    const action = is === "done" ? { label: t("undo"), run: () => this.undo().catch(complain) } : { label: t("show"), run: () => this.open(state) };
+    const action = is === "done" ? { label: t("undo"), run: () => this.undo() } : { label: t("show"), run: () => this.open(state) };
     const say = () => { this.after = null; toast(is ? this.headline(state.result) : state.error?.message ?? "⏹", is ? "good" : "bad", is && action); };
     if (is && is !== "preview") this.changed();
     if (!this.close) return say();
@@ -81,11 +81,15 @@ class Task {
   }
 
   async undo() {
-    await api.post(`${this.path}/undo`);
+    try {
+      await api.post(`${this.path}/undo`);
+    } catch (error) {
+      return this.close ? this.ask(error) : complain(error);
+    }
     this.after = null;
     this.close?.();
     toast(t("undone"), "good");
-    this.changed();
+    return this.changed();
   }
 }
 
@@ -102,7 +106,7 @@ const points = (result) => [h("p", { class: "faint" }, t("sessions", result)),
 
 const grown = ({ status, before, evolved_persona: after, changes, memory }, leave) => [
   status !== "unchanged" && changed(before, after, changes),
-  memory?.turns > 0 && h("p", {}, h("a", { href: "#/memory", onclick: leave }, t("learned", memory)))];
+  memory?.turns > 0 && h("p", {}, h("a", { href: "#/memory", onclick: leave }, t(status === "preview" ? "toLearn" : "learned", { ...memory, count: memory.steps.length })))];
 
 /** Show how a text changed and on which turns that rests; what is new or gone is also said, not only coloured. */
 function changed(before, after, changes) {

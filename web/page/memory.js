@@ -2,7 +2,7 @@
 
 import { api, at, runJob } from "./api.js";
 import { add, bdi, fill, h } from "./dom.js";
-import { button, complain, confirm, dialog, empty, progressBar, toast } from "./ui.js";
+import { button, complain, confirm, dialog, empty, loaded, progressBar, toast } from "./ui.js";
 import { when, words } from "./words.js";
 
 const t = words("memory");
@@ -42,9 +42,8 @@ async function showOne(place, agent, user) {
     draw();
     if (focus) (lists.querySelector(`[data-id="${focus}"] button`) ?? lists.querySelector("button")).focus();
   }
-  function draw() {
-    fill(lists, !KINDS.some((kind) => memory[kind].length) && empty(t("how"), h("a", { class: "button", href: "#/settings" }, t("settings"))), KINDS.map(section));
-  }
+  const all = () => [!KINDS.some((kind) => memory[kind].length) && empty(t("how"), h("a", { class: "button", href: "#/settings" }, t("settings"))), KINDS.map(section)];
+  const draw = () => fill(lists, all());
   function section(kind) {
     const write = () => {
       list.prepend(h("li", {}, editor("", (text) => change(api.post(link("/entries"), { content_type: kind, text })), load)));
@@ -75,7 +74,7 @@ async function showOne(place, agent, user) {
     const id = entry.content_id;
     const path = link(`/entries/${id}`);
     const edit = () => {
-      fill(item, editor(entry.text, (text) => change(api.put(path, { text }), id), () => load(id)));
+      fill(item, editor(entry.text, (text) => change(api.put(path, { text, was: entry.text }), id), () => load(id)));
       item.querySelector("textarea").focus();
     };
     const forget = async () => {
@@ -84,16 +83,20 @@ async function showOne(place, agent, user) {
     };
     const from = entry.sources.at(-1);
     const item = h("li", { class: "known", data: { id } },
-      h("div", {}, own(entry.text), h("p", { class: "faint" }, when(entry.updated_at), " · ", from ? bdi(entry.reason ?? "") : t("by_hand"))),
+      h("div", {}, own(entry.text), h("p", { class: "faint" }, when(entry.updated_at), entry.reason || !from ? " · " : "", from ? bdi(entry.reason ?? "") : t("by_hand"))),
       h("div", { class: "row" }, from && quiet(t("source"), () => openSource(from)), quiet(t("edit"), edit), quiet(t("forget"), forget)));
     return item;
   }
 
-  const search = async (event) => {
+  const search = (event) => {
     event.preventDefault();
-    if (!box.value.trim()) return draw();
-    const { hits } = await api.get(link("/search", { query: box.value }));
-    return fill(lists, h("section", { class: "card" }, h("h2", { role: "status" }, t("found", { count: hits.length })), rows(hits.map(row))));
+    const query = box.value;
+    if (!query.trim()) return draw();
+    return loaded(lists, async () => {
+      const { hits } = await api.get(link("/search", { query }));
+      // Whoever has cleared the box meanwhile sees everything.
+      return box.value ? h("section", { class: "card" }, h("h2", { role: "status" }, t("found", { count: hits.length })), rows(hits.map(row))) : all();
+    });
   };
   const history = button(t("history"), async () => {
     const { changes } = await api.get(link("/changes"));
@@ -132,7 +135,7 @@ async function showOne(place, agent, user) {
   const lists = h("div", { class: "stack" });
   const box = h("input", { type: "search", maxlength: 2000, "aria-label": t("search"), placeholder: t("search"), oninput: () => box.value || draw() });
   fill(place, h("a", { href: "#/memory" }, `← ${t("title")}`), head, h("div", { class: "spread finding" },
-    h("form", { role: "search", onsubmit: (event) => search(event).catch(complain) }, box), h("div", { class: "row" }, learn, history, forgetAll)), lists);
+    h("form", { role: "search", onsubmit: search }, box), h("div", { class: "row" }, learn, history, forgetAll)), lists);
   await load();
 }
 
