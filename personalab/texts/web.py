@@ -162,7 +162,14 @@ WEB: dict[str, Text] = {
     "web_lab_spent_nothing": Text("{calls} 次调用，没有花钱", "{calls} calls, nothing spent"),
     "web_lab_spent_unknown": Text("{calls} 次调用，花费未知", "{calls} calls, cost unknown"),
     "web_lab_tie": Text("并列：区间重叠，分不出高下", "a tie: the intervals overlap"),
-    "web_lab_behind": Text("与第一名逐例相差 {value}", "{value} to the first, case by case"),
+    "web_lab_behind": Text(
+        "逐例比较确实落后第一名：{value}（{low} 到 {high}）",
+        "case by case surely behind the first: {value} ({low} to {high})",
+    ),
+    "web_lab_difference": Text(
+        "与第一名逐例相差 {value}（{low} 到 {high}）",
+        "case by case {value} to the first ({low} to {high})",
+    ),
     "web_lab_gain": Text("比无技能 {value}", "{value} over no skill"),
     "web_lab_incomplete": Text("没有完成全部用例", "not all cases completed"),
     "web_lab_counts": Text(

@@ -281,6 +281,8 @@ async def test_the_ranking_has_intervals_and_says_that_a_stand_in_answered(
     assert (first["skill_id"], first["rank"], second["rank"], idle["rank"]) == (PLAIN, 1, 2, None)
     assert first["interval"][0] <= first["mean"] <= first["interval"][1]
     assert second["behind"] < 0
+    low, high = (f"{end:+.1f}".replace("-", "−") for end in second["behind_interval"])
+    assert any(f"{low} 到 {high}" in note for note in second["notes"])
     assert first["behind"] is None
     assert [notice["code"] for notice in ranking["notices"] if notice["loud"]] == ["notice_rehearsal"]
 

@@ -79,13 +79,20 @@ def spent_text(calls: int, spent: float | None, language: Language, *, free: boo
 def rank_notes(row: SkillRow, *, tied: bool, language: Language) -> list[str]:
     """Word what has to be known about a skill's place."""
     said = [say("web_lab_tie", language)] if tied else []
-    for code, value in (("web_lab_behind", row.behind), ("web_lab_gain", row.gain)):
-        if value is not None:
-            said.append(say(code, language, value=f"{value:+.1f}".replace("-", "−")))
+    if row.behind is not None and (span := row.behind_interval):
+        code = "web_lab_behind" if span.high < 0 else "web_lab_difference"
+        ends = {"low": _signed(span.low), "high": _signed(span.high)}
+        said.append(say(code, language, value=_signed(row.behind), **ends))
+    if row.gain is not None:
+        said.append(say("web_lab_gain", language, value=_signed(row.gain)))
     if row.incomplete:
         said.append(say("web_lab_incomplete", language))
     counts = {"completed": row.completed, "failed": row.failed, "skipped": row.skipped}
     return [*said, say("web_lab_counts", language, **counts)]
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.1f}".replace("-", "−")
 
 
 def search_text(found: Iteration, *, cause: str | None, running: bool, language: Language) -> list[str]:

@@ -135,6 +135,6 @@ async function openCell(base, skill, row) {
   }));
   rest(found.next_offset);
   await dialog({ title: [bdi(skill.name), " · ", bdi(row.name)], wide: true, body: h("div", {},
-    h("p", { class: "row" }, pill(found.total === null ? found.text : `${found.text} / 100`, "accent"), found.scores.map((one) => pill(`${one.label} ${points(one.score)}/${one.maximum}`)), h("span", { class: "faint" }, found.model_version)),
+    h("p", { class: "row" }, pill(found.total === null ? found.text : `${found.text} / 100`, "accent"), found.scores.map((one) => pill(`${one.label} ${+points(one.score)}/${one.maximum}`)), h("span", { class: "faint" }, found.model_version)),
     found.error && quote(t("wrong"), found.error), found.reasoning && quote(t("reasons"), found.reasoning), answer, more, quote(t("input"), found.input), quote(t("expected"), found.expected)) });
 }
