@@ -96,8 +96,8 @@ WEB: dict[str, Text] = {
         "The server is at its limit of {limit} tasks at once; try again later",
     ),
     "no_job": Text(
-        "没有任务 {job_id}；它可能在服务器重启前结束了",
-        "There is no task {job_id}; it may have ended before the server was started again",
+        "没有任务 {job_id}；服务器可能重启过，没有做完的请再做一次",
+        "There is no task {job_id}; the server may have been started again: begin anew what was not done",
     ),
     "job_running": Text(
         "{subject} 已有任务在进行；请等它完成，或先停止",

@@ -13,7 +13,7 @@ export const summaryButton = (context) => new Task("summary", context).button;
 export const memoryButton = (context) => new Task("persona", context).button;
 
 class Task {
-  constructor(kind, { instanceId, place = h("div"), changed = () => {} }) {
+  constructor(kind, { instanceId, place, changed }) {
     Object.assign(this, { kind, instanceId, place, changed });
     this.path = at`/api/instances/${instanceId}/` + kind;
     this.body = h("div", { class: "growth" });
@@ -58,7 +58,7 @@ class Task {
 
   ended(state) {
     const is = state.status === "done" && state.result.status;
-    const action = is === "done" ? { label: t("undo"), run: () => this.undo() } : { label: t("show"), run: () => this.open(state) };
+    const action = is === "done" ? { label: t("undo"), run: this.undo } : { label: t("show"), run: () => this.open(state) };
     const say = () => { this.after = null; toast(is ? this.headline(state.result) : state.error?.message ?? "⏹", is ? "good" : "bad", is && action); };
     if (is && is !== "preview") this.changed();
     if (!this.close) return say();
@@ -73,24 +73,19 @@ class Task {
     if (status !== "done") return this.ask(error);
     const title = h("h3", { tabindex: "-1" }, this.headline(result));
     const leave = (key, kind) => h("button", { type: "button", class: kind, onclick: () => this.close() }, t(key));
-    const last = { preview: [leave("discard"), this.begin("go", false)], done: [button(t("undo"), () => this.undo()), leave("keep", "primary")] };
+    const last = { preview: [leave("discard"), this.begin("go", false)], done: [button(t("undo"), this.undo), leave("keep", "primary")] };
     fill(this.body, title, this.kind === "summary" ? points(result) : grown(result, () => this.close()),
       result.warnings.map((one) => h("p", { class: "warned" }, "⚠️ ", one.message)),
       result.status === "preview" && h("p", { class: "hint" }, t("again")), ends(last[result.status] ?? leave("OK", "primary")));
     return title.focus();
   }
 
-  async undo() {
-    try {
-      await api.post(`${this.path}/undo`);
-    } catch (error) {
-      return this.close ? this.ask(error) : complain(error);
-    }
+  undo = () => api.post(`${this.path}/undo`).then(() => {
     this.after = null;
     this.close?.();
     toast(t("undone"), "good");
-    return this.changed();
-  }
+    this.changed();
+  }, (error) => (this.close ? this.ask(error) : complain(error)));
 }
 
 const ends = (...buttons) => h("div", { class: "row ends" }, buttons);
@@ -116,7 +111,7 @@ function changed(before, after, changes) {
 }
 
 /** Show who a character is in a story and how it grew, with a way to take the last change back. */
-export const personaPanel = (place, instanceId, told = () => {}) => loaded(place, async () => {
+const personaPanel = (place, instanceId, told) => loaded(place, async () => {
   const path = at`/api/instances/${instanceId}/persona`;
   const found = await api.get(path);
   const undo = () => api.post(`${path}/undo`).then(() => {

@@ -61,11 +61,10 @@ const unread = (texts) => texts.map((text) => h("p", { class: "lab-note wraps" }
 async function projects(context) {
   const { projects: found, unread: lost } = await api.get("/api/lab/projects");
   const make = button(t("newProject"), () => create(context, found.length), { class: "primary" });
-  if (!found.length) return [unread(lost), empty(t("noProjects"), make)];
-  return [h("p", {}, make), unread(lost), h("ul", { class: "cards" }, found.map((row) => h("li", { class: "card" },
+  return [unread(lost), !found.length ? empty(t("noProjects"), make) : [h("p", {}, make), h("ul", { class: "cards" }, found.map((row) => h("li", { class: "card" },
     h("h3", {}, h("a", { href: at`#/lab/projects/${row.project}` }, bdi(row.name)), " ", statusPill(row)),
     h("p", { class: "row" }, [...row.skills, ...row.baselines].map((one) => pill(one.name))),
-    faint(row.progress.text, " · ", when(row.updated_at), " · ", bdi(row.model)))))];
+    faint(row.progress.text, " · ", when(row.updated_at), " · ", bdi(row.model)))))]];
 }
 
 const assets = () => Promise.all(["skills", "baselines"].map(async (kind) => {

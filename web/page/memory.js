@@ -83,7 +83,7 @@ async function showOne(place, agent, user) {
     };
     const from = entry.sources.at(-1);
     const item = h("li", { class: "known", data: { id } },
-      h("div", {}, own(entry.text), h("p", { class: "faint" }, when(entry.updated_at), entry.reason || !from ? " · " : "", from ? bdi(entry.reason ?? "") : t("by_hand"))),
+      h("div", {}, own(entry.text), h("p", { class: "faint" }, when(entry.updated_at), !from ? ` · ${t("by_hand")}` : entry.reason && [" · ", bdi(entry.reason)])),
       h("div", { class: "row" }, from && quiet(t("source"), () => openSource(from)), quiet(t("edit"), edit), quiet(t("forget"), forget)));
     return item;
   }
@@ -94,7 +94,6 @@ async function showOne(place, agent, user) {
     if (!query.trim()) return draw();
     return loaded(lists, async () => {
       const { hits } = await api.get(link("/search", { query }));
-      // Whoever has cleared the box meanwhile sees everything.
       return box.value ? h("section", { class: "card" }, h("h2", { role: "status" }, t("found", { count: hits.length })), rows(hits.map(row))) : all();
     });
   };

@@ -13,7 +13,7 @@ export const promptButton = (context) =>
   h("button", { type: "button", "aria-haspopup": "dialog", onclick: () => openInspector(context) }, t("open"));
 
 /** Show what the next turn sends; a person may suppose other words. */
-export function openInspector({ instanceId, draft = () => "" }) {
+function openInspector({ instanceId, draft }) {
   const text = h("textarea", { rows: 1, maxlength: 200000, value: draft() });
   const place = h("div", { "aria-live": "polite" });
   const look = () => loaded(place, async () => shown(await api.post(at`/api/instances/${instanceId}/prompt`, { text: text.value })));
