@@ -18,6 +18,7 @@ from typing import Any, cast
 from graph.streaming import stream_turn
 from nodes.chat_turn.state import TurnInput, TurnOutput
 from personalab.errors import Busy, NotFound, PersonaLabError, UserError
+from personalab.providers.well_formed import well_formed
 from personalab.services import Services
 from personalab.serving.places import Places
 from personalab.storage.leases import running
@@ -26,7 +27,7 @@ from personalab.story.ids import check_id
 from personalab.story.lines import AssistantLine
 from personalab.texts import Language, say
 from web.metrics import Metrics
-from web.watching import PING, PING_SECONDS, Log, after, rendered, size_of, token_event
+from web.watching import Log, after
 
 _KEPT = 64
 """Of so many turns that ended, everything that was told is kept."""
@@ -84,6 +85,8 @@ class Turns:
         """The turn of each story whose reply is awaited or being written."""
         self._answered: OrderedDict[Which, Running] = OrderedDict()
         """Turns whose reply is whole; what is done by itself after them may still go on."""
+        self._followed: dict[Which, Log] = {}
+        """Turns that another program is writing and someone here has asked for."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     # --- beginning
@@ -201,6 +204,7 @@ class Turns:
     def _end(self, run: Running, status: str) -> None:
         self._free(run)
         run.log.end()
+        run.log = run.log.merged()  # whoever watches has the whole one
         if run.which is not None and not run.repeated:
             self._metrics.turn_ended(status, time.monotonic() - run.started)
             _log.info("turn ended", extra={**_named(run), "status": status})
@@ -218,16 +222,11 @@ class Turns:
         """How many turns run here."""
         return len(self._running)
 
-    @property
-    def watchers(self) -> int:
-        """How many watch turns of this server."""
-        return sum(run.log.watchers for run in self._running.values())
-
     async def stop(self, instance_id: str) -> str:
         """Interrupt what is being written in a story, here or in another program; say what it was."""
-        task = await self._services.leases.stop(instance_id)
         run = self._running.get(instance_id)
-        if run is not None:
+        task = await self._services.leases.stop(instance_id)
+        if run is not None and run.which is not None:  # one that waits may only begin now
             await asyncio.wait([run.task], timeout=5.0)  # so that what is read next is what was written
         return task
 
@@ -255,9 +254,7 @@ class Turns:
         run = self._running.get(wanted.instance_id)
         if run is not None and run.which is not None and wanted.means(run.which):
             return run.log.watch(offset)
-        found = await self.find(wanted)
-        told = self._answered.get(found.which)
-        return told.log.watch(offset) if told is not None else self._told_from_file(found, offset or 0)
+        return self._log_of(await self.find(wanted)).watch(offset)
 
     async def find(self, wanted: Wanted) -> Found:
         """Read which reply is meant, and how far it is."""
@@ -267,8 +264,10 @@ class Turns:
         stories = self._services.stories
         state = stories.instance(wanted.instance_id)
         session_id = wanted.session_id or state.current_session_id
-        if wanted.session_id is not None and session_id not in stories.session_ids(wanted.instance_id):
+        if session_id not in (state.current_session_id, *stories.session_ids(wanted.instance_id)):
             raise NotFound("no_session", instance_id=wanted.instance_id, session_id=session_id)
+        folder = stories.instances / wanted.instance_id
+        was_written = running(folder) is not None
         turns = stories.session(wanted.instance_id, session_id).view().turns
         turn = next((one for one in reversed(turns) if one.number == wanted.turn), None)
         if turn is None:
@@ -280,44 +279,55 @@ class Turns:
         is_last = turn is turns[-1] and attempt >= len(turn.replies)
         is_last = is_last and session_id == state.current_session_id
         open_ended = is_last and (line is None or not line.closed)
-        written = open_ended and running(stories.instances / wanted.instance_id) is not None
-        if line is not None and not line.closed and not written:
-            line = replace(line, interrupted=True)  # whoever wrote it is gone; the next turn will close it so
+        # Its writer may have ended, or begun, while the file was read: then the file is to be read again.
+        written = open_ended and (was_written or running(folder) is not None)
         which = Which(wanted.instance_id, session_id, wanted.turn, attempt)
-        return Found(which, line, written, state.plot_state.fields())
+        return Found(which, _shown(line, written=written), written, state.plot_state.fields())
 
-    async def _told_from_file(self, found: Found, offset: int) -> AsyncGenerator[bytes]:
-        """Tell what the file holds, and what another program adds to it."""
-        which = found.which
+    def _log_of(self, found: Found) -> Log:
+        """Find what was told of a reply, if its file still says the same; else read it from there."""
+        told = self._answered.get(found.which)
+        if told is not None and not found.is_being_written and told.log.text.strip() == found.text.strip():
+            return told.log
+        log = self._followed.get(found.which)
+        if log is None:
+            log = Log()
+            self._read(found, log)
+            if not log.ended:
+                self._followed[found.which] = log
+                self._go(self._follow(found.which, log))
+        return log
+
+    async def _follow(self, which: Which, log: Log) -> None:
+        """Tell what another program adds to a reply: one look at its file for all who watch it."""
         wanted = Wanted(which.instance_id, which.turn, which.session_id, which.attempt)
-        told, silent = offset, 0.0
-        while True:
-            text = "" if found.line is None or found.line.empty else found.line.content
-            for piece in _pieces(after(text, told)):
-                before, told, silent = told, told + size_of(piece), 0.0
-                yield token_event(which.turn, piece, before, told)
-            if not found.is_being_written:
-                yield self._ending(found)
-                return
-            if silent >= PING_SECONDS:
-                silent = 0.0
-                yield PING
-            await asyncio.sleep(_LOOK_SECONDS)
-            silent += _LOOK_SECONDS
-            try:
-                found = await self.find(wanted)
-            except PersonaLabError as error:  # someone has removed the story meanwhile
-                yield rendered("error", error_event(error, which.turn, self._language()))
-                return
+        try:
+            while not log.ended and not self._places.closing:
+                await asyncio.sleep(_LOOK_SECONDS)
+                self._read(await self.find(wanted), log)
+        except PersonaLabError as error:  # someone has removed the story meanwhile
+            log.tell("error", error_event(error, which.turn, self._language()))
+        finally:
+            del self._followed[which]
+            log.end()
 
-    def _ending(self, found: Found) -> bytes:
-        """Tell how a reply that stands in its file ended."""
+    def _read(self, found: Found, log: Log) -> None:
+        """Tell what the file holds that was not told yet, and how it ended if it has."""
+        rest = after(found.text, log.offset)
+        for at in range(0, len(rest), _PIECE):
+            log.token(found.which.turn, rest[at : at + _PIECE])
+        if not found.is_being_written:
+            log.tell(*self._ending(found))
+            log.end()
+
+    def _ending(self, found: Found) -> tuple[str, dict[str, Any]]:
+        """Name the event that tells how a reply that stands in its file ended."""
         which, line = found.which, found.line
         if line is None:
             message = say("turn_unanswered", self._language(), turn=which.turn)
             error = {"type": "error", "turn": which.turn, "code": "turn_unanswered", "kind": "user"}
-            return rendered("error", {**error, "message": message, "retryable": True})
-        return rendered("done", done_of(which, line, found.plot_state))
+            return "error", {**error, "message": message, "retryable": True}
+        return "done", done_of(which, line, found.plot_state)
 
 
 def done_of(which: Which, line: AssistantLine, plot_state: dict[str, Any]) -> dict[str, Any]:
@@ -363,6 +373,11 @@ class Found:
     is_being_written: bool
     plot_state: dict[str, Any]
 
+    @property
+    def text(self) -> str:
+        """What the file holds of the reply; of an empty one nothing, though a note stands there."""
+        return "" if self.line is None or self.line.empty else self.line.content
+
 
 class Refused(Exception):  # noqa: N818 (what happened, said as it is)
     """A turn was refused before anything was written; carries the graph's error event."""
@@ -372,8 +387,17 @@ class Refused(Exception):  # noqa: N818 (what happened, said as it is)
         self.event = event
 
 
-def _pieces(text: str) -> list[str]:
-    return [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
+def _shown(line: AssistantLine | None, *, written: bool) -> AssistantLine | None:
+    """Give a reply as it can be told: its file may hold half a character, or what a writer who died has left open."""
+    if line is None:
+        return None
+    left = not line.closed and not written  # the next turn will close it so
+    return replace(
+        line,
+        content=well_formed(line.content),
+        timestamp=well_formed(line.timestamp),
+        interrupted=line.interrupted or left,
+    )
 
 
 def _named(run: Running) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
@@ -64,6 +64,11 @@ class Log:
         """How many bytes of the reply were told."""
         return self._ends[-1] if self._ends else 0
 
+    @property
+    def text(self) -> str:
+        """The reply as far as it was told."""
+        return "".join(text for _, _, text in self._tokens)
+
     def token(self, turn: int, text: str) -> None:
         """Tell more of the reply; the event's id is the offset it leads to."""
         before = self.offset
@@ -92,6 +97,19 @@ class Log:
         kept = Log()
         last = len(self._sent) - 1
         kept._sent = [self._sent[at] for at in sorted({*self._notes, last}) if at >= 0]
+        kept.ended = True
+        return kept
+
+    def merged(self) -> Log:
+        """Give one that ended with its reply in one piece: thousands of events weigh fifty times what they say."""
+        kept = Log()
+        tokens, notes = {at for at, _, _ in self._tokens}, set(self._notes)
+        for at, event in enumerate(self._sent):
+            if at not in tokens:
+                kept._notes += [len(kept._sent)] if at in notes else []
+                kept._sent.append(event)
+            elif at == self._tokens[0][0]:
+                kept.token(self._tokens[0][1], self.text)
         kept.ended = True
         return kept
 
@@ -142,10 +160,11 @@ class Log:
     def _unknown(self, place: int, offset: int) -> list[bytes]:
         """Give the events from a place on, without what a client has of the reply."""
         found = self._sent[place:]
-        for (at, turn, text), end in zip(self._tokens, self._ends, strict=True):
+        first = bisect_left(self._tokens, place, key=lambda token: token[0])
+        for (at, turn, text), end in zip(self._tokens[first:], self._ends[first:], strict=True):
             before = end - size_of(text)
-            if at < place or before >= offset:
-                continue
+            if before >= offset:
+                break
             rest = after(text, offset - before) if end > offset else ""
             found[at - place] = token_event(turn, rest, end - size_of(rest), end) if rest else b""
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import aclosing
 from itertools import accumulate, cycle
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from personalab.providers.well_formed import well_formed
 from tests.web.listening import Heard, last_id, parsed, text_of
 from web.watching import Log, after, size_of
 
@@ -97,6 +99,55 @@ async def test_who_has_read_the_file_is_told_only_the_rest(tokens: list[str], re
             at += size_of(event.data["text"])
             assert event.event_id == str(at)
     assert heard[-1].name == "done"
+
+
+@given(tokens=st.lists(TEXTS, max_size=8), offset=st.one_of(st.none(), st.integers(0, 48)))
+async def test_what_is_kept_of_a_log_tells_the_rest_as_the_log_did(
+    tokens: list[str], offset: int | None
+) -> None:
+    """One that ended is kept with its reply in one piece; who comes back goes on where they were."""
+    log = Log()
+    log.tell("warning", {"n": 1}, again=True)
+    for token in tokens:
+        log.token(1, well_formed(token))
+    log.tell("error", {"n": 2})
+    log.tell("warning", {"n": 3}, again=True)
+    log.tell("done", {"n": 4})
+    log.end()
+    heard: list[list[Heard]] = []
+    for one in (log, log.merged()):
+        async with aclosing(one.watch(offset)) as stream:
+            heard.append(parsed(b"".join([part async for part in stream]).decode("ascii")))
+    whole, kept = heard
+    assert text_of(kept) == text_of(whole)
+    said = [[event for event in events if event.data.get("text")] for events in (whole, kept)]
+    assert last_id(said[0]) == last_id(said[1])
+    assert [event for event in kept if event.name != "token"] == [
+        event for event in whole if event.name != "token"
+    ]
+    assert sum(event.name == "token" for event in kept) <= 1
+
+
+async def test_a_client_that_claims_to_know_more_costs_no_more_than_others() -> None:
+    """Every token is looked at a few times, not once for each that came before it."""
+    log, looks = Log(), 0
+
+    class Token(str):
+        __slots__ = ()
+
+        def isascii(self) -> bool:
+            nonlocal looks
+            looks += 1
+            return super().isascii()
+
+    async with aclosing(log.watch(10**15)) as stream:
+        ended = asyncio.ensure_future(anext(stream, None))
+        for _ in range(200):
+            log.token(1, Token("word "))
+            await asyncio.sleep(0)
+        log.end()
+        assert await ended is None
+    assert looks < 200 * 5
 
 
 async def test_warnings_are_told_again_and_other_news_is_not() -> None:
