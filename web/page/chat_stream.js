@@ -20,7 +20,7 @@ export function watchReply({ instance_id: instanceId, session_id: sessionId, tur
   function connect() {
     leave = follow(`/api/chat/stream?${named}${at`&session_id=${sessionId}&offset=${have}`}`, {
       token(data, event) {
-        if (data.offset !== have) return again();
+        if (data.offset !== have) return later();
         have = Number(event.lastEventId);
         return on.text(data.text);
       },
@@ -48,6 +48,7 @@ export function watchReply({ instance_id: instanceId, session_id: sessionId, tur
       on.back();
       connect();
     } catch (error) {
+      if (isGone) return;
       if (error.status === 404) close();
       else later();
     }
