@@ -18,7 +18,7 @@ import httpx
 CHECKOUT = Path(__file__).resolve().parents[2]
 SECONDS = 60
 """Nothing here takes as long; what hangs is ended."""
-_URL = re.compile(r"http://[^\s\"/]+")
+_URL = re.compile(rb"http://[^\s\"/]+")
 
 
 @dataclass
@@ -71,10 +71,10 @@ def serving(environment: Mapping[str, str], log: Path, *options: str, port: int 
         )
     made = Served(process, "", dict(environment), log)
     try:
-        wait_until(lambda: process.poll() is not None or _URL.search(made.errors[begin:]))
-        found = _URL.search(made.errors[begin:])
+        wait_until(lambda: process.poll() is not None or _URL.search(log.read_bytes()[begin:]))
+        found = _URL.search(log.read_bytes()[begin:])
         assert found, f"the server ended without an address:\n{made.errors}"
-        made.url = found[0]
+        made.url = found[0].decode("ascii")
         wait_until(lambda: process.poll() is not None or _answers(made.url))
         yield made
     finally:
