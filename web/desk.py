@@ -37,6 +37,7 @@ class Desk:
         self.previews = Previews()
         self.also_close: list[Callable[[], Awaitable[None]]] = []
         """What shares this process and has something to end, too."""
+        self._closed = False
         self.metrics.gauge("turns_running", "Turns that run now", lambda: self.turns.count)
         self.metrics.gauge("jobs_running", "Jobs that run now", lambda: self.jobs.count)
         self.metrics.gauge("streams_open", "Streams that are open now", lambda: self.seats.taken)
@@ -47,8 +48,11 @@ class Desk:
 
     async def close(self) -> None:
         """Close every reply as interrupted and end every job; streams end with what they tell."""
-        await asyncio.gather(self.places.close(), self.jobs.close(), *(close() for close in self.also_close))
-        await self.turns.close()
+        if self._closed:
+            return  # the server's end comes before the application's
+        self._closed = True
+        closing = [self.places.close, self.turns.close, self.jobs.close, *self.also_close]
+        await asyncio.gather(*(close() for close in closing))
         await self.services.close()
 
 

@@ -33,6 +33,8 @@ _KEPT = 64
 """Of so many turns that ended, everything that was told is kept."""
 _LOOK_SECONDS = 0.1
 """So often the file of a turn that another program writes is looked at."""
+_CLOSING_SECONDS = 7.0
+"""So long the end of the server waits for turns; longer than it takes them to stop."""
 _PIECE = 8_192
 """What a file holds is told in pieces of so many characters."""
 _log = logging.getLogger("personalab.web")
@@ -135,7 +137,8 @@ class Turns:
         except PersonaLabError as error:
             self._fail(run, error)
         except asyncio.CancelledError:
-            status = "interrupted"
+            is_open = self._running.get(run.instance_id) is run
+            status = "interrupted" if is_open else "done"  # nothing is done by itself after any other
             raise
         except Exception:  # noqa: BLE001 (whatever it is, its watchers hear of it)
             _log.exception("a turn failed", extra={"instance_id": run.instance_id})
@@ -149,7 +152,8 @@ class Turns:
         if turn is None:
             return
         run.which = Which(run.instance_id, state.get("session_id", ""), turn, state.get("attempt", 1))
-        _log.info("turn begun", extra=_named(run))
+        if not run.repeated:
+            _log.info("turn begun", extra=_named(run))
         run.begun.set()
 
     def _tell(self, run: Running, event: Event) -> None:
@@ -243,9 +247,12 @@ class Turns:
                 await self._services.leases.stop(run.instance_id)
 
     async def close(self) -> None:
-        """Wait until the turns that were asked to stop have ended."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=2.0)
+        """Leave what is done by itself after replies, and wait until the turns that were asked to stop have ended."""
+        deadline = time.monotonic() + _CLOSING_SECONDS
+        while self._tasks and time.monotonic() < deadline:
+            for task in self._tasks - {run.task for run in self._running.values()}:
+                task.cancel()
+            await asyncio.wait(self._tasks, timeout=0.1)
 
     # --- watching
 

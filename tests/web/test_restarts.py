@@ -68,6 +68,26 @@ async def test_a_server_that_is_asked_to_end_closes_replies_and_tells_their_watc
     assert "Traceback" not in slowly_served.errors
 
 
+async def test_the_end_does_not_wait_for_what_is_done_by_itself_after_a_reply(
+    slowly_served: Served, slow_model: SlowModel
+) -> None:
+    async with slowly_served.client() as client:
+        values = {"preferences.auto_memorize_turns": 1}
+        (await client.put("/api/settings", json={"values": values})).raise_for_status()
+        turn = await begin(client, "I am Ada, and I live by the sea")
+        await asyncio.to_thread(slow_model.asked)
+        async with listening(client, turn["stream"]) as events:
+            slow_model.finish("hello Ada")
+            await asyncio.to_thread(slow_model.asked, 2)
+            ended = asyncio.create_task(asyncio.to_thread(slowly_served.stop))
+            # The stream is ended in order, and not cut off when the server's patience is over.
+            heard = [event async for event in events]
+        await ended
+    assert [event.name for event in heard] == ["token", "done", "care"]
+    assert not heard[1].data["interrupted"]
+    assert '"status": "done"' in slowly_served.errors
+
+
 async def test_what_the_terminal_writes_is_watched_live_and_can_be_stopped(
     slowly_served: Served, slow_model: SlowModel
 ) -> None:
