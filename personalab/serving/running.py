@@ -14,6 +14,8 @@ from typing import Any
 from personalab.serving.address import check_address, in_url, listen
 
 _SHUTDOWN_SECONDS = 1
+_UNREAD_SECONDS = 60.0
+"""A client that takes nothing of what is sent to it for so long is cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ def run_server(
     check_address(host, address.token)
     listener = listen(host, address.port)
     allow_many_connections()
+    cut_off_unread(listener, _UNREAD_SECONDS)
     config = uvicorn.Config(
         app,
         http=PatientProtocol,
@@ -68,3 +71,12 @@ def run_server(
             await super().shutdown(sockets)
 
     Server(config).run(sockets=[listener])
+
+
+def cut_off_unread(listener: socket.socket, seconds: float) -> None:
+    """Let the kernel end connections whose client takes nothing, with what waits for it.
+
+    Closing one in the usual way waits for such a client for ever. Where the kernel cannot do it, it stays so.
+    """
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(seconds * 1000))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import random
+import socket
 from pathlib import Path
 
 import pytest
 
 from personalab.services import Services
+from personalab.serving.address import listen
+from personalab.serving.running import cut_off_unread
 from tests.conftest import NOW
 from tests.web.conftest import live_app
 from tests.web.soaking import Client, Counting
@@ -48,9 +50,29 @@ async def test_two_hundred_clients_on_fifty_turns_hear_what_the_files_hold(
             path = root / "instances" / ids[number % TURNS] / "sessions" / "sess_001.jsonl"
             assert text == json.loads(path.read_bytes().splitlines()[-1])["content"]
             assert text.count("😀") == WORDS
-        # Nobody is left over: no stream, no turn, no task that waits for a client who has gone.
+        # Nobody is left over: no stream, no turn.
         async with asyncio.timeout(30):
             while live.desk.seats.taken or live.desk.turns.count:
                 await asyncio.sleep(0.01)
-        gc.collect()
-        assert sum(run.log.watchers for run in live.desk.turns._answered.values()) == 0  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this kernel has no such limit")
+async def test_a_client_that_takes_nothing_is_cut_off_with_what_waits_for_it() -> None:
+    lost: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+
+    class Sending(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            assert isinstance(transport, asyncio.Transport)
+            transport.write(bytes(32 * 1024 * 1024))
+            transport.close()  # as after an answer; it waits until everything is sent
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            lost.set_result(exc)
+
+    listener = listen("127.0.0.1", 0)
+    cut_off_unread(listener, 0.5)
+    server = await asyncio.get_running_loop().create_server(Sending, sock=listener)
+    with socket.create_connection(listener.getsockname()):
+        async with asyncio.timeout(60):
+            assert isinstance(await lost, TimeoutError)
+    server.close()
