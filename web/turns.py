@@ -13,10 +13,10 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from graph.streaming import stream_turn
-from nodes.chat_turn.state import TurnInput, TurnOutput
+from nodes.chat_turn.state import Action, TurnInput, TurnOutput
 from personalab.errors import Busy, NotFound, PersonaLabError, UserError
 from personalab.providers.well_formed import well_formed
 from personalab.services import Services
@@ -29,6 +29,8 @@ from personalab.texts import Language, say
 from web.metrics import Metrics
 from web.watching import Log, after
 
+TURN_TASKS = frozenset(get_args(Action))
+"""What turns call what they do when they hold a story."""
 _KEPT = 64
 """Of so many turns that ended, everything that was told is kept."""
 _LOOK_SECONDS = 0.1
@@ -269,12 +271,12 @@ class Turns:
 
     def _find(self, wanted: Wanted) -> Found:
         stories = self._services.stories
+        folder = stories.instances / check_id(wanted.instance_id, "instance_id")
+        was_held = running(folder)
         state = stories.instance(wanted.instance_id)
         session_id = wanted.session_id or state.current_session_id
         if session_id not in (state.current_session_id, *stories.session_ids(wanted.instance_id)):
             raise NotFound("no_session", instance_id=wanted.instance_id, session_id=session_id)
-        folder = stories.instances / wanted.instance_id
-        was_written = running(folder) is not None
         turns = stories.session(wanted.instance_id, session_id).view().turns
         turn = next((one for one in reversed(turns) if one.number == wanted.turn), None)
         if turn is None:
@@ -285,9 +287,11 @@ class Turns:
         line = turn.replies[attempt - 1] if attempt <= len(turn.replies) else None
         is_last = turn is turns[-1] and attempt >= len(turn.replies)
         is_last = is_last and session_id == state.current_session_id
-        open_ended = is_last and (line is None or not line.closed)
         # Its writer may have ended, or begun, while the file was read: then the file is to be read again.
-        written = open_ended and (was_written or running(folder) is not None)
+        held = running(folder) or was_held
+        is_open = line is None or not line.closed
+        # A turn that holds the story after its reply is whole is just saving where the plot stands.
+        written = is_last and held is not None and (is_open or held.get("task") in TURN_TASKS)
         which = Which(wanted.instance_id, session_id, wanted.turn, attempt)
         return Found(which, _shown(line, written=written), written, state.plot_state.fields())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,10 +53,18 @@ class Elsewhere:
         self._line.write(text)
         self.text += text
 
-    def end(self) -> None:
-        """Close the reply and let the story go."""
+    def close(self) -> None:
+        """Close the reply."""
         self._writer.end_reply(AssistantLine(self.text, 1, NOW))
         self._writer.close()
+
+    def end(self) -> None:
+        """Close the reply and let the story go."""
+        self.close()
+        self.release()
+
+    def release(self) -> None:
+        """Let the story go."""
         self._lease.release()
 
 
@@ -143,6 +152,23 @@ async def test_a_reply_that_ends_while_it_is_looked_at_is_not_taken_for_one_whos
     heard = await listen(live.client, STREAM)
     assert text_of(heard) == elsewhere.text
     assert not heard[-1].data["interrupted"]
+
+
+async def test_a_reply_of_another_program_has_ended_when_the_plot_is_saved(
+    live: Live, instance: str, services: Services
+) -> None:
+    elsewhere = await write_elsewhere(services)
+    async with listening(live.client, STREAM) as events:
+        elsewhere.say("[PLOT:1:done]")
+        await take(events, 1)
+        elsewhere.close()
+        assert (await live.client.get(CURRENT)).json()["status"] == "writing"
+        state = services.stories.instance(instance)
+        services.stories.save_instance(state.with_plot(replace(state.plot_state, no_update_count=7)))
+        elsewhere.release()
+        [done] = [event async for event in events]
+    assert done.data["plot_state"]["no_update_count"] == 7
+    assert (await live.client.get(CURRENT)).json()["status"] == "done"
 
 
 async def test_all_who_watch_another_program_look_at_its_file_together(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, get_args
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from nodes.chat_turn.state import Action
 from personalab.errors import NotFound, PersonaLabError
 from personalab.operations.instances import PAGE_TURNS
 from personalab.providers.well_formed import well_formed
@@ -20,12 +19,11 @@ from personalab.story.library import NO_BACKGROUND, Background
 from personalab.story.transcript import Transcript, Turn
 from web.desk import AtDesk
 from web.shapes import InstanceId, SessionId, Told
-from web.turns import Which
+from web.turns import TURN_TASKS, Which
 
 router = APIRouter(prefix="/api/instances/{instance_id}", tags=["sessions"])
 
 _MOST = 200
-_TURN_TASKS = frozenset(get_args(Action))
 
 
 class Named(Told):
@@ -222,7 +220,7 @@ def _doing(services: Services, state: InstanceState, here: Which | None, seen: T
     if held is None:
         return None
     last, doing = seen.last, Doing(task=well_formed(task), session_id=state.current_session_id)
-    if task not in _TURN_TASKS or last is None or last.settled:
+    if task not in TURN_TASKS or last is None or last.settled:
         return doing
     is_open = last.last_reply is not None and not last.last_reply.closed
     return doing.model_copy(
