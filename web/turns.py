@@ -170,10 +170,6 @@ class Turns:
             case "error" if run.which is None:
                 run.refused = dict(event)
             case "done":
-                if not event["empty"] and (rest := after(event["content"], run.log.offset)):
-                    run.log.token(
-                        event["turn"], rest
-                    )  # what the file says of an error, after the model's own words
                 run.log.tell("done", event)
                 self._free(run)
             case _:
