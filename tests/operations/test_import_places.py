@@ -126,7 +126,7 @@ async def test_a_world_that_cannot_be_used_is_refused_and_leaves_nothing(
     services: Services, root: Path, changes: dict[str, object]
 ) -> None:
     before = snapshot(root)
-    world = {"name": "Fog", "world_setting": "Fog.", "story_outline": [], **changes}
+    world: dict[str, object] = {"name": "Fog", "world_setting": "Fog.", "story_outline": [], **changes}
     report = await import_content(services, None, making.json_bytes(world))
     assert [skipped.error.code for skipped in report.skipped] == ["field_wrong"]
     assert snapshot(root) == before
