@@ -16,29 +16,38 @@ export function turnList({ label, draw, load, moved }) {
   const nodes = new Map();
   const asked = new Set();
   let [turns, heights, total, atEnd, anchor] = [[], [], 0, true, null];
-  let [drawing, width] = [0, 0];
+  let [drawing, width, seen, guess, moving] = [0, 0, 0, 0, 0];
 
   const sizes = new ResizeObserver(() => {
-    if (width !== scroller.clientWidth) heights = [];
+    if (width !== scroller.clientWidth) [heights, guess] = [[], 0];
     width = scroller.clientWidth;
     later();
   });
   sizes.observe(scroller);
 
-  const later = () => { drawing ||= requestAnimationFrame(() => { drawing = 0; arrange(); }); };
+  const later = () => { drawing ||= requestAnimationFrame(() => { drawing = 0; list.grew(); }); };
+
+  function scrollTo(top) {
+    scroller.scrollTop = top;
+    seen = scroller.scrollTop;
+  }
 
   /** Put the turns around the eye into the page, and keep what is being read where it is. */
   function arrange() {
-    const known = heights.filter(Boolean);
-    const guess = known.reduce((sum, one) => sum + one, 0) / known.length || GUESS;
+    const known = guess ? [] : heights.filter(Boolean).sort((one, other) => one - other);
+    guess ||= known[known.length >> 1] ?? 0;
+    const typical = guess || GUESS;
     for (let pass = 0, changed = true; changed && pass < 4; pass += 1) {
-      const [first, last, before, after] = around((place) => heights[place] || guess);
+      const [first, last, before, after] = around((place) => heights[place] || typical);
       above.style.setProperty("height", `${before}px`);
       below.style.setProperty("height", `${after}px`);
-      changed = put(first, last, guess);
+      changed = put(first, last, typical);
       const held = nodes.get(anchor?.place);
-      if (atEnd) scroller.scrollTop = scroller.scrollHeight;
-      else if (held) scroller.scrollTop += held.offsetTop - scroller.scrollTop - anchor.from;
+      const off = held ? held.offsetTop - scroller.scrollTop - anchor.from : 0;
+      if (atEnd) scrollTo(scroller.scrollHeight);
+      // To set the place, even to what it is, would end the movement of a key or a wheel: till then the space gives way.
+      else if (off && moving && before > off) above.style.setProperty("height", `${before - off}px`);
+      else if (off) scrollTo(scroller.scrollTop + off);
     }
     if (!anchor) mark();
   }
@@ -60,13 +69,13 @@ export function turnList({ label, draw, load, moved }) {
     return [first, last, before, whole - y];
   }
 
-  function put(first, last, guess) {
+  function put(first, last, typical) {
     let changed = false;
     for (const place of nodes.keys()) if (place < first || place >= last) drop(place);
     for (let place = last - 1, next = below; place >= first; place -= 1) {
       let node = nodes.get(place);
       if (!node) {
-        node = turns[place] ? draw(turns[place], place === total - 1) : missing(place, guess);
+        node = turns[place] ? draw(turns[place], place === total - 1) : missing(place, typical);
         nodes.set(place, node);
         next.before(node);
         sizes.observe(node);
@@ -79,7 +88,7 @@ export function turnList({ label, draw, load, moved }) {
   }
 
   /** Hold a turn's place until its page is there. */
-  function missing(place, guess) {
+  function missing(place, typical) {
     const page = Math.floor(place / PAGE);
     const before = Math.min((page + 1) * PAGE, total);
     if (!asked.has(page)) {
@@ -91,7 +100,7 @@ export function turnList({ label, draw, load, moved }) {
       }, 3000));
     }
     const node = h("div", { class: "turn missing" });
-    node.style.setProperty("height", `${guess}px`);
+    node.style.setProperty("height", `${typical}px`);
     return node;
   }
 
@@ -113,17 +122,39 @@ export function turnList({ label, draw, load, moved }) {
     }
   }
 
-  scroller.addEventListener("scroll", () => {
-    atEnd = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_END;
-    moved(atEnd);
+  /** See where the person has scrolled to: the least way up leaves the end, a way down to near it is back at it. */
+  function heed() {
+    const { scrollTop } = scroller;
+    if (scrollTop === seen) return;
+    const rest = scroller.scrollHeight - scrollTop - scroller.clientHeight;
+    atEnd = rest < 2 || scrollTop > seen && (atEnd || rest < NEAR_END);
+    seen = scrollTop;
     mark();
+  }
+
+  scroller.addEventListener("scroll", () => {
+    clearTimeout(moving);
+    moving = setTimeout(() => {
+      moving = 0;
+      later();
+    }, 200);
+    heed();
+    moved(atEnd);
     later();
   }, { passive: true });
+
+  scroller.addEventListener("keydown", (event) => {
+    if (event.target !== scroller || !["Home", "End"].includes(event.key)) return;
+    event.preventDefault();
+    if (event.key === "End") list.toEnd();
+    else scroller.scrollTop = 0;
+  });
 
   const list = {
     element: scroller, head, tail,
     /** Take in turns from a place on; those that are shown are drawn again. */
     add(first, found, count) {
+      heed();
       if (count !== total) drop(total - 1); // it is not the last one any more
       total = count;
       found.forEach((turn, n) => {
@@ -134,20 +165,27 @@ export function turnList({ label, draw, load, moved }) {
     },
     /** Draw the last turn again. */
     redraw() {
+      heed();
       drop(total - 1);
       arrange();
     },
-    grew: arrange,
+    grew() {
+      heed();
+      arrange();
+    },
     toEnd() {
       atEnd = true;
       arrange();
     },
     clear() {
       for (const place of nodes.keys()) drop(place);
-      [turns, heights, total, atEnd, anchor] = [[], [], 0, true, null];
+      [turns, heights, total, atEnd, anchor, seen, guess] = [[], [], 0, true, null, 0, 0];
       asked.clear();
     },
-    close: () => sizes.disconnect(),
+    close() {
+      sizes.disconnect();
+      clearTimeout(moving);
+    },
   };
   return list;
 }
