@@ -249,3 +249,33 @@ def test_the_pictures_of_the_documents_can_be_taken_again(visit: Visits, home: H
     for picture in pictures:
         assert varied(picture) > 100, picture.name
         assert 10_000 < picture.stat().st_size < LARGEST, picture.name
+
+
+def test_what_redraws_the_page_keeps_the_eye_and_the_keyboard_in_place(visit: Visits, home: House) -> None:
+    tab = visit(home.url, "settings")
+    ready(tab)
+    name = tab.page.get_by_label("Your name")
+    name.fill("Tam")
+    before = tab.page.evaluate("scrollY")
+    assert before > 0
+    name.press("Enter")
+    expect(tab.at("#toasts")).to_contain_text("Saved")
+    expect(tab.button("Save", exact=True)).to_be_focused()
+    assert tab.page.evaluate("scrollY") == before
+    try:
+        tab.button("中文").press("Enter")
+        expect(tab.button("English")).to_be_focused()
+        expect(tab.at("main h1")).to_have_text("设置")
+        assert tab.page.title() == "设置 · PersonaLab"
+    finally:
+        home.speak("en")
+
+
+def test_a_menus_dialog_gives_the_focus_back_to_the_menu(visit: Visits, home: House) -> None:
+    tab = visit(home.url, "chat/inst_002")
+    ready(tab)
+    tab.at(".menu summary").press("Enter")
+    tab.button("Change the world").press("Enter")
+    expect(tab.dialog).to_be_visible()
+    tab.page.keyboard.press("Escape")
+    expect(tab.at(".menu summary")).to_be_focused()

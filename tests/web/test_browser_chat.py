@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +19,7 @@ from tests.web.serving import CHECKOUT, SECONDS, wait_until
 from tests.web.slow_model import SlowModel
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator
+    from playwright.sync_api import Locator, Route
 
 GONE = r"ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE"
 PIECES = [
@@ -312,3 +313,78 @@ def test_a_turn_is_said_once_however_often_it_is_sent(visit: Visits, home: House
     model.finish("Once.")
     chat.is_whole(1, "Once.")
     wait_until(lambda: len(home.lines("once")) == 2)
+
+
+def test_whoever_scrolls_up_however_little_is_not_pulled_down(
+    visit: Visits, home: House, model: SlowModel
+) -> None:
+    chat = Chat(visit(home.url, f"chat/{home.story('reads', long_history(30))}"))
+    page, log, newest = chat.tab.page, chat.tab.page.get_by_role("log"), chat.tab.button("Newest")
+    with asking(model):
+        chat.say("Go on.")
+    model.say("First. " * 200)
+    expect(chat.reply(31)).to_contain_text("First.")
+    expect(newest).to_be_hidden()
+    log.hover()
+    page.mouse.wheel(0, -15)
+    expect(newest).to_be_visible()
+    place = "log => log.querySelector('.turn:last-of-type').getBoundingClientRect().top"
+    before = log.evaluate(place)
+    model.say("Second. " * 200)
+    expect(chat.reply(31)).to_contain_text("Second.")
+    assert log.evaluate(place) == before
+    newest.click()
+    model.finish("Third. " * 200)
+    expect(chat.tab.at(".writing")).to_have_count(0)
+    expect(newest).to_be_hidden()
+    assert log.evaluate("log => log.scrollHeight - log.scrollTop - log.clientHeight") < 2
+
+
+def test_what_is_typed_while_something_is_being_sent_stays(
+    visit: Visits, home: House, model: SlowModel
+) -> None:
+    chat = Chat(visit(home.url, f"chat/{home.story('ahead')}"))
+    held: list[Route] = []
+    chat.tab.page.route("**/turns", lambda route: held.append(route))
+    with chat.tab.page.expect_request("**/turns"):
+        chat.say("One thing.")
+    chat.input.press_sequentially(" Another.")
+    with asking(model):
+        held[0].continue_()
+    model.finish("Yes.")
+    chat.is_whole(1, "Yes.")
+    expect(chat.input).to_have_value(" Another.")
+    assert home.lines("ahead")[0]["content"] == "One thing."
+
+
+def test_looking_for_news_takes_no_focus_away(visit: Visits, home: House) -> None:
+    chat = Chat(visit(home.url, f"chat/{home.story('quiet')}"))
+    link = chat.tab.page.get_by_role("link", name="Edit the outline")
+    link.focus()
+    with chat.tab.page.expect_response("**/api/instances/quiet") as looked:
+        chat.tab.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    looked.value.finished()
+    expect(chat.tab.at(".chat-note")).to_be_hidden()
+    expect(link).to_be_focused()
+
+
+def test_a_long_outline_stands_at_the_current_point(visit: Visits, home: House) -> None:
+    points = [f"point {number}" for number in range(1, 201)]
+    asked = {"name": "Long", "world_setting": "A road.", "story_outline": points}
+    home.ask("PUT", "/api/backgrounds/long", json=asked)
+    home.story("outlined", background="long")
+    stories = home.services.stories
+    state = stories.instance("outlined")
+    stories.save_instance(replace(state, plot_state=replace(state.plot_state, current_plot_index=150)))
+    tab = visit(home.url, "chat/outlined")
+    expect(tab.at("#outline [aria-current=step]")).to_be_in_viewport()
+    expect(tab.at("#outline [aria-current=step]")).to_contain_text("150. point 150")
+
+
+def test_a_story_that_is_not_there_leads_home(visit: Visits, home: House) -> None:
+    for path in ("chat/nobody", "chat/%E2%80%AEno id", "characters/nobody", "nowhere", "constructor"):
+        tab = visit(home.url, path)
+        tab.expects("status of 404", "status of 422")
+        expect(tab.at("main h1")).to_have_text("There is nothing here")
+        tab.page.get_by_role("link", name="Back to the library").click()
+        expect(tab.at("main h1")).to_have_text("Library")

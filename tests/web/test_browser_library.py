@@ -182,3 +182,29 @@ def test_a_long_library_can_be_searched(visit: Visits, home: House) -> None:
     expect(cards).to_contain_text("Extra 7")
     tab.page.get_by_role("searchbox").fill("nothing at all")
     expect(tab.page.get_by_role("status").filter(has_text="0 found")).to_be_visible()
+
+
+def test_what_another_tab_has_written_is_not_overwritten_unasked(visit: Visits, home: House) -> None:
+    home.ask("PUT", "/api/characters/shared", json={"name": "Shared", "base_persona": "as it was"})
+    first = visit(home.url, "characters/shared")
+    second = visit.another(first, "characters/shared")
+    for tab, text in ((first, "the first"), (second, "the second")):
+        tab.page.get_by_label("Persona").fill(text)
+    first.button("Save").click()
+    expect(first.at("#toasts")).to_contain_text("Saved: Shared")
+    second.button("Save").click()
+    expect(second.dialog).to_contain_text("It was changed elsewhere")
+    second.button("Cancel", within="dialog").click()
+    assert home.ask("GET", "/api/characters/shared")["base_persona"] == "the first"
+    second.button("Save").click()
+    second.button("Save", within="dialog").click()
+    expect(second.at("#toasts")).to_contain_text("Saved: Shared")
+    assert home.ask("GET", "/api/characters/shared")["base_persona"] == "the second"
+
+
+def test_a_name_of_blanks_is_refused_at_its_field(visit: Visits, home: House) -> None:
+    tab = visit(home.url, "characters/char_maren")
+    tab.page.get_by_label("Name", exact=True).fill("   ")
+    tab.button("Save").click()
+    expect(tab.page.get_by_label("Name", exact=True)).to_be_focused()
+    assert home.ask("GET", "/api/characters/char_maren")["name"] == "Maren"

@@ -209,6 +209,13 @@ def test_five_thousand_turns_are_scrolled_through_with_few_elements(visit: Visit
     expect(chat.turn(TURNS)).to_be_in_viewport()
     most = max(most, elements(chat.tab))
     assert most < MOST_ELEMENTS
+    log.focus()
+    for key, turn in (("Home", 1), ("End", TURNS)):
+        chat.tab.page.keyboard.press(key)
+        expect(chat.turn(turn)).to_be_in_viewport()
+    # A key moves the page smoothly: what is drawn on the way must not end the movement.
+    chat.tab.page.keyboard.press("PageUp")
+    expect(chat.turn(TURNS)).not_to_be_in_viewport()
 
 
 def seen(tab: Tab) -> Locator:
@@ -234,3 +241,19 @@ def to_the_top(chat: Chat) -> None:
           up();
         })"""
     )
+
+
+def test_names_without_an_end_push_nothing_out_of_sight(visit: Visits, home: House) -> None:
+    name = "W" * 200
+    home.ask("PUT", "/api/characters/wide", json={"name": name, "base_persona": "x"})
+    home.ask("PUT", "/api/backgrounds/wide", json={"name": name, "world_setting": "x", "story_outline": []})
+    home.story("wide", character="wide", background="wide")
+    tab = visit(home.url, "chat/wide")
+    tools = tab.at(".chat-tools button")
+    expect(tools).to_have_count(3)
+    assert len({box["y"] for box in (tool.bounding_box() for tool in tools.all()) if box}) == 1
+    tab.open()
+    tab.button(f"Export: {name}", exact=True).click()
+    expect(tab.button("Close", within="dialog")).to_be_in_viewport(ratio=1)
+    within = "entry => [...entry.querySelectorAll('*')].every((one) => one.scrollWidth <= entry.clientWidth)"
+    assert all(card.evaluate(within) for card in tab.at(".entry").all())

@@ -217,3 +217,25 @@ def test_what_slips_past_the_browser_is_refused_by_the_server_at_the_same_field(
     expect(field).to_be_focused()
     expect(field).to_have_value("500")
     assert home.ask("GET", "/api/settings")["values"]["thresholds.rag_fallback_threshold"] == 3
+
+
+def test_a_broken_file_of_settings_is_told_and_can_be_replaced(visit: Visits, tmp_path: Path) -> None:
+    with house(tmp_path, language=None) as home:
+        (home.data / "config.json").write_text("{ broken", encoding="utf-8")
+        tab = visit(home.url, "settings")
+        tab.expects("status of 500", "status of 4..")
+        expect(tab.at("main").get_by_role("alert")).to_contain_text("config.json")
+        tab.button("Restore defaults").click()
+        tab.dialog.locator(".primary").click()
+        expect(tab.page.get_by_label("Remind of the plot")).to_have_value("3")
+
+
+def test_a_page_whose_server_does_not_answer_can_be_tried_again(visit: Visits, home: House) -> None:
+    tab = visit(home.url, None)
+    tab.expects("ERR_FAILED")
+    tab.page.route("**/api/info", lambda route: route.abort())
+    tab.open()
+    expect(tab.at("main").get_by_role("alert")).to_contain_text("The server cannot be reached")
+    tab.page.unroute("**/api/info")
+    tab.button("Try again").click()
+    expect(tab.at("main h1")).to_have_text("Library")

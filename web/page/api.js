@@ -1,5 +1,7 @@
 // How does the page talk to its server?
 
+import { words } from "./words.js";
+
 /** What went wrong, in the reader's language. */
 export class ApiError extends Error {
   constructor(status, told) {
@@ -8,11 +10,9 @@ export class ApiError extends Error {
   }
 }
 
-const offline = {
-  zh: "连不上服务器；它在运行吗？", en: "The server cannot be reached; is it running?",
-};
+const t = words("api");
 
-async function call(method, path, body, options = {}) {
+async function call(method, path, body, isRaw = false) {
   const headers = {};
   if (body !== undefined && !(body instanceof Blob)) {
     headers["content-type"] = "application/json";
@@ -20,15 +20,12 @@ async function call(method, path, body, options = {}) {
   }
   let answer;
   try {
-    answer = await fetch(path, { method, body, headers: { ...headers, ...options.headers }, signal: options.signal });
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    const message = offline[document.documentElement.lang] ?? offline.en;
-    throw new ApiError(0, { code: "offline", kind: "other", message, retryable: true });
+    answer = await fetch(path, { method, body, headers });
+  } catch {
+    throw new ApiError(0, { code: "offline", kind: "other", message: t("offline"), retryable: true });
   }
   if (answer.ok) {
-    if (options.raw) return answer;
-    return answer.status === 204 ? null : answer.json();
+    return isRaw ? answer : answer.status === 204 ? null : answer.json();
   }
   const told = await answer.json().catch(() => ({}));
   const error = told.error ?? { code: "http", kind: "other", message: `HTTP ${answer.status}`, retryable: false };
@@ -36,12 +33,13 @@ async function call(method, path, body, options = {}) {
   throw new ApiError(answer.status, error);
 }
 
-/** api.get("/api/…"), api.post(path, body), api.put(path, body), api.delete(path); options: {raw, signal, headers}. */
+/** api.get("/api/…"), api.post(path, body), api.put(path, body), api.delete(path); api.file(path) is the answer as it came. */
 export const api = {
-  get: (path, options) => call("GET", path, undefined, options),
-  post: (path, body = {}, options) => call("POST", path, body, options),
-  put: (path, body, options) => call("PUT", path, body, options),
-  delete: (path, options) => call("DELETE", path, undefined, options),
+  get: (path) => call("GET", path),
+  post: (path, body = {}) => call("POST", path, body),
+  put: (path, body) => call("PUT", path, body),
+  delete: (path) => call("DELETE", path),
+  file: (path) => call("GET", path, undefined, true),
 };
 
 /** Put ids and texts into an address: at`/api/instances/${id}/turns`. */

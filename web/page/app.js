@@ -10,6 +10,7 @@ const t = words("app");
 // A view is a module with `show(place, parts, context)`, loaded when it is first needed; it may return a function that
 // is called when the person leaves it.
 const VIEWS = {
+  __proto__: null,
   "": () => import("./library.js"),
   characters: () => import("./library.js"),
   backgrounds: () => import("./library.js"),
@@ -20,7 +21,7 @@ const VIEWS = {
 };
 const TABS = [["", "library", "📚"], ["memory", "memory", "🧠"], ["lab", "lab", "🧪"], ["settings", "settings", "⚙️"]];
 
-const context = { info: null, go: (path) => { location.hash = path; }, refresh: show };
+const context = { info: null, go: (path) => { location.hash = path; }, refresh };
 const main = h("main", { id: "main", tabindex: "-1" });
 const nav = h("nav", { class: "tabs" });
 let leave = null;
@@ -46,19 +47,32 @@ async function show() {
   const place = h("div", { class: "view" });
   fill(main, place);
   const view = VIEWS[name];
-  if (!view) return fill(place, h("h1", {}, t("lost")), h("a", { href: "#/" }, t("home")));
   try {
     const module = await view();
-    if (turn !== shown) return undefined;
+    if (turn !== shown) return;
     const left = await module.show(place, [name, ...rest], context);
     if (turn === shown) leave = left ?? null;
     else left?.();
   } catch (error) {
-    if (turn === shown) fill(place, h("p", { class: "fault", role: "alert" }, error.message));
-    if (!error.status) console.error(error);
+    const isGone = !view || [404, 422].includes(error.status); // 422: no id looks like this
+    if (turn === shown) fill(place, trouble(isGone ? t("lost") : error.message, !isGone && refresh));
+    if (!error.code && !isGone) console.error(error);
   }
-  return undefined;
+  document.title = [main.querySelector("h1")?.textContent, "PersonaLab"].filter(Boolean).join(" · ");
 }
+
+const trouble = (text, again) => h("div", { class: "empty", role: "alert" }, h("h1", {}, text),
+  h("div", { class: "row" }, again && h("button", { onclick: again }, t("retry")), h("a", { class: "button", href: "#/" }, t("home"))));
+
+/** Draw the view anew; the eye and the keyboard stay where they were, as far as they can. */
+async function refresh() {
+  const top = scrollY;
+  await show();
+  scrollTo(0, top);
+  enter();
+}
+
+const enter = () => { if (!main.contains(document.activeElement)) main.focus({ preventScroll: true }); };
 
 function drawFrame(name) {
   const at = ["characters", "backgrounds", "chat"].includes(name) ? "" : name;
@@ -87,18 +101,16 @@ async function switchLanguage() {
     return complain(error);
   }
   await setLanguage(wanted);
-  return show();
+  await refresh();
+  return header.querySelector(".tools button").focus();
 }
+
+const look = document.documentElement.dataset;
+look.theme = localStorage.theme ?? "";
 
 function switchTheme() {
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const now = document.documentElement.dataset.theme || (dark ? "dark" : "light");
-  setTheme(now === "dark" ? "light" : "dark");
-  localStorage.setItem("theme", document.documentElement.dataset.theme);
-}
-
-function setTheme(name) {
-  if (name === "dark" || name === "light") document.documentElement.dataset.theme = name;
+  const now = look.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  localStorage.theme = look.theme = now === "dark" ? "light" : "dark";
 }
 
 let asking = false;
@@ -110,24 +122,25 @@ addEventListener("login-needed", async () => {
     label: t("enter"), kind: "primary", run: () => api.post("/api/login", { token: input.value || "-" }),
   }] });
   asking = false;
-  start().catch(complain);
+  start();
 });
 
 const spoken = navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en";
 
-async function start() {
+const start = () => arrive().catch((error) => { fill(main, trouble(error.message, start)); });
+
+async function arrive() {
   await setLanguage(spoken); // the way in needs words before anything is known
   context.info = await api.get("/api/info");
   let wanted = context.info.language;
   if (!context.info.language_is_chosen && spoken !== wanted) {
-    await api.put("/api/settings", { values: { "preferences.language": spoken } });
+    await api.put("/api/settings", { values: { "preferences.language": spoken } }).catch(complain);
     wanted = spoken;
   }
   if (wanted !== spoken) await setLanguage(wanted);
   await show();
 }
 
-setTheme(localStorage.getItem("theme"));
-document.body.append(header, banner, main);
-addEventListener("hashchange", () => show().then(() => { if (!main.contains(document.activeElement)) main.focus({ preventScroll: true }); }));
-start().catch(complain);
+document.body.prepend(header, banner, main);
+addEventListener("hashchange", () => show().then(enter));
+start();

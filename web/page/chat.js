@@ -13,6 +13,7 @@ import { warningsArea } from "./warnings.js";
 import { words } from "./words.js";
 
 const LOOK_EVERY = 4000;
+const DOING = { summarize: "summarizing", "update-memory": "remembering" };
 const t = words("chat");
 
 export async function show(place, [, instanceId, sessionId], context) {
@@ -118,6 +119,9 @@ class Chat {
   }
 
   drawState() {
+    const drawn = JSON.stringify(this.state);
+    if (drawn === this.drawn) return; // else the outline's links would lose the focus
+    this.drawn = drawn;
     this.head.draw(this.state);
     drawOutline(this.aside, this.state);
   }
@@ -163,7 +167,7 @@ class Chat {
   /** Join a reply that is being written, or say what else is being done with the story. */
   notice() {
     const { running } = this.state;
-    if (!running || running.turn === null) this.tell(running ? t("busy", running) : "");
+    if (!running || running.turn === null) this.tell(running ? t(DOING[running.task] ?? "busy") : "");
     else if (named(running) !== this.whole) this.join({ ...running, instance_id: this.instanceId }).catch(complain);
   }
 
@@ -206,7 +210,7 @@ class Chat {
     this.list.redraw();
     live.flush();
     this.leave = watchReply(which, shown, {
-      text: live.add, whole: live.replace, warning: this.warnings.add, care: (data) => this.tell(data.message, true), error: (data) => this.tell(data.message, true),
+      text: live.add, whole: live.replace, warning: (data) => { this.warnings.add(data); this.spoken.textContent = data.message; }, care: (data) => this.tell(data.message, true), error: (data) => this.tell(data.message, true),
       lost: () => this.tell(t("lost")), back: () => this.tell(""), done: (data) => this.finish(which, data),
       closed: () => { if (this.live) this.finish(which, null); else this.look(); },
     });
@@ -218,7 +222,6 @@ class Chat {
     this.whole = named(which);
     this.live.flush();
     this.warnings.settle();
-    this.composer.writing(false);
     this.spoken.textContent = done?.content.slice(0, 5000) ?? "";
     if (done?.error) this.tell("", true); // the reply itself says what went wrong
     for (let pause = 500; !this.closed; pause = Math.min(2 * pause, 8000)) {
@@ -226,10 +229,13 @@ class Chat {
         const [state, found] = await Promise.all([api.get(this.base), this.page(3)]);
         if (this.closed) return;
         [this.live, this.state] = [null, state];
+        this.composer.writing(false);
         this.drawState();
         this.take(found);
+        this.tell("");
         return;
-      } catch {
+      } catch (error) {
+        this.tell(error.status ? error.message : t("lost"));
         await new Promise((go) => { setTimeout(go, pause); });
       }
     }

@@ -2,6 +2,7 @@
 
 import { api, at } from "./api.js";
 import { bdi, fill, h } from "./dom.js";
+import { showCurrent } from "./outline.js";
 import { complain, dialog, field } from "./ui.js";
 import { words } from "./words.js";
 
@@ -15,6 +16,7 @@ export function chatHead(state, aside, changed) {
   const open = (yes) => {
     aside.classList.toggle("open", yes);
     drawer.setAttribute("aria-expanded", String(yes));
+    showCurrent(aside);
   };
   return {
     element: h("header", { class: "chat-head" }, h("h1", { class: "clip" }, bdi(state.character.name)), world, tools, drawer, menu(state, changed)),
@@ -27,7 +29,7 @@ export function chatHead(state, aside, changed) {
 }
 
 function menu({ instance_id: instanceId, character }, changed) {
-  const item = (name, work) => h("button", { class: "quiet", onclick: () => { box.open = false; work().catch(complain); } }, t(name));
+  const item = (name, work) => h("button", { class: "quiet", onclick: () => { box.open = false; box.firstChild.focus(); work().catch(complain); } }, t(name));
   const box = h("details", { class: "menu", onfocusout: (event) => { box.open &&= box.contains(event.relatedTarget); } },
     h("summary", { "aria-label": t("menu"), title: t("menu") }, "⋯"), h("div", { class: "card" },
       item("world", () => changeWorld(instanceId, changed)),

@@ -16,10 +16,10 @@ export function turnList({ label, draw, load, moved }) {
   const nodes = new Map();
   const asked = new Set();
   let [turns, heights, total, atEnd, anchor] = [[], [], 0, true, null];
-  let [drawing, width, seen, guess, moving] = [0, 0, 0, 0, 0];
+  let [drawing, width, seen, guess, moving] = [0, 0, 0, GUESS, 0];
 
   const sizes = new ResizeObserver(() => {
-    if (width !== scroller.clientWidth) [heights, guess] = [[], 0];
+    if (width !== scroller.clientWidth) [heights, guess] = [[], GUESS];
     width = scroller.clientWidth;
     later();
   });
@@ -34,14 +34,12 @@ export function turnList({ label, draw, load, moved }) {
 
   /** Put the turns around the eye into the page, and keep what is being read where it is. */
   function arrange() {
-    const known = guess ? [] : heights.filter(Boolean).sort((one, other) => one - other);
-    guess ||= known[known.length >> 1] ?? 0;
-    const typical = guess || GUESS;
+    if (guess === GUESS) guess = heights.filter(Boolean).sort((one, other) => one - other).find((_, at, all) => at >= all.length >> 1) ?? GUESS;
     for (let pass = 0, changed = true; changed && pass < 4; pass += 1) {
-      const [first, last, before, after] = around((place) => heights[place] || typical);
+      const [first, last, before, after] = around((place) => heights[place] || guess);
       above.style.setProperty("height", `${before}px`);
       below.style.setProperty("height", `${after}px`);
-      changed = put(first, last, typical);
+      changed = put(first, last);
       const held = nodes.get(anchor?.place);
       const off = held ? held.offsetTop - scroller.scrollTop - anchor.from : 0;
       if (atEnd) scrollTo(scroller.scrollHeight);
@@ -69,13 +67,13 @@ export function turnList({ label, draw, load, moved }) {
     return [first, last, before, whole - y];
   }
 
-  function put(first, last, typical) {
+  function put(first, last) {
     let changed = false;
     for (const place of nodes.keys()) if (place < first || place >= last) drop(place);
     for (let place = last - 1, next = below; place >= first; place -= 1) {
       let node = nodes.get(place);
       if (!node) {
-        node = turns[place] ? draw(turns[place], place === total - 1) : missing(place, typical);
+        node = turns[place] ? draw(turns[place], place === total - 1) : missing(place);
         nodes.set(place, node);
         next.before(node);
         sizes.observe(node);
@@ -88,7 +86,7 @@ export function turnList({ label, draw, load, moved }) {
   }
 
   /** Hold a turn's place until its page is there. */
-  function missing(place, typical) {
+  function missing(place) {
     const page = Math.floor(place / PAGE);
     const before = Math.min((page + 1) * PAGE, total);
     if (!asked.has(page)) {
@@ -100,7 +98,7 @@ export function turnList({ label, draw, load, moved }) {
       }, 3000));
     }
     const node = h("div", { class: "turn missing" });
-    node.style.setProperty("height", `${typical}px`);
+    node.style.setProperty("height", `${guess}px`);
     return node;
   }
 
@@ -179,7 +177,7 @@ export function turnList({ label, draw, load, moved }) {
     },
     clear() {
       for (const place of nodes.keys()) drop(place);
-      [turns, heights, total, atEnd, anchor, seen, guess] = [[], [], 0, true, null, 0, 0];
+      [turns, heights, total, atEnd, anchor, seen, guess] = [[], [], 0, true, null, 0, GUESS];
       asked.clear();
     },
     close() {

@@ -30,7 +30,9 @@ export function composer({ instanceId, say, stop }) {
   });
 
   function changed() {
-    sessionStorage.setItem(key, input.value);
+    try {
+      sessionStorage.setItem(key, input.value);
+    } catch { /* It is more than the browser keeps: only a reload would miss it. */ }
     fail(isTooLong() ? t("long", { count: number([...input.value].length) }) : "");
     fit();
     settle();
@@ -65,7 +67,7 @@ export function composer({ instanceId, say, stop }) {
     try {
       if (await say(asked)) {
         asked = null;
-        input.value = "";
+        if (input.value.startsWith(text)) input.value = input.value.slice(text.length); // what was typed meanwhile stays
         changed();
       }
     } catch (error) {
@@ -87,4 +89,4 @@ export function composer({ instanceId, say, stop }) {
   };
 }
 
-const fresh = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (one) => one.toString(16).padStart(2, "0")).join("");
+const fresh = () => crypto.getRandomValues(new Uint32Array(4)).join("-");

@@ -1,6 +1,6 @@
 // How are elements made? Text is only ever a text node: nothing that a model or a person wrote becomes markup.
 
-const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "open", "selected", "indeterminate"]);
+const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "open", "selected"]);
 
 /** Make an element: h("button", {class: "primary", onclick: go}, "Go"). Children: nodes, texts, arrays, null. */
 export function h(tag, props = {}, ...children) {

@@ -18,26 +18,29 @@ export async function edit(place, kind, id, context) {
   const isNew = id === "new";
   const key = `${kind}/${id}`;
   const whole = isNew ? { name: "", [of.text]: "", [of.list]: [] } : await api.get(at`/api/${kind}/${id}`);
-  let kept = JSON.stringify(fields(kind, whole).values());
+  let first = JSON.stringify(fields(kind, whole).values());
+  let kept = first;
   const form = fields(kind, drafts.get(key) ?? whole, isNew);
   drafts.delete(key);
   const isDirty = () => JSON.stringify(form.values()) !== kept;
   const save = button(t("save"), async () => {
     if (!page.reportValidity()) return;
     const values = form.values();
+    const there = !isNew && JSON.stringify(fields(kind, await api.get(at`/api/${kind}/${id}`)).values());
+    if (there && there !== first && there !== JSON.stringify(values) && !await confirm(t("changed"), t("overwrite"), t("save"))) return;
     try {
       await api.put(at`/api/${kind}/${isNew ? form.id() : id}`, { ...values, replace: !isNew });
     } catch (error) {
       if (error.code !== "entry_exists") throw error;
       return form.taken();
     }
-    kept = JSON.stringify(values);
+    kept = first = JSON.stringify(values);
     toast(t("saved", { name: values.name }), "good");
     if (isNew) context.go("/");
   }, { class: "primary" });
   const page = h("form", { class: "editor", onsubmit: (event) => { event.preventDefault(); save.click(); } },
     h("a", { href: "#/" }, t("back")), h("h1", {}, isNew ? t(kind) : bdi(whole.name)), form.nodes,
-    whole.card?.notes && h("details", {}, h("summary", {}, t("notes")), h("p", { class: "wraps", dir: "auto" }, whole.card.notes)), h("div", { class: "savebar" }, save));
+    whole.card?.notes && h("details", {}, h("summary", {}, t("notes")), h("p", { class: "wraps", dir: "auto" }, whole.card.notes)), h("div", { class: "save-bar" }, save));
   fill(place, page);
   const over = new AbortController();
   addEventListener("beforeunload", (event) => { if (isDirty()) event.preventDefault(); }, over);
@@ -49,12 +52,13 @@ export async function edit(place, kind, id, context) {
     kept = JSON.stringify(form.values());
     location.hash = link.hash;
   }, { signal: over.signal, capture: true });
+  const here = location.hash;
   return () => {
     over.abort();
     if (!isDirty()) return;
     // The browser's own way back asks nobody: what was written waits for the return.
     drafts.set(key, form.values());
-    toast(t("unsaved"), "bad", { label: t("goBack"), run: () => context.go(`/${key}`) });
+    if (location.hash !== here) toast(t("unsaved"), "bad", { label: t("goBack"), run: () => context.go(`/${key}`) });
   };
 }
 
@@ -63,7 +67,7 @@ function fields(kind, whole, isNew) {
   const id = h("input", { required: true, pattern: "[A-Za-z0-9][A-Za-z0-9_\\-]{0,63}", maxlength: 64, autocomplete: "off", spellcheck: "false", oninput: () => { made = null; } });
   // The id follows the name until someone writes one.
   let made = "";
-  const name = h("input", { value: whole.name, required: true, maxlength: 200, autocomplete: "off", dir: "auto", oninput: () => {
+  const name = h("input", { value: whole.name, required: true, pattern: ".*\\S.*", maxlength: 200, autocomplete: "off", dir: "auto", oninput: () => {
     if (made !== null) id.value = made = idFor(of.prefix, name.value);
   } });
   const text = h("textarea", { value: whole[of.text], required: true, maxlength: 200000, dir: "auto" });

@@ -2,12 +2,11 @@
 
 import { api, at, runJob } from "./api.js";
 import { bdi, fill, h } from "./dom.js";
-import { button, chosen, complain, dialog, download, field, progressBar } from "./ui.js";
+import { button, complain, dialog, download, field, progressBar } from "./ui.js";
 import { words } from "./words.js";
 
 const t = words("importing");
 const MOST = 64 * 1024 * 1024;
-const PLACES = { character: "characters", background: "backgrounds", instance: "chat" };
 
 // --- in
 
@@ -46,13 +45,14 @@ export async function importFiles(files, context) {
   const isChat = (file) => /\.jsonl$/i.test(file.name);
   const rows = [...files].sort((one, other) => isChat(one) - isChat(other)).map(fileRow);
   const count = h("p", { class: "faint", role: "status" });
-  const closed = dialog({ title: t("title"), wide: true, body: h("div", {}, count, h("ul", { class: "arrivals" }, rows)), actions: [{ label: t("close"), kind: "primary" }] });
+  const here = location.hash;
+  const closed = dialog({ title: t("title"), wide: true, body: h("div", {}, count, h("ul", { class: "plain arrivals" }, rows)), actions: [{ label: t("close"), kind: "primary" }] });
   for (const [place, row] of rows.entries()) {
     await row.run();
     count.textContent = `${place + 1} / ${rows.length}`;
   }
   await closed;
-  context.refresh();
+  if (location.hash === here) context.refresh();
 }
 
 /** A file and what becomes of it; `run(character)` brings it in. */
@@ -80,7 +80,7 @@ function fileRow(file) {
 }
 
 const became = ({ kind, id, name, outcome, notes }) => h("div", {}, h("span", { class: outcome === "same" ? "pill" : "pill good" }, t(outcome)), ` ${t(kind)} `,
-  h("a", { href: `#/${PLACES[kind]}/${id}`, onclick: (event) => event.target.closest("dialog").close() }, bdi(name)), notes.map((note) => h("p", { class: "hint" }, note)));
+  h("a", { href: `#/${kind === "instance" ? "chat" : `${kind}s`}/${id}`, onclick: (event) => event.target.closest("dialog").close() }, bdi(name)), notes.map((note) => h("p", { class: "hint" }, note)));
 
 async function whose(row) {
   const { characters } = await api.get("/api/characters");
@@ -97,7 +97,7 @@ export async function exportDialog(kind, id, name, hasBook = false) {
   const form = h("div", { role: "radiogroup", "aria-label": t("save") }, able.map(({ format, ending }, place) => h("label", { class: "row choice" },
     h("input", { type: "radio", name: "format", value: format, checked: place === 0 }), t(format.replace("-", "_")), h("span", { class: "faint" }, `.${ending}`))));
   await dialog({ title: t("export", { name }), body: form, actions: [{ label: t("save"), kind: "primary", run: async () => {
-    const answer = await api.get(at`/api/export?kind=${kind}&id=${id}&format=${chosen(form, "format")}`, { raw: true });
+    const answer = await api.file(at`/api/export?kind=${kind}&id=${id}&format=${form.querySelector(":checked").value}`);
     download(await answer.blob(), /filename="([^"]+)/.exec(answer.headers.get("content-disposition"))[1]);
   } }] });
 }

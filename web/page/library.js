@@ -3,7 +3,7 @@
 import { api, at } from "./api.js";
 import { bdi, fill, h } from "./dom.js";
 import { acceptDrops, chooseFiles, exportDialog, importFiles } from "./importing.js";
-import { complain, dialog, empty, field, loaded } from "./ui.js";
+import { complain, dialog, empty, field } from "./ui.js";
 import { number, when, words } from "./words.js";
 
 const t = words("library");
@@ -18,11 +18,9 @@ const KINDS = {
 export async function show(place, [view, id], context) {
   if (view && id) return (await import("./editors.js")).edit(place, view, id, context);
   const take = (files) => importFiles(files, context);
-  await loaded(place, async () => {
-    const all = { context, take };
-    await Promise.all(Object.keys(KINDS).map(async (kind) => { all[kind] = (await api.get(`/api/${kind}`))[kind]; }));
-    return home(all);
-  });
+  const all = { context, take };
+  await Promise.all(Object.keys(KINDS).map(async (kind) => { all[kind] = (await api.get(`/api/${kind}`))[kind]; }));
+  fill(place, home(all));
   return acceptDrops(take);
 }
 
@@ -141,7 +139,7 @@ function begin({ instances, characters, backgrounds, context }, character, world
   return dialog({
     title: t("newStory"), body: h("div", {}, field(t("who"), who), field(t("where"), where), opening),
     actions: [{ label: t("start"), kind: "primary", run: async () => {
-      await met;
+      await met.catch(meet);
       const story = await api.post("/api/instances", { character_id: who.value, background_id: where.value || null, greeting: greetings.length ? Number(how.value) : null });
       context.go(at`/chat/${story.instance_id}`);
     } }],

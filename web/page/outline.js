@@ -16,4 +16,8 @@ export function drawOutline(place, { outline, plot_state: plot, current_point: c
     outline.length ? h("ol", { class: "outline" }, outline.map(point)) : h("p", { class: "faint" }, t("none")),
     isOn && outline.length > 0 && plot.no_update_count > 0 && h("p", { class: "hint" }, t("quiet", { count: plot.no_update_count })),
     background && h("a", { href: at`#/backgrounds/${background.id}` }, t("edit")));
+  showCurrent(place);
 }
+
+/** Scroll a long outline to where the story is. */
+export const showCurrent = (place) => place.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });

@@ -97,7 +97,7 @@ function draw(place, told, context) {
   fill(place, h("h1", {}, t("title")), h("form", { class: "settings stack", novalidate: true, onsubmit: (event) => event.preventDefault() },
     told.notices.map((text) => h("p", { class: "fault", role: "alert" }, text)),
     ["thresholds", "limits", "preferences", "more"].map(group), modules(told.modules),
-    h("div", { class: "save-bar" }, status, resetButton(context), saving)));
+    h("div", { class: "save-bar" }, status, resetButton((now) => accept(now, context)), saving)));
   mark();
 }
 
@@ -106,10 +106,11 @@ async function accept(told, context) {
   await setLanguage(told.values["preferences.language"]);
   toast(t("saved"), "good");
   await context.refresh();
+  document.querySelector(".save-bar .primary")?.focus({ preventScroll: true });
 }
 
-const resetButton = (context) => button(t("reset"), async () => {
-  if (await confirm(t("ask"), t("lost"), t("reset"))) await accept(await api.post("/api/settings/reset"), context);
+const resetButton = (done) => button(t("reset"), async () => {
+  if (await confirm(t("ask"), t("lost"), t("reset"))) await done(await api.post("/api/settings/reset"));
 });
 
 export async function show(place, parts, context) {
@@ -117,7 +118,7 @@ export async function show(place, parts, context) {
     draw(place, await api.get("/api/settings"), context);
   } catch (error) {
     if (error.code !== "file_broken") throw error;
-    fill(place, h("h1", {}, t("title")), h("p", { class: "fault", role: "alert" }, error.message), resetButton(context));
+    fill(place, h("h1", {}, t("title")), h("p", { class: "fault", role: "alert" }, error.message), resetButton(() => location.reload()));
   }
   const ask = (event) => { if (Object.keys(draft).length) event.preventDefault(); };
   addEventListener("beforeunload", ask);

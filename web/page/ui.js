@@ -4,21 +4,22 @@ import { add, fill, h } from "./dom.js";
 import { words } from "./words.js";
 
 const t = words("ui");
+// It is there before anything is said: what comes together with its region is not read out.
+const toasts = h("div", { id: "toasts", role: "status" });
+document.body.append(toasts);
 
 /** Say something briefly at the edge of the page; kind: "info", "good" or "bad". */
 export function toast(message, kind = "info", action = null) {
-  let region = document.getElementById("toasts");
-  if (!region) document.body.append(region = h("div", { id: "toasts", role: "status", "aria-live": "polite" }));
   const leave = () => note.remove();
   const note = h("div", { class: `toast ${kind}` }, h("span", {}, message),
     action && h("button", { class: "link", onclick: () => { leave(); action.run(); } }, action.label),
     h("button", { class: "quiet", "aria-label": t("close"), onclick: leave }, "×"));
-  region.append(note);
+  toasts.append(note);
   setTimeout(leave, kind === "bad" || action ? 12000 : 5000);
 }
 
 /** Say what went wrong. */
-export const complain = (error) => { if (error?.name !== "AbortError") toast(error.message, "bad"); };
+export const complain = (error) => toast(error.message, "bad");
 
 /**
  * Open a dialog; `body` is a node or a function of `close`; `actions` is a list of {label, kind, run} whose `run` may
@@ -42,7 +43,7 @@ export function dialog({ title, body, actions = [], wide = false }) {
       }, (error) => { failed.textContent = error.message; failed.hidden = false; }) }, label);
       return button;
     });
-    const id = `dialog-${Math.random().toString(36).slice(2)}`;
+    const id = `dialog-${fields += 1}`;
     const box = h("dialog", { class: wide ? "wide" : "", "aria-labelledby": id },
       h("header", {}, h("h2", { id }, title),
         h("button", { type: "button", class: "quiet", "aria-label": t("close"), onclick: () => close() }, "×")),
@@ -50,7 +51,7 @@ export function dialog({ title, body, actions = [], wide = false }) {
       buttons.length ? h("footer", {}, buttons) : null);
     box.addEventListener("close", () => { box.remove(); before?.focus?.(); resolve(told); });
     box.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" || event.isComposing || event.defaultPrevented) return;
+      if (event.key !== "Enter" || event.isComposing || event.keyCode === 229 || event.defaultPrevented) return;
       if (event.target.matches("input:not([type=checkbox], [type=radio], [type=file])")) box.querySelector("footer .primary")?.click();
     });
     document.body.append(box);
@@ -94,15 +95,13 @@ let fields = 0;
 
 /** A labelled control; `fault(text)` on the result says what is wrong with it. hint: a line below. */
 export function field(label, control, hint = null) {
-  const id = control.id || `field-${fields += 1}`;
-  control.id = id;
+  const id = control.id ||= `field-${fields += 1}`;
   const fault = h("p", { class: "fault", id: `${id}-fault`, role: "alert", hidden: true });
   const notes = [hint && h("p", { class: "hint", id: `${id}-hint` }, hint), fault];
   control.setAttribute("aria-describedby", `${hint ? `${id}-hint ` : ""}${id}-fault`);
   const tick = control.type === "checkbox";
   const made = h("div", { class: tick ? "field tick" : "field" },
     tick ? [control, h("label", { for: id }, label)] : [h("label", { for: id }, label), control], notes);
-  made.control = control;
   made.fault = (text) => {
     fault.textContent = text ?? "";
     fault.hidden = !text;
@@ -117,7 +116,6 @@ export async function loaded(place, load) {
   try {
     fill(place, await load());
   } catch (error) {
-    if (error.name === "AbortError") return;
     fill(place, h("div", { class: "empty" }, h("p", { class: "fault", role: "alert" }, error.message),
       h("button", { onclick: () => loaded(place, load) }, t("retry"))));
   }
@@ -137,9 +135,6 @@ export function progressBar(stop = null) {
 
 /** What to show where there is nothing yet: a sentence and the next step. */
 export const empty = (text, ...actions) => h("div", { class: "empty" }, h("p", {}, text), add(h("div", { class: "row" }), actions));
-
-/** Read a form's checked radio. */
-export const chosen = (form, name) => form.querySelector(`input[name="${name}"]:checked`)?.value;
 
 /** Give a file to the person. */
 export function download(blob, name) {

@@ -12,11 +12,11 @@ export function warningsArea(instanceId) {
   let known = new Map(JSON.parse(sessionStorage.getItem(key) ?? "[]"));
   let told = new Set();
   const list = h("ul", { id: "warning-list", hidden: true });
-  const badge = h("button", { class: "badge", "aria-expanded": "false", "aria-controls": list.id, onclick: () => {
+  const badge = h("button", { class: "badge", id: "warning-badge", "aria-expanded": "false", "aria-controls": list.id, onclick: () => {
     list.hidden = !list.hidden;
     badge.setAttribute("aria-expanded", String(!list.hidden));
   } });
-  const element = h("section", { class: "warnings", "aria-label": t("title") }, badge, list);
+  const element = h("section", { class: "warnings", "aria-labelledby": badge.id }, badge, list);
 
   function keep(warnings) {
     known = new Map(warnings);
