@@ -30,6 +30,7 @@ from personalab.operations.instances import new_instance
 from personalab.ports import ReplyChunk
 from personalab.services import Services, open_services
 from personalab.serving.address import listen
+from personalab.serving.connections import PatientProtocol
 from personalab.settings import read_settings
 from tests.web.soaking import Client, Counting
 from web.app import Limits
@@ -62,7 +63,10 @@ async def _served(services: Services) -> AsyncGenerator[httpx.AsyncClient]:
     limits = Limits(max_turns=_TURNS, calls_a_second=1e9, calls_at_once=10**9)
     app = whole_app(lambda: services, limits=limits)
     listener = listen("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="on", timeout_graceful_shutdown=1))
+    config = uvicorn.Config(
+        app, http=PatientProtocol, log_config=None, lifespan="on", timeout_graceful_shutdown=1
+    )
+    server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve([listener]))
     while not server.started:
         await asyncio.sleep(0.01)

@@ -24,7 +24,7 @@ from tools.build_mcpb.manifest import USER_CONFIG
 from tools.build_mcpb.packing import check, pack
 
 PLACES = {"LICENSE", "README.md", "icon.png", "manifest.json", "pyproject.toml", "server"}
-CODE = {"main.py", "personalab", "nodes", "graph", "mcp_server", "cli"}
+CODE = {"main.py", "personalab", "nodes", "graph", "mcp_server", "web", "cli"}
 
 needs_packer = pytest.mark.skipif(
     not PACKER.exists(), reason="no mcpb in build/node; run: python tests/fetch_clients.py"

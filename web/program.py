@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from personalab.services import Services, open_services
+from personalab.serving.address import check_address
 from personalab.serving.options import run_program, server_options, toolsets_of
 from personalab.serving.running import Address, run_server
 from personalab.texts import say
@@ -18,11 +19,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _serve(options: argparse.Namespace) -> None:
+    services = open_services()
+    # Before anything heavy is loaded: a server that may not begin says so at once.
+    check_address(options.host.strip("[]"), services.settings.token)
+
     from web.app import Limits
     from web.joining import whole_app
     from web.logs import write_logs
 
-    services = open_services()
     write_logs(debug=options.debug)
     app = whole_app(
         lambda: services,

@@ -16,6 +16,7 @@ from fastapi import FastAPI
 
 from personalab.services import Services
 from personalab.serving.address import listen
+from personalab.serving.connections import PatientProtocol
 from tests.mcp_server.processes import begin_stories, with_provider, world
 from tests.web.browser import browser, visit
 from tests.web.serving import SECONDS, Served, serving
@@ -47,7 +48,9 @@ async def live_app(services: Services, **options: Any) -> AsyncGenerator[Live]:
     app = whole_app(lambda: services, **options)
     listener = listen("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    config = uvicorn.Config(app, log_config=None, lifespan="on", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        app, http=PatientProtocol, log_config=None, lifespan="on", timeout_graceful_shutdown=1
+    )
     server = uvicorn.Server(config)
     # Signals are the test run's own.
     serving_task = asyncio.create_task(server._serve([listener]))  # pyright: ignore[reportPrivateUsage]

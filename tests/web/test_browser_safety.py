@@ -253,7 +253,7 @@ def test_names_without_an_end_push_nothing_out_of_sight(visit: Visits, home: Hou
     expect(tools).to_have_count(3)
     assert len({box["y"] for box in (tool.bounding_box() for tool in tools.all()) if box}) == 1
     tab.open()
-    tab.button(f"Export: {name}", exact=True).click()
+    tab.button(f"Export: {name}", exact=True).first.click()
     expect(tab.button("Close", within="dialog")).to_be_in_viewport(ratio=1)
     within = "entry => [...entry.querySelectorAll('*')].every((one) => one.scrollWidth <= entry.clientWidth)"
     assert all(card.evaluate(within) for card in tab.at(".entry").all())

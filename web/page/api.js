@@ -2,15 +2,10 @@
 
 import { words } from "./words.js";
 
-/** What went wrong, in the reader's language. */
-export class ApiError extends Error {
-  constructor(status, told) {
-    super(told.message);
-    Object.assign(this, told, { status });
-  }
-}
-
 const t = words("api");
+
+/** What went wrong, in the reader's language. */
+const failed = (status, told) => Object.assign(new Error(told.message), told, { status });
 
 async function call(method, path, body, isRaw = false) {
   const headers = {};
@@ -18,19 +13,11 @@ async function call(method, path, body, isRaw = false) {
     headers["content-type"] = "application/json";
     body = JSON.stringify(body);
   }
-  let answer;
-  try {
-    answer = await fetch(path, { method, body, headers });
-  } catch {
-    throw new ApiError(0, { code: "offline", kind: "other", message: t("offline"), retryable: true });
-  }
-  if (answer.ok) {
-    return isRaw ? answer : answer.status === 204 ? null : answer.json();
-  }
+  const answer = await fetch(path, { method, body, headers }).catch(() => { throw failed(0, { code: "offline", message: t("offline") }); });
+  if (answer.ok) return isRaw ? answer : answer.json();
   const told = await answer.json().catch(() => ({}));
-  const error = told.error ?? { code: "http", kind: "other", message: `HTTP ${answer.status}`, retryable: false };
   if (answer.status === 401) dispatchEvent(new CustomEvent("login-needed"));
-  throw new ApiError(answer.status, error);
+  throw failed(answer.status, told.error ?? { code: "http", message: `HTTP ${answer.status}` });
 }
 
 /** api.get("/api/…"), api.post(path, body), api.put(path, body), api.delete(path); api.file(path) is the answer as it came. */
@@ -79,17 +66,14 @@ export async function runJob(path, body, { progress, begun } = {}) {
 }
 
 /** Follow a job that is under way to its end. */
-export function followJob(jobId, progress) {
+export function followJob(jobId, progress = () => {}) {
   return new Promise((resolve, reject) => {
     const ended = (state) => {
       leave();
       resolve(state);
     };
     const leave = follow(at`/api/jobs/${jobId}/stream`, {
-      progress: (data) => progress?.(data),
-      warning: (data) => progress?.(data),
-      done: ended,
-      error: ended,
+      progress, warning: progress, done: ended, error: ended,
       lost: (forGood) => {
         if (!forGood) return;
         leave();

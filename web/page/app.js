@@ -2,6 +2,7 @@
 
 import { api } from "./api.js";
 import { fill, h } from "./dom.js";
+import { acceptDrops } from "./importing.js";
 import { complain, dialog, field } from "./ui.js";
 import { language, setLanguage, words } from "./words.js";
 
@@ -142,5 +143,6 @@ async function arrive() {
 }
 
 document.body.prepend(header, banner, main);
+acceptDrops(context);
 addEventListener("hashchange", () => show().then(enter));
 start();

@@ -10,38 +10,36 @@ const MOST = 64 * 1024 * 1024;
 
 // --- in
 
-/** Let files be dropped anywhere on the page; returns a function that ends it. */
-export function acceptDrops(take) {
-  const overlay = h("div", { class: "drop", hidden: true }, h("div", {}, h("strong", {}, `📥 ${t("drop")}`), h("p", { class: "faint" }, ".png .json .charx .jsonl")));
+/** Let files be dropped anywhere on the page. */
+export function acceptDrops(context) {
+  const overlay = h("div", { class: "drop", hidden: true });
   document.body.append(overlay);
-  const over = new AbortController();
   const on = (name, handler) => addEventListener(name, (event) => {
     if (!event.dataTransfer?.types.includes("Files")) return;
     event.preventDefault();
     handler(event);
-  }, { signal: over.signal });
-  on("dragenter", () => { overlay.hidden = false; });
+  });
+  on("dragenter", () => {
+    fill(overlay, h("div", {}, h("h2", {}, `📥 ${t("drop")}`), h("p", { class: "faint" }, ".png .json .charx .jsonl")));
+    overlay.hidden = false;
+  });
   on("dragover", () => {});
   on("dragleave", (event) => { overlay.hidden = !event.relatedTarget; });
   on("drop", ({ dataTransfer: { items, files } }) => {
     overlay.hidden = true;
     if ([...items].some((item) => item.webkitGetAsEntry?.()?.isDirectory)) complain(new Error(t("folder")));
-    else if (files.length) take([...files]);
+    else if (files.length) importFiles(files, context);
   });
-  return () => {
-    over.abort();
-    overlay.remove();
-  };
 }
 
 /** Ask for files. */
-export function chooseFiles(take) {
-  const input = h("input", { type: "file", multiple: true, accept: ".png,.json,.jsonl,.charx,.zip", onchange: () => take([...input.files]) });
+export function chooseFiles(context) {
+  const input = h("input", { type: "file", multiple: true, accept: ".png,.json,.jsonl,.charx,.zip", onchange: () => importFiles(input.files, context) });
   input.click();
 }
 
 /** Bring files in one after another, cards before chats, and show what each became. */
-export async function importFiles(files, context) {
+async function importFiles(files, context) {
   const isChat = (file) => /\.jsonl$/i.test(file.name);
   const rows = [...files].sort((one, other) => isChat(one) - isChat(other)).map(fileRow);
   const count = h("p", { class: "faint", role: "status" });

@@ -2,9 +2,10 @@
 
 import { api, at, runJob } from "./api.js";
 import { bdi, fill, h } from "./dom.js";
-import { points, t } from "./lab_words.js";
 import { button, confirm, dialog, empty, field, loaded, toast } from "./ui.js";
-import { when } from "./words.js";
+import { when, words } from "./words.js";
+
+export const t = words("lab");
 
 const TABS = { "": ["projects", projects], skills: ["skills", skills], leaderboard: ["board", board], tags: ["tags", tags] };
 
@@ -36,6 +37,9 @@ export async function agreed(path, body) {
 
 /** Ask for something in a dialog, or cancel. */
 export const ask = (title, body, label, run) => dialog({ title: t(title), body: h("div", {}, body), actions: [{ label: t("cancel") }, { label: t(label), kind: "primary", run }] });
+
+/** Write a score as the server and the terminal do; what is unknown is a dash, never 0. */
+export const points = (value) => value?.toFixed(1) ?? "–";
 
 export const faint = (...parts) => h("p", { class: "faint" }, parts);
 

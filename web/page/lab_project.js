@@ -2,9 +2,8 @@
 
 import { api, at, follow } from "./api.js";
 import { add, bdi, fill, h } from "./dom.js";
-import { agreed, ask, block, faint, pill, quote, statusPill, table } from "./lab.js";
+import { agreed, ask, block, faint, pill, points, quote, statusPill, t, table } from "./lab.js";
 import { showSearch } from "./lab_search.js";
-import { points, t } from "./lab_words.js";
 import { button, dialog, empty, field, loaded, progressBar, toast } from "./ui.js";
 
 export async function showProject(place, name) {

@@ -2,8 +2,7 @@
 
 import { api } from "./api.js";
 import { fill, h, svg } from "./dom.js";
-import { ask, block, faint, table } from "./lab.js";
-import { points, t } from "./lab_words.js";
+import { ask, block, faint, points, t, table } from "./lab.js";
 import { button, field, loaded } from "./ui.js";
 
 const [WIDTH, LEFT, LOW] = [640, 44, 200];

@@ -2,7 +2,7 @@
 
 import { api, at } from "./api.js";
 import { bdi, fill, h } from "./dom.js";
-import { acceptDrops, chooseFiles, exportDialog, importFiles } from "./importing.js";
+import { chooseFiles, exportDialog } from "./importing.js";
 import { complain, dialog, empty, field } from "./ui.js";
 import { number, when, words } from "./words.js";
 
@@ -17,11 +17,10 @@ const KINDS = {
 /** `#/` is the library; `#/characters/ID` and `#/backgrounds/ID` (or `new`) are its editors. */
 export async function show(place, [view, id], context) {
   if (view && id) return (await import("./editors.js")).edit(place, view, id, context);
-  const take = (files) => importFiles(files, context);
-  const all = { context, take };
+  const all = { context };
   await Promise.all(Object.keys(KINDS).map(async (kind) => { all[kind] = (await api.get(`/api/${kind}`))[kind]; }));
   fill(place, home(all));
-  return acceptDrops(take);
+  return null;
 }
 
 function home(all) {
@@ -34,7 +33,7 @@ function home(all) {
   } });
   const many = Object.keys(KINDS).some((kind) => all[kind].length > MANY);
   return [
-    h("div", { class: "spread" }, h("h1", {}, t("title")), many && h("div", { class: "seek" }, search), opener(t("import"), () => chooseFiles(all.take))),
+    h("div", { class: "spread" }, h("h1", {}, t("title")), many && h("div", { class: "seek" }, search), opener(t("import"), () => chooseFiles(all.context))),
     h("p", { class: "faint" }, t("dropHint")), count, shelves,
   ];
 }
@@ -93,7 +92,7 @@ const named = (key, name) => ({ "aria-label": `${t(key)}: ${name}` });
 const head = ({ name, picture }, place, below) => h("div", { class: "head" }, avatar(name, picture),
   h("div", {}, h("h3", {}, h("a", { href: place }, bdi(name))), h("div", { class: "faint" }, below)));
 const foot = (kind, id, name, book, go) => h("div", { class: "row foot" },
-  (book || kind !== "background") && opener("⇩", () => exportDialog(kind, id, name, book).catch(complain), { class: "quiet", title: t("export"), ...named("export", name) }),
+  opener("⇩", () => exportDialog(kind, id, name, book).catch(complain), { class: "quiet", title: t("export"), ...named("export", name) }),
   kind !== "instance" && h("a", { class: "quiet", href: `#/${kind}s/${id}`, title: t("edit"), ...named("edit", name) }, "✎"), go);
 
 /** A picture, or the first letter of the name until there is one. */

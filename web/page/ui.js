@@ -4,8 +4,8 @@ import { add, fill, h } from "./dom.js";
 import { words } from "./words.js";
 
 const t = words("ui");
-// It is there before anything is said: what comes together with its region is not read out.
-const toasts = h("div", { id: "toasts", role: "status" });
+// It is there before anything is said: what comes together with its region is not read out. A dialog does not cover it.
+const toasts = h("div", { id: "toasts", role: "status", popover: "manual" });
 document.body.append(toasts);
 
 /** Say something briefly at the edge of the page; kind: "info", "good" or "bad". */
@@ -15,6 +15,8 @@ export function toast(message, kind = "info", action = null) {
     action && h("button", { class: "link", onclick: () => { leave(); action.run(); } }, action.label),
     h("button", { class: "quiet", "aria-label": t("close"), onclick: leave }, "×"));
   toasts.append(note);
+  toasts.hidePopover();
+  toasts.showPopover();
   setTimeout(leave, kind === "bad" || action ? 12000 : 5000);
 }
 
