@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
@@ -137,6 +138,7 @@ class TurnTools:
         """Run the graph, tell its sentences; a turn that was refused is a tool error and left nothing behind."""
         stream_turn = await _graph()
         desk, instance_id = self._desk, turn.get("instance_id", "")
+        begun = time.monotonic()
         found: TurnOutput = {}
         sentences = Sentences(ctx) if turn.get("action") in ("say", "retry") else None
         repeated = "request_id" in turn and await desk.services.turns.is_requested(
@@ -151,6 +153,8 @@ class TurnTools:
                         await sentences.hear(part["text"])
             if sentences is not None:
                 await sentences.end()
+        if desk.places.on_turn is not None and not repeated and found.get("status") != "awaiting_reply":
+            desk.places.on_turn(found, time.monotonic() - begun)
         if found.get("turn") is None:
             raise ToolError(desk.worded(str((found.get("error") or {}).get("message", ""))))
         await desk.updates.story_changed(instance_id)

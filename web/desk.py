@@ -31,6 +31,7 @@ class Desk:
         """The reader's language, as it was when the last request came."""
         self.places = Places(services, max_turns)
         self.metrics = Metrics()
+        self.places.on_turn = self.metrics.turn_elsewhere
         self.turns = Turns(services, self.places, self.metrics, lambda: self.language)
         self.jobs = Jobs(lambda: self.language)
         self.seats = Seats(max_streams)

@@ -83,16 +83,16 @@ def add_error_handlers(app: FastAPI, ours: Ours) -> None:
         assert isinstance(error, PersonaLabError)
         status = status_of(error)
         if status >= 500:
-            _log.warning("%s failed: %s", request.scope["path"], error.code)
-        return error_response(status, fields_of(error, _language(request)))
+            _log.warning("request failed", extra={"path": request.scope["path"], "code": error.code})
+        return answered(request, status, fields_of(error, _language(request)))
 
     async def refused(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, Refused)
-        return error_response(_status_of_event(error.event), error.event)
+        return answered(request, _status_of_event(error.event), error.event)
 
     async def unreadable(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        return error_response(422, fields_of(_first_fault(error), _language(request)))
+        return answered(request, 422, fields_of(_first_fault(error), _language(request)))
 
     async def http(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
@@ -106,7 +106,14 @@ def add_error_handlers(app: FastAPI, ours: Ours) -> None:
             "reason": error.detail,
         }
         told = UserError(code, **words)
-        return error_response(error.status_code, fields_of(told, _language(request)), error.headers)
+        return answered(request, error.status_code, fields_of(told, _language(request)), error.headers)
+
+    def answered(
+        request: Request, status: int, told: Mapping[str, Any], headers: Mapping[str, str] | None = None
+    ) -> JSONResponse:
+        if (desk := getattr(request.app.state, "desk", None)) is not None:
+            desk.metrics.errors.labels(told["code"]).inc()
+        return error_response(status, told, headers)
 
     app.add_exception_handler(PersonaLabError, known)
     app.add_exception_handler(Refused, refused)
@@ -116,7 +123,7 @@ def add_error_handlers(app: FastAPI, ours: Ours) -> None:
 
 def log_unexpected(path: str, error: Exception) -> None:
     """Write down what nobody expected."""
-    _log.error("%s failed", path, exc_info=error)
+    _log.error("request failed", exc_info=error, extra={"path": path})
 
 
 def error_response(

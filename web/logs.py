@@ -8,7 +8,7 @@ import sys
 import traceback
 from datetime import UTC, datetime
 
-_NAMES = ("instance_id", "turn", "status", "job", "subject", "method", "path", "seconds", "client")
+_NAMES = ("instance_id", "turn", "status", "job", "subject", "path", "code")
 
 
 class JsonLines(logging.Formatter):

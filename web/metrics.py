@@ -45,18 +45,23 @@ class Metrics:
             buckets=_QUICK,
             registry=known,
         )
-        self._gauges: list[Gauge] = []
 
     def gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
         """Add something that is looked at when it is asked for."""
-        gauge = Gauge(f"personalab_{name}", text, registry=self._known)
-        gauge.set_function(value)
-        self._gauges.append(gauge)
+        Gauge(f"personalab_{name}", text, registry=self._known).set_function(value)
 
     def turn_ended(self, status: str, seconds: float) -> None:
         """Count a turn."""
         self.turns.labels(status).inc()
         self.turn_seconds.observe(seconds)
+
+    def turn_elsewhere(self, result: Mapping[str, Any], seconds: float) -> None:
+        """Count a turn that another entrance of this process has run; one that was refused is only an error."""
+        if error := result.get("error"):
+            self.errors.labels(error["code"]).inc()
+        if result.get("turn") is not None:
+            self.turn_ended(result.get("status", "error"), seconds)
+            self.tokens_of(result.get("usage") or {}, result.get("tokens") or {})
 
     def tokens_of(self, usage: Mapping[str, Any], counted: Mapping[str, Any]) -> None:
         """Count what the provider says it used; where it does not say, what we counted of the prompt."""

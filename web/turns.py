@@ -143,7 +143,7 @@ class Turns:
             status = "interrupted" if is_open else "done"  # nothing is done by itself after any other
             raise
         except Exception:  # noqa: BLE001 (whatever it is, its watchers hear of it)
-            _log.exception("a turn failed", extra={"instance_id": run.instance_id})
+            _log.exception("a turn failed", extra=_named(run))
             self._fail(run, PersonaLabError("internal_error"))
         finally:
             self._end(run, status)
@@ -181,17 +181,17 @@ class Turns:
         if run.which is None:
             run.repeated = True
             self._note(run, result)
-        usage = result.get("usage") or {}
-        self._metrics.tokens_of(usage, result.get("tokens") or {})
+        else:
+            self._metrics.tokens_of(result.get("usage") or {}, result.get("tokens") or {})
         return result.get("status", "error")
 
     def _fail(self, run: Running, error: PersonaLabError) -> None:
         turn = run.which.turn if run.which else None
         told = error_event(error, turn, self._language())
-        self._metrics.errors.labels(error.code).inc()
         if run.which is None:
-            run.refused = dict(told)
+            run.refused = dict(told)  # it is counted where it is answered
         else:
+            self._metrics.errors.labels(error.code).inc()
             run.log.tell("error", told)
 
     def _free(self, run: Running) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 from personalab.errors import Busy
 from personalab.services import Services
@@ -12,6 +13,10 @@ from personalab.services import Services
 MAX_TURNS = 64
 _CLOSING_SECONDS = 5.0
 """So long the end of the server waits for turns to close."""
+
+
+OnTurn = Callable[[Mapping[str, Any], float], None]
+"""Hears of a turn that has ended: its result, and how many seconds it took."""
 
 
 class Places:
@@ -22,6 +27,7 @@ class Places:
         self.limit = limit
         self.closing = False
         self.taken = 0
+        self.on_turn: OnTurn | None = None
         self._free: asyncio.Semaphore | None = None
 
     @asynccontextmanager

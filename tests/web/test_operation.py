@@ -67,7 +67,9 @@ async def test_turns_tokens_times_and_errors_are_counted(
     assert found["personalab_first_token_seconds_count",] == 2
     assert found["personalab_tokens_total", "output"] == 3
     assert found["personalab_tokens_total", "input"] >= 11
-    assert sum(value for name, value in found.items() if name[0] == "personalab_errors_total") == 1
+    errors = {name[1]: value for name, value in found.items() if name[0] == "personalab_errors_total"}
+    assert (errors.pop("no_such_address"), errors.pop("wrong_method")) == (1, 1)
+    assert list(errors.values()) == [1]
     route = "/api/instances/{instance_id}/turns"
     assert found["personalab_http_requests_total", *sorted(["POST", route, "202"])] == 2
     assert found["personalab_http_requests_total", *sorted(["GET", "other", "404"])] == 1
@@ -172,9 +174,10 @@ async def test_mcp_plays_a_turn_in_the_same_server_and_shares_its_places(
         # The one place is taken, by whichever way the turn came in.
         while live.desk.turns.count == 0:
             await asyncio.sleep(0.005)
-        assert live.desk.places.taken == 1
+        assert (live.desk.places.taken, len(handed.replies)) == (1, 1)
         handed.finish("from mcp")
         assert "from mcp" in str((await saying).structured_content)
+        assert (await _counted(live.client))["personalab_turns_total", "done"] == 1
         await handed.asked(2)
         handed.finish("from http")
         turn = (await waiting).json()

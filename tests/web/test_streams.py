@@ -300,6 +300,7 @@ async def test_a_reply_ends_when_its_last_watcher_leaves_if_a_person_wants_that(
             await take(leaves, 1)
         handed.say("b")
         assert text_of(await take(stays, 1)) == "b"
+    await _until(lambda: live.desk.turns.count == 0)  # who came back sooner would be a watcher again
     heard = await listen(live.client, turn["stream"])
     assert text_of(heard) == "ab"
     assert heard[-1].data["interrupted"]
