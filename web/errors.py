@@ -13,7 +13,15 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from personalab.errors import Busy, NotFound, PersonaLabError, ProviderError, StorageError, UserError
+from personalab.errors import (
+    Busy,
+    ErrorKind,
+    NotFound,
+    PersonaLabError,
+    ProviderError,
+    StorageError,
+    UserError,
+)
 from personalab.serving.door import Ours
 from personalab.texts import Language
 from web.turns import Refused
@@ -25,7 +33,7 @@ class ErrorDetail(BaseModel):
     """What went wrong, for programs and for people."""
 
     code: str = Field(description="A name that stays the same in every language")
-    kind: str = Field(description="Who has to act: user, busy, storage, provider, other")
+    kind: ErrorKind = Field(description="Who has to act")
     message: str = Field(description="What, which, and what to do, in the reader's language")
     retryable: bool = Field(description="Whether the same call may succeed later")
 

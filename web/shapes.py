@@ -7,6 +7,10 @@ from typing import Annotated, Any
 from fastapi import Path, Query
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from personalab.providers.well_formed import well_formed
+from personalab.story.instance import PlotStatus
+from web.jobs import Status
+
 _ID = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 
 
@@ -21,11 +25,11 @@ class Told(BaseModel):
 
 
 def _readable(text: object) -> object:
-    return text.encode("utf-8", "replace").decode("utf-8") if isinstance(text, str) else text
+    return well_formed(text) if isinstance(text, str) else text
 
 
 Readable = Annotated[str, BeforeValidator(_readable)]
-"""A text of a file, which may hold halves of characters that cannot be sent; they become question marks."""
+"""A text of a person, a model or a file, which may hold halves of characters that cannot be sent."""
 Id = Annotated[str, Field(pattern=_ID)]
 InstanceId = Annotated[str, Path(pattern=_ID, description="The story's id")]
 CharacterId = Annotated[str, Path(pattern=_ID)]
@@ -36,6 +40,21 @@ QuerySessionId = Annotated[
     str | None, Query(pattern=_ID, description="One of the story's sessions; the current one if left out")
 ]
 Fields = dict[str, Any]
+
+
+class Named(Told):
+    """Something of the library and what it is called; its id where it is not there any more."""
+
+    id: Readable
+    name: Readable
+
+
+class Plot(Told):
+    """Where the story stands in its outline, and how many replies came without a marker."""
+
+    current_plot_index: int
+    current_status: PlotStatus
+    no_update_count: int
 
 
 class JobStarted(Told):
@@ -53,7 +72,7 @@ class JobState(Told):
     job_id: str
     kind: str
     subject: str
-    status: str = Field(description="running, done, interrupted or error")
+    status: Status
     progress: Fields | None = None
     result: Fields | None = None
     error: Fields | None = None

@@ -11,6 +11,7 @@ from contextlib import aclosing
 from typing import Any
 
 from fastapi import Response
+from pydantic import BaseModel
 from sse_starlette.sse import EventSourceResponse, SendTimeoutError
 from starlette.types import Receive, Scope, Send
 
@@ -20,12 +21,19 @@ _SEND_SECONDS = 60.0
 """A client that reads nothing for so long is let go; it may come back where it left."""
 _ENDING_SECONDS = 10.0
 """So long the end of the server waits for streams to tell theirs."""
-STREAM: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "Server-sent events",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
-    }
-}
+
+
+def described(**told: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
+    """Describe a stream by what the data of each of its events holds."""
+
+    def event(name: str, shape: type[BaseModel]) -> dict[str, Any]:
+        data = {"contentMediaType": "application/json", "contentSchema": shape.model_json_schema()}
+        fields = {"event": {"const": name}, "id": {"type": "string"}, "data": {"type": "string", **data}}
+        return {"type": "object", "properties": fields, "required": ["event", "data"]}
+
+    schema = {"anyOf": [event(name, shape) for name, shape in told.items()]}
+    content = {"text/event-stream": {"itemSchema": schema}}
+    return {200: {"description": f"Server-sent events: {', '.join(told)}", "content": content}}
 
 
 class EventStream(EventSourceResponse):

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Query
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from graph.summarize import stream_summary
 from graph.update_memory import stream_update
@@ -27,12 +27,10 @@ from personalab.story.persona_history import revision_of
 from web.api.jobs import started
 from web.desk import AtDesk, Desk
 from web.jobs import Job
-from web.shapes import Asked, InstanceId, JobStarted, Told
+from web.shapes import Asked, InstanceId, JobStarted, Readable, Told
 
 router = APIRouter(prefix="/api/instances/{instance_id}", tags=["growth"])
 
-Words = Annotated[str, BeforeValidator(well_formed)]
-"""A text of a person, a model or a file: also one that is not well formed can be told."""
 _RESULT = ("instance_id", "session_id", "new_session_id", "status", "turns", "kept_turns", "points")
 _GROWN = ("before", "evolved_persona", "changes", "diff", "revision", "memory", "warnings", "usage")
 
@@ -55,10 +53,10 @@ class UndoneSummary(Told):
     turns: int = Field(description="How many turns came after the summary; they are set aside, not deleted")
 
 
-class Change(Told):
+class PersonaChange(Told):
     """One way in which a character changed."""
 
-    change: Words
+    change: Readable
     turns: list[int] = Field(description="The turns it rests on")
 
 
@@ -66,16 +64,16 @@ class RevisionTold(Told):
     """One step of a character's growth."""
 
     revision: int
-    time: Words
-    before: Words
-    after: Words
+    time: Readable
+    before: Readable
+    after: Readable
     by: Literal["hand", "model"]
-    model: Words | None = None
-    session_id: Words | None = None
+    model: Readable | None = None
+    session_id: Readable | None = None
     turns: list[int] | None = Field(
         default=None, description="The first and the last turn that it looked back on"
     )
-    changes: list[Change]
+    changes: list[PersonaChange]
 
 
 class Persona(Told):
@@ -83,8 +81,8 @@ class Persona(Told):
 
     instance_id: str
     revision: int
-    base_persona: Words
-    evolved_persona: Words
+    base_persona: Readable
+    evolved_persona: Readable
     edited_by_hand: bool = Field(description="Whether someone wrote another text since the last revision")
     count: int = Field(description="How many revisions there are")
     revisions: list[RevisionTold] = Field(description="The newest of them, the oldest first")
@@ -96,7 +94,7 @@ class UndoneGrowth(Told):
 
     instance_id: str
     revision: int
-    evolved_persona: Words
+    evolved_persona: Readable
 
 
 @router.post("/summary", status_code=202)
@@ -241,7 +239,7 @@ def _revision(row: Mapping[str, Any]) -> RevisionTold:
         model=_text(row.get("model")),
         session_id=_text(row.get("session_id")),
         turns=_pair(row.get("turns")),
-        changes=[Change(change=one["change"], turns=one["turns"]) for one in row.get("changes", [])],
+        changes=[PersonaChange(change=one["change"], turns=one["turns"]) for one in row.get("changes", [])],
     )
 
 

@@ -15,18 +15,11 @@ from personalab.operations.pictures import picture_mark
 from personalab.services import Services
 from personalab.story.library import Background, Character
 from web.desk import AtDesk
-from web.shapes import Asked, Id, InstanceId, Readable, Told
+from web.shapes import Asked, Id, InstanceId, Named, Readable, Told
 
 router = APIRouter(prefix="/api", tags=["instances"])
 
 _EXCERPT = 280
-
-
-class Named(Told):
-    """Something of the library and what it is called; its id where it is not there any more."""
-
-    id: Readable
-    name: Readable
 
 
 class Met(Named):

@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 from web.desk import AtDesk
 from web.jobs import Job
 from web.shapes import JobStarted, JobState, Told
-from web.streaming import STREAM, events
+from web.streaming import described, events
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 
@@ -21,6 +21,15 @@ class JobList(Told):
     """The jobs of one subject."""
 
     jobs: list[JobState]
+
+
+class JobNews(Told):
+    """How far a job is, or something to know about it; what else is told depends on the job."""
+
+    type: str
+
+
+_STREAM = described(progress=JobNews, warning=JobNews, done=JobState, error=JobState)
 
 
 def started(job: Job) -> JobStarted:
@@ -44,7 +53,7 @@ async def job_state(desk: AtDesk, job_id: JobId) -> JobState:
     return JobState(**desk.jobs.get(job_id).fields())
 
 
-@router.get("/{job_id}/stream", response_class=StreamingResponse, responses=STREAM)
+@router.get("/{job_id}/stream", response_class=StreamingResponse, responses=_STREAM)
 async def follow_job(desk: AtDesk, job_id: JobId) -> Response:
     """Follow a job from its beginning: ``progress`` and ``warning``, then ``done`` or ``error`` with its state."""
     return events(desk.jobs.get(job_id).log.watch(None), desk.seats)

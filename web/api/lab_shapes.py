@@ -114,7 +114,7 @@ class Tag(LabTold):
     status: TagStatus
 
 
-class Change(LabTold):
+class AssetChange(LabTold):
     """A step from one version to the next."""
 
     from_version: str
@@ -130,7 +130,7 @@ class SkillView(LabTold):
     content: str
     all_tags: list[Tag]
     versions: list[str]
-    history: list[Change]
+    history: list[AssetChange]
     strategy: str | None = Field(description="How it was put together, if it was made of others")
 
 
@@ -152,7 +152,7 @@ class BaselineView(LabTold):
     cases: list[CaseView]
     all_tags: list[Tag]
     versions: list[str]
-    history: list[Change]
+    history: list[AssetChange]
 
 
 class WaitingTag(LabTold):

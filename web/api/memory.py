@@ -39,12 +39,12 @@ from web.api.memory_shapes import (
     Acquaintance,
     Acquaintances,
     Changed,
-    Changes,
     Conversations,
     ConversationTold,
     Forgotten,
     Hits,
     HitTold,
+    MemoryChanges,
     MemoryTold,
     MessageTold,
     Undoing,
@@ -153,10 +153,10 @@ async def show_memory(
 
 
 @router.get("/memory/changes")
-async def list_changes(desk: AtDesk, pair: Between, limit: Count = 50) -> Changes:
+async def list_changes(desk: AtDesk, pair: Between, limit: Count = 50) -> MemoryChanges:
     """List what changed in a memory, the newest first."""
     found = await memory_changes(desk.services, pair.agent_id, pair.user_id, limit=limit)
-    return Changes(changes=[change_told(change) for change in found])
+    return MemoryChanges(changes=[change_told(change) for change in found])
 
 
 @router.get("/memory/search")

@@ -122,7 +122,7 @@ class ChangeTold(Told):
     steps: list[StepTold]
 
 
-class Changes(Told):
+class MemoryChanges(Told):
     """What changed, the newest first."""
 
     changes: list[ChangeTold]

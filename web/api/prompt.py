@@ -22,9 +22,8 @@ from personalab.story.events import WarningEvent
 from personalab.story.prompt import HEAD_WARNING_TOKENS, Section, check_budget
 from personalab.story.recall import plan_lookup
 from personalab.texts import say
-from web.api.growth import Words
 from web.desk import AtDesk
-from web.shapes import Asked, InstanceId, Told
+from web.shapes import Asked, InstanceId, Readable, Told
 
 router = APIRouter(prefix="/api/instances/{instance_id}", tags=["prompt"])
 
@@ -59,11 +58,11 @@ class PromptSection(Told):
     title: str
     zone: Literal["head", "middle"]
     included: bool
-    why: Words = Field(description="Why it is in, or left out, in the reader's language")
+    why: Readable = Field(description="Why it is in, or left out, in the reader's language")
     tokens: int
     characters: int
     cut: bool = Field(description="Whether the text is only the beginning of it")
-    text: Words
+    text: Readable
 
 
 class PromptTokens(Told):
@@ -81,34 +80,34 @@ class PromptTokens(Told):
 class Recalled(Told):
     """An event of the past."""
 
-    event_id: Words
+    event_id: Readable
     kind: Literal["summary", "plot", "turn"]
-    text: Words
-    session_id: Words
+    text: Readable
+    session_id: Readable
     turns: list[int] | None = Field(description="The first and the last turn it covers, where that is known")
-    reason: Words = Field(description="Why it was found")
+    reason: Readable = Field(description="Why it was found")
     confidence: float = Field(description="From 0 to 1: how surely it is meant")
 
 
 class LoreTold(Told):
     """An entry of a lorebook that was called up."""
 
-    book: Words
-    name: Words
+    book: Readable
+    name: Readable
     section: str
     tokens: int
     included: bool
-    why: Words
+    why: Readable
 
 
 class WarningTold(Told):
     """Something to know about the prompt."""
 
     category: str
-    message: Words
+    message: Readable
     current_value: int | None = None
     threshold: int | None = None
-    suggestion: Words | None = None
+    suggestion: Readable | None = None
 
 
 class PromptTold(Told):

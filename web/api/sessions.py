@@ -18,27 +18,12 @@ from personalab.story.instance import InstanceState, PlotStatus
 from personalab.story.library import NO_BACKGROUND, Background
 from personalab.story.transcript import Transcript, Turn
 from web.desk import AtDesk
-from web.shapes import InstanceId, SessionId, Told
+from web.shapes import InstanceId, Named, Plot, SessionId, Told
 from web.turns import TURN_TASKS, Which
 
 router = APIRouter(prefix="/api/instances/{instance_id}", tags=["sessions"])
 
 _MOST = 200
-
-
-class Named(Told):
-    """Something with a name."""
-
-    id: str
-    name: str
-
-
-class Plot(Told):
-    """Where the story stands in its outline, and how many replies came without a marker."""
-
-    current_plot_index: int
-    current_status: PlotStatus
-    no_update_count: int
 
 
 class Point(Told):

@@ -25,7 +25,7 @@ Given = Any
 Value = bool | int | str
 
 
-class Changes(Asked):
+class SettingChanges(Asked):
     """Settings to change, all of them or none."""
 
     values: Annotated[dict[Dotted, Given], Field(min_length=1, max_length=50)] = Field(
@@ -112,7 +112,7 @@ async def get_settings(desk: AtDesk) -> Settings:
 
 
 @router.put("")
-async def change_settings(desk: AtDesk, asked: Changes) -> Settings:
+async def change_settings(desk: AtDesk, asked: SettingChanges) -> Settings:
     """Save some settings, all of them or none; they hold from the next turn on, in every process."""
 
     def change() -> Settings:

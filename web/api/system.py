@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
@@ -21,7 +21,7 @@ _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 class Health(Told):
     """A sign of life."""
 
-    status: str
+    status: Literal["ok", "ending"]
 
 
 class Info(Told):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Literal
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Header, Query, Response
@@ -14,8 +14,8 @@ from nodes.chat_turn.append_input import MAX_INPUT_CHARACTERS
 from nodes.chat_turn.state import TurnInput
 from personalab.story.lines import MAX_REQUEST_ID_CHARACTERS, AssistantLine
 from web.desk import AtDesk
-from web.shapes import Asked, InstanceId, QueryInstanceId, QuerySessionId, SessionId, Told
-from web.streaming import STREAM, events, resumed_at
+from web.shapes import Asked, Fields, InstanceId, Plot, QueryInstanceId, QuerySessionId, SessionId, Told
+from web.streaming import described, events, resumed_at
 from web.turns import Wanted, Which
 from web.watching import size_of
 
@@ -63,7 +63,7 @@ class CurrentResponse(Told):
     session_id: str
     turn: int
     attempt: int
-    status: str = Field(description="writing, unanswered, done, interrupted, empty or error")
+    status: Literal["writing", "unanswered", "done", "interrupted", "empty", "error"]
     content: str
     offset: int = Field(
         description="How many bytes of UTF-8 the content has: where a stream goes on after it"
@@ -72,7 +72,69 @@ class CurrentResponse(Told):
     interrupted: bool = False
     empty: bool = False
     error: bool = False
-    plot_state: dict[str, Any]
+    plot_state: Plot
+
+
+# --- what a stream tells
+
+
+class TokenTold(Told):
+    """More of the reply; the event's id is the offset it leads to."""
+
+    turn: int
+    text: str
+    content: str = Field(description="The same, under the name that others know")
+    offset: int = Field(description="How many bytes of UTF-8 of the reply stand before it")
+
+
+class WarningTold(Told):
+    """Something the reader should know; one a category."""
+
+    turn: int | None
+    category: str
+    message: str
+    current_value: int | None = None
+    threshold: int | None = None
+    suggestion: str | None = None
+
+
+class DoneTold(Told):
+    """The reply is whole and its line is closed."""
+
+    turn: int
+    session_id: str
+    content: str
+    interrupted: bool
+    empty: bool
+    error: bool
+    plot_state: Fields
+    tokens: Fields = Field(description="How long the prompt was; empty where it is not known any more")
+    usage: Fields | None = Field(description="What the provider says it used")
+
+
+class ErrorTold(Told):
+    """The turn ended early, or its reply did."""
+
+    turn: int | None
+    code: str
+    kind: str
+    message: str
+    retryable: bool
+
+
+class CareTold(Told):
+    """Something was begun or done by itself after the turn."""
+
+    turn: int | None
+    task: str
+    status: str
+    message: str
+
+
+TURN_STREAM = described(token=TokenTold, warning=WarningTold, error=ErrorTold, done=DoneTold, care=CareTold)
+
+
+# --- calls
 
 
 @router.post("/instances/{instance_id}/turns", status_code=202)
@@ -96,7 +158,7 @@ async def stop_turn(desk: AtDesk, instance_id: InstanceId) -> Stopped:
     return Stopped(instance_id=instance_id, stopped=await desk.turns.stop(instance_id))
 
 
-@router.get("/chat/stream", response_class=StreamingResponse, responses=STREAM)
+@router.get("/chat/stream", response_class=StreamingResponse, responses=TURN_STREAM)
 async def watch_turn(
     desk: AtDesk,
     instance_id: QueryInstanceId,
@@ -142,7 +204,7 @@ async def current_response(
         interrupted=line.interrupted and not found.is_being_written,
         empty=line.empty,
         error=line.error,
-        plot_state=found.plot_state,
+        plot_state=Plot(**found.plot_state),
     )
 
 
