@@ -835,6 +835,8 @@ REQUIREMENTS: dict[str, Requirement] = {
         "web/test_browser_library.py::test_an_outline_is_written_and_put_in_order_by_keys_and_buttons",
         "web/test_browser_library.py::test_files_are_dropped_anywhere_and_told_one_by_one",
         "web/test_browser_library.py::test_what_is_exported_comes_in_again",
+        "web/test_browser_chat.py::test_files_are_dropped_beside_a_story_too",
+        "operations/test_import_places.py::test_a_world_with_its_outline_leaves_and_comes_home",
     ),
     "6.page.chat": _by(
         "Streaming, reload in mid-reply, two tabs, other entrances, the outline",
@@ -849,7 +851,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         "Summary and memory with progress, preview and undo",
         "web/test_browser_memory.py::test_a_session_is_summed_up_after_a_look_and_the_summary_taken_back",
         "web/test_browser_memory.py::test_a_character_grows_after_a_look_and_the_growth_is_taken_back",
-        "web/test_browser_memory.py::test_work_that_is_under_way_is_found_again_after_a_reload",
+        "web/test_browser_chat.py::test_work_that_is_under_way_is_found_again_after_a_reload",
     ),
     "6.page.warnings": _by(
         "The warnings area as drawn, one a category",

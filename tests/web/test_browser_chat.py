@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -388,3 +389,34 @@ def test_a_story_that_is_not_there_leads_home(visit: Visits, home: House) -> Non
         expect(tab.at("main h1")).to_have_text("There is nothing here")
         tab.page.get_by_role("link", name="Back to the library").click()
         expect(tab.at("main h1")).to_have_text("Library")
+
+
+# --- work that takes long
+
+
+def test_work_that_is_under_way_is_found_again_after_a_reload(
+    visit: Visits, home: House, model: SlowModel
+) -> None:
+    home.story("found", long_history(12))
+    tab = visit(home.url, "chat/found")
+    tab.button("📝 Sum up").click()
+    with asking(model):
+        tab.button("Do it now", within="dialog").click()
+    tab.page.reload()
+    expect(tab.page.get_by_role("progressbar")).to_be_visible()
+    point = {"summary": "They met.", "plot": "They met on the rock.", "turns": [1, 12]}
+    model.finish(json.dumps({"points": [point]}))
+    expect(tab.page.get_by_role("link", name="Earlier session")).to_be_visible()
+    assert home.ask("GET", "/api/instances/found")["current_session_id"] == "sess_002"
+
+
+def test_files_are_dropped_beside_a_story_too(visit: Visits, home: House) -> None:
+    home.story("dropped", long_history(1))
+    tab = visit(home.url, "chat/dropped")
+    expect(tab.at("main textarea")).to_be_visible()
+    world = {"name": "Fog", "world_setting": "Fog.", "story_outline": [{"content": "See something."}]}
+    tab.drop(("fog.json", json.dumps(world).encode()))
+    expect(tab.dialog.locator(".arrivals > li")).to_contain_text("Fog")
+    tab.button("Done", within="dialog").click()
+    expect(tab.at("main textarea")).to_be_visible()
+    assert home.ask("GET", "/api/backgrounds/fog")["story_outline"] == ["See something."]

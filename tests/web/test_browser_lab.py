@@ -51,6 +51,7 @@ def test_a_project_is_made_run_read_and_searched_from_by_clicks_alone(visit: Vis
     tab.button("Start", within="dialog").click()
     expect(tab.at(".lab-plot svg circle")).not_to_have_count(0)
     expect(tab.at("main")).to_contain_text("ended", ignore_case=True)
+    assert home.ask("GET", f"/api/lab/projects/{project['project']}/iteration")["completed_at"]
     tab.open("lab/leaderboard")
     expect(tab.at("main table tbody tr")).not_to_have_count(0)
 

@@ -85,18 +85,6 @@ def test_a_character_grows_after_a_look_and_the_growth_is_taken_back(visit: Visi
     assert grown() == ""
 
 
-def test_work_that_is_under_way_is_found_again_after_a_reload(visit: Visits, home: House) -> None:
-    home.story("found", long_history(12))
-    tab = visit(home.url, "chat/found")
-    tab.button("📝 Sum up").click()
-    tab.button("Do it now", within="dialog").click()
-    expect(tab.dialog.get_by_role("progressbar")).to_be_visible()
-    tab.page.reload()
-    # Either it is still followed, or it has ended meanwhile: the page shows the new session by itself.
-    expect(tab.page.get_by_role("link", name="Earlier session")).to_be_visible()
-    assert state(home, "found")["current_session_id"] == "sess_002"
-
-
 def test_what_cannot_be_done_is_said_where_the_person_looks(visit: Visits, home: House) -> None:
     home.story("never_summed", long_history(2))
     tab = visit(home.url, "chat/never_summed")

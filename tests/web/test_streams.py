@@ -385,6 +385,7 @@ async def test_what_is_done_after_a_reply_does_not_keep_the_story(
     async with listening(live.client, turn["stream"]) as events:
         handed.finish("hello Ada")
         await take(events, 1, "done")
+        await handed.asked(2)  # it is being learned from
         follow = await begin(live.client, "how are you?")
         assert follow["turn"] == 2
     await live.client.post("/api/instances/inst_001/stop")
