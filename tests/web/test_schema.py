@@ -59,6 +59,7 @@ UNLIKELY = {
     "POST /api/instances/{instance_id}/persona/undo": "a character that grew",
     "POST /api/import": "a file of a known form",
     "POST /api/memory/undo": "the newest change of a memory",
+    "DELETE /api/memory/entries/{content_id}": "an entry that no other call has taken back",
     "GET /api/memory/conversations/{conversation_id}": "a conversation that was learned from",
     "POST /api/lab/tags/approve": "a tag that waits",
     "POST /api/lab/tags/reject": "a tag that waits",
