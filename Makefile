@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 READY_DEV := $(VENV)/.ready-dev
+# One more than cores, for tests wait for servers and browsers much of the time.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(4, (os.cpu_count() or 1) + 1))')
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
@@ -48,7 +50,7 @@ mcpb: $(READY_DEV) ## Build the bundle for Claude Desktop into dist/
 	@$(BIN)/python -m tools.build_mcpb --out dist
 
 test: $(READY_DEV) ## Run all tests
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 check: $(READY_DEV) ## Check format, lint, types and import directions
 	$(BIN)/ruff format --check .
