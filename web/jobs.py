@@ -14,6 +14,7 @@ from typing import Any, Literal
 from personalab.errors import Busy, NotFound, PersonaLabError
 from personalab.texts import Language
 from web.watching import Log
+from web.wording import for_page, told_on_page
 
 Status = Literal["running", "done", "interrupted", "error"]
 Stop = Callable[[], Awaitable[object]]
@@ -125,7 +126,7 @@ class Jobs:
         status = result.get("status")
         ended: Status = "interrupted" if status in ("interrupted", "paused", "stopped") else "done"
         if error := result.get("error"):
-            job.error = dict(error)
+            job.error = told_on_page(error, self._language())
             ended = "interrupted" if error.get("code") in _STOPPED else "error"
         job.result = await asyncio.to_thread(told, result)
         job.status = ended
@@ -133,7 +134,7 @@ class Jobs:
 
     def _fail(self, job: Job, error: PersonaLabError) -> None:
         job.status = "error"
-        message = error.message(self._language())
+        message = for_page(error.message(self._language()), self._language())
         job.error = {"code": error.code, "kind": error.kind, "message": message, "retryable": error.retryable}
         job.log.tell("error", job.fields())
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, cast, get_args
@@ -28,6 +28,7 @@ from personalab.story.lines import AssistantLine
 from personalab.texts import Language, say
 from web.metrics import Metrics
 from web.watching import Log, after
+from web.wording import told_on_page
 
 TURN_TASKS = frozenset(get_args(Action))
 """What turns call what they do when they hold a story."""
@@ -166,16 +167,19 @@ class Turns:
                     self._metrics.first_token.observe(run.first_token - run.started)
                 run.log.token(event["turn"], event["text"])
             case "warning":
-                run.log.tell("warning", event, again=True)
+                run.log.tell("warning", self._worded(event), again=True)
             case "error" if run.which is None:
-                run.refused = dict(event)
+                run.refused = self._worded(event)
             case "done":
                 run.log.tell("done", event)
                 self._free(run)
             case _:
                 if event["type"] == "error":
                     self._metrics.errors.labels(event["code"]).inc()
-                run.log.tell(event["type"], cast("dict[str, Any]", event))
+                run.log.tell(event["type"], self._worded(event))
+
+    def _worded(self, event: Event) -> dict[str, Any]:
+        return told_on_page(cast("Mapping[str, Any]", event), self._language())
 
     def _result(self, run: Running, result: TurnOutput) -> str:
         if run.which is None:
@@ -187,9 +191,9 @@ class Turns:
 
     def _fail(self, run: Running, error: PersonaLabError) -> None:
         turn = run.which.turn if run.which else None
-        told = error_event(error, turn, self._language())
+        told = self._worded(error_event(error, turn, self._language()))
         if run.which is None:
-            run.refused = dict(told)  # it is counted where it is answered
+            run.refused = told  # it is counted where it is answered
         else:
             self._metrics.errors.labels(error.code).inc()
             run.log.tell("error", told)
