@@ -23,9 +23,11 @@ _PLACES = {
     "switch-background": Text("对话的 ⋯ 菜单", "the ⋯ menu of its chat"),
     "settings reset": Text("“恢复默认”", "“Restore defaults”"),
     "lab (?:skills|baselines|projects)": Text("实验室", "the lab"),
-    "lab (?:run(?: --rerun-failed)?|iterate|analyse|pause)": Text(
-        "它在实验室里的页面", "its page in the lab"
-    ),
+    "lab run --rerun-failed": Text("“重跑失败项”", "“Run failed ones again”"),
+    "lab run": Text("“运行”", "“Run”"),
+    "lab iterate": Text("“迭代”", "“Search”"),
+    "lab analyse": Text("“分析优势”", "“Find out why”"),
+    "lab pause": Text("“暂停”", "“Pause”"),
 }
 """Commands, and where a page does the same."""
 _COMMANDS = [(re.compile(rf"personalab {command}\b(?! --)"), place) for command, place in _PLACES.items()]
