@@ -69,6 +69,7 @@ class Watched:
             if status:
                 raise  # half an answer is out; the server breaks the connection off
             log_unexpected(scope["path"], error)
+            self._count_error("internal_error")
             told = fields_of(PersonaLabError("internal_error"), language_of(self._state))
             await error_response(500, told)(scope, receive, sent)
         finally:
@@ -78,6 +79,10 @@ class Watched:
         desk: Desk | None = getattr(self._state, "desk", None)
         if desk is not None and not path.startswith("/page/"):
             await desk.look_up_language()
+
+    def _count_error(self, code: str) -> None:
+        if (desk := getattr(self._state, "desk", None)) is not None:
+            desk.metrics.errors.labels(code).inc()
 
     def _count(self, scope: Scope, status: int, seconds: float | None) -> None:
         desk: Desk | None = getattr(self._state, "desk", None)

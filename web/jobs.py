@@ -102,7 +102,8 @@ class Jobs:
             async with aclosing(work) as parts:
                 async for part in parts:
                     if "type" in part:
-                        job.progress = dict(part)
+                        part = told_on_page(part, self._language())
+                        job.progress = part
                         name = _event_name(part)
                         job.log.tell(name, part, again=name == "warning")
                     else:

@@ -26,5 +26,5 @@ class Previews:
         return self._answers[kind, instance_id]
 
     def forget(self, kind: str, instance_id: str) -> None:
-        """Drop what was saved: whoever takes it back and begins again wants another answer."""
+        """Drop what was saved, or could not be: whoever begins again wants other answers."""
         self._answers.pop((kind, instance_id), None)

@@ -251,8 +251,10 @@ class Turns:
     async def close(self) -> None:
         """Leave what is done by itself after replies, and wait until the turns that were asked to stop have ended."""
         deadline = time.monotonic() + _CLOSING_SECONDS
+        left: set[asyncio.Task[None]] = set()
         while self._tasks and time.monotonic() < deadline:
-            for task in self._tasks - {run.task for run in self._running.values()}:
+            for task in self._tasks - left - {run.task for run in self._running.values()}:
+                left.add(task)
                 task.cancel()
             await asyncio.wait(self._tasks, timeout=0.1)
 
@@ -289,9 +291,8 @@ class Turns:
         is_last = is_last and session_id == state.current_session_id
         # Its writer may have ended, or begun, while the file was read: then the file is to be read again.
         held = running(folder) or was_held
-        is_open = line is None or not line.closed
         # A turn that holds the story after its reply is whole is just saving where the plot stands.
-        written = is_last and held is not None and (is_open or held.get("task") in TURN_TASKS)
+        written = is_last and held is not None and held.get("task") in TURN_TASKS
         which = Which(wanted.instance_id, session_id, wanted.turn, attempt)
         return Found(which, _shown(line, written=written), written, state.plot_state.fields())
 
@@ -317,7 +318,7 @@ class Turns:
                 await asyncio.sleep(_LOOK_SECONDS)
                 self._read(await self.find(wanted), log)
         except PersonaLabError as error:  # someone has removed the story meanwhile
-            log.tell("error", error_event(error, which.turn, self._language()))
+            log.tell("error", self._worded(error_event(error, which.turn, self._language())))
         finally:
             del self._followed[which]
             log.end()

@@ -42,6 +42,6 @@ def for_page(message: str, language: Language) -> str:
 
 
 def told_on_page(event: Mapping[str, Any], language: Language) -> dict[str, Any]:
-    """Word what an event says, if it says something."""
-    said = event.get("message")
-    return {**event, "message": for_page(said, language)} if isinstance(said, str) else dict(event)
+    """Word what an event says to people."""
+    said = {name: event[name] for name in ("message", "suggestion") if isinstance(event.get(name), str)}
+    return {**event, **{name: for_page(text, language) for name, text in said.items()}}

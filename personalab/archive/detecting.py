@@ -183,6 +183,8 @@ def _by_fields(data: Mapping[str, Any]) -> Format | None:
         return "veloca"
     if not _CHAT_FIELDS.isdisjoint(data):
         return "chat"
+    if "world_setting" in data and data.keys().isdisjoint(("entries", "first_mes")):
+        return "background"
     inner = data.get("data")
     if isinstance(inner, dict) and "name" in inner:
         return "card_json"
@@ -195,4 +197,4 @@ def _by_fields(data: Mapping[str, Any]) -> Format | None:
         case list():
             return "lorebook"
         case _:
-            return "background" if "world_setting" in data else None
+            return None

@@ -275,15 +275,17 @@ def bring_world(library: Library, file: Arriving) -> Imported:
     data = object_at(load_json(raw), "background")
     marked = data.get("background_id")
     ids = [marked] if isinstance(marked, str) and is_id(marked) else []
-    world = read_world(data, ids[0] if ids else file.called)
+    fallback = ids[0] if ids else file.called or id_of_bytes("bg", raw)
+    world = read_world(data, fallback)
+    world = replace(world, name=world.name.strip() or fallback)
     stories = library.files
     with stories.library_lock():
-        wanted = [*ids, id_for("bg", world.name) if world.name else id_of_bytes("bg", raw)]
+        wanted = [*ids, id_for("bg", world.name)]
         entry_id, outcome = library.place(_arrival_of_world(library, raw, world), wanted)
         if outcome != "same":
-            world = replace(world, background_id=entry_id, name=world.name or entry_id)
-            stories.save_background(world)
-    return file.became("background", entry_id, world.name or entry_id, outcome)
+            stories.save_background(replace(world, background_id=entry_id))
+            library.saved("backgrounds", entry_id, raw)
+    return file.became("background", entry_id, world.name, outcome)
 
 
 def _arrival_of_world(library: Library, raw: bytes, world: Background) -> Arrival:

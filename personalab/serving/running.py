@@ -46,6 +46,7 @@ def run_server(
     config = uvicorn.Config(
         app,
         http=PatientProtocol,
+        ws="none",
         log_level="warning",
         log_config=None,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,

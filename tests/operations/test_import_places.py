@@ -109,6 +109,18 @@ async def test_a_world_that_was_changed_elsewhere_replaces_only_when_asked(servi
     assert services.stories.beside("backgrounds", "bg_lighthouse", "lorebook.json").read_bytes() == book
 
 
+@pytest.mark.parametrize("name", ["", "   ", "Fog "])
+async def test_a_world_is_known_again_whatever_else_it_says_and_however_it_is_called(
+    services: Services, root: Path, name: str
+) -> None:
+    world = making.json_bytes({"name": name, "world_setting": "Fog.", "description": "of ours"})
+    assert settled(await import_content(services, "fog.json", world)) == ("fog", "new")
+    assert services.stories.background("fog").name.lower() == "fog"
+    before = snapshot(root)
+    assert settled(await import_content(services, "fog.json", world)) == ("fog", "same")
+    assert snapshot(root) == before
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -103,7 +103,7 @@ VIEWS: dict[str, tuple[str, Callable[[Tab], None] | None]] = {
     "a new story": ("", open_new_story),
     "an export": ("", open_export),
     "a character": ("characters/char_maren", None),
-    "a new world": ("backgrounds/new", None),
+    "a new world": ("backgrounds/+", None),
     "a world": ("backgrounds/bg_lighthouse", None),
     "a chat": ("chat/inst_001", None),
     "a chat broken off": ("chat/inst_003", None),

@@ -79,7 +79,7 @@ def test_a_character_is_written_changed_and_met(visit: Visits, home: House) -> N
 
 
 def test_an_id_that_is_taken_is_told_at_its_field(visit: Visits, home: House) -> None:
-    tab = visit(home.url, "characters/new")
+    tab = visit(home.url, "characters/+")
     tab.expects("status of 400", "status of 409")
     tab.page.get_by_label("Name", exact=True).fill("Someone")
     tab.page.get_by_label("ID").fill("char_maren")
@@ -91,7 +91,7 @@ def test_an_id_that_is_taken_is_told_at_its_field(visit: Visits, home: House) ->
 
 
 def test_an_outline_is_written_and_put_in_order_by_keys_and_buttons(visit: Visits, home: House) -> None:
-    tab = visit(home.url, "backgrounds/new")
+    tab = visit(home.url, "backgrounds/+")
     tab.page.get_by_label("Name", exact=True).fill("The Long Shore")
     tab.page.get_by_label("World", exact=True).fill("A coast without end.")
     for point in ("third", "first", "second", "never"):

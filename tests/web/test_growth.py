@@ -63,7 +63,7 @@ async def _job(live: Live, handed: HandedModel, path: str, said: str, **body: An
 async def _saved(live: Live, handed: HandedModel, path: str) -> dict[str, Any]:
     """Save what was shown: the model is not asked again."""
     asked = len(handed.replies)
-    ended = await _ended(live, await live.client.post(f"{STORY}/{path}", json={}))
+    ended = await _ended(live, await live.client.post(f"{STORY}/{path}", json={"as_shown": True}))
     assert len(handed.replies) == asked
     return ended
 
@@ -76,6 +76,22 @@ async def test_what_was_taken_back_is_asked_anew(live: Live, handed: HandedModel
     assert again["result"]["evolved_persona"] == "他学会了信任。"
 
 
+async def test_what_was_shown_and_not_wanted_is_asked_anew(live: Live, handed: HandedModel) -> None:
+    await _job(live, handed, "persona", _growth("他学会了等待。"), dry_run=True)
+    other = await _job(live, handed, "persona", _growth("他学会了信任。"))
+    assert other["result"]["evolved_persona"] == "他学会了信任。"
+
+
+async def test_answers_that_cannot_be_used_are_asked_for_anew(live: Live, handed: HandedModel) -> None:
+    answer = await live.client.post(f"{STORY}/persona", json={"as_shown": True})
+    for asked in (1, 2):
+        await handed.asked(asked)
+        handed.finish("no JSON at all")
+    assert (await _ended(live, answer))["status"] == "error"
+    again = await _job(live, handed, "persona", _growth(), as_shown=True)
+    assert again["result"]["status"] == "done"
+
+
 async def test_a_story_that_went_on_after_the_look_is_asked_anew(live: Live, handed: HandedModel) -> None:
     await _job(live, handed, "persona", _growth("他学会了等待。"), dry_run=True)
     asked = len(handed.replies) + 1
@@ -83,7 +99,7 @@ async def test_a_story_that_went_on_after_the_look_is_asked_anew(live: Live, han
     await handed.asked(asked)
     handed.finish("走。")
     await listen(live.client, turn.json()["stream"])
-    saved = await _job(live, handed, "persona", _growth("他学会了信任。"))
+    saved = await _job(live, handed, "persona", _growth("他学会了信任。"), as_shown=True)
     assert saved["result"]["evolved_persona"] == "他学会了信任。"
 
 

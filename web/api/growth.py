@@ -38,10 +38,10 @@ _GROWN = ("before", "evolved_persona", "changes", "diff", "revision", "memory", 
 class Growing(Asked):
     """How a session is summed up, or a character grows."""
 
-    dry_run: bool = Field(
+    dry_run: bool = Field(default=False, description="Only show what it would become; nothing is written")
+    as_shown: bool = Field(
         default=False,
-        description="Only show what it would become; nothing is written. The call that follows without it writes what"
-        " was shown, as long as the story has not gone on",
+        description="Write what the last preview showed; where the story has gone on since, the model is asked anew",
     )
 
 
@@ -110,7 +110,7 @@ async def sum_up(desk: AtDesk, instance_id: InstanceId, asked: Growing) -> JobSt
         call: SummaryInput = {"instance_id": instance_id, "dry_run": asked.dry_run}
         return stream_summary(desk.services, call, model=model)
 
-    return _begin(desk, "summary", "summarize", instance_id, work, is_preview=asked.dry_run)
+    return _begin(desk, "summary", "summarize", instance_id, work, fresh=not asked.as_shown)
 
 
 @router.post("/summary/undo")
@@ -134,7 +134,7 @@ async def grow(desk: AtDesk, instance_id: InstanceId, asked: Growing) -> JobStar
         call: UpdateInput = {"instance_id": instance_id, "dry_run": asked.dry_run}
         return stream_update(desk.services, call, model=model)
 
-    return _begin(desk, "persona", "update-memory", instance_id, work, is_preview=asked.dry_run)
+    return _begin(desk, "persona", "update-memory", instance_id, work, fresh=not asked.as_shown)
 
 
 @router.get("/persona")
@@ -181,15 +181,15 @@ def _begin(
     instance_id: str,
     work: Callable[[str], AsyncGenerator[Any]],
     *,
-    is_preview: bool,
+    fresh: bool,
 ) -> JobStarted:
     async def answered() -> AsyncGenerator[Any]:
         model = await desk.services.model()
-        answers = desk.previews.answers(kind, instance_id, fresh=is_preview)
+        answers = desk.previews.answers(kind, instance_id, fresh=fresh)
         with lent(desk.services.models, Remembering(model, answers)) as name:
             async with aclosing(work(name)) as parts:
                 async for part in parts:
-                    if "type" not in part and part.get("status") == "done":
+                    if "type" not in part and part.get("status") != "preview":
                         desk.previews.forget(kind, instance_id)
                     yield part
 

@@ -93,7 +93,7 @@ export function turnList({ label, draw, load, moved }) {
       asked.add(page);
       load(before, before - page * PAGE).then((found) => asked.has(page) && list.add(found.first, found.turns, total), () => setTimeout(() => {
         asked.delete(page);
-        drop(place);
+        for (const one of nodes.keys()) if (!turns[one]) drop(one);
         later();
       }, 3000));
     }

@@ -1,7 +1,7 @@
 // How does a person say something?
 
 import { h } from "./dom.js";
-import { button } from "./ui.js";
+import { button, remember } from "./ui.js";
 import { number, words } from "./words.js";
 
 const LONGEST = 200_000;
@@ -30,9 +30,7 @@ export function composer({ instanceId, say, stop }) {
   });
 
   function changed() {
-    try {
-      sessionStorage.setItem(key, input.value);
-    } catch { /* It is more than the browser keeps: only a reload would miss it. */ }
+    remember(key, input.value);
     fail(isTooLong() ? t("long", { count: number([...input.value].length) }) : "");
     fit();
     settle();

@@ -12,15 +12,16 @@ const KINDS = {
 };
 const drafts = new Map();
 
-/** Write one of `kind` ("characters" or "backgrounds"); `id` is "new" for another one. */
+/** Write one of `kind` ("characters" or "backgrounds"); `id` is "+" for another one. */
 export async function edit(place, kind, id, context) {
   const of = KINDS[kind];
-  const isNew = id === "new";
+  const isNew = id === "+";
   const key = `${kind}/${id}`;
   const whole = isNew ? { name: "", [of.text]: "", [of.list]: [] } : await api.get(at`/api/${kind}/${id}`);
-  let first = JSON.stringify(fields(kind, whole).values());
-  let kept = first;
-  const form = fields(kind, drafts.get(key) ?? whole, isNew);
+  const draft = drafts.get(key);
+  let kept = JSON.stringify(fields(kind, whole).values());
+  let first = draft?.first ?? kept;
+  const form = fields(kind, draft?.values ?? whole, isNew);
   drafts.delete(key);
   const isDirty = () => JSON.stringify(form.values()) !== kept;
   const save = button(t("save"), async () => {
@@ -57,7 +58,7 @@ export async function edit(place, kind, id, context) {
     over.abort();
     if (!isDirty()) return;
     // The browser's own way back asks nobody: what was written waits for the return.
-    drafts.set(key, form.values());
+    drafts.set(key, { first, values: form.values() });
     if (location.hash !== here) toast(t("unsaved"), "bad", { label: t("goBack"), run: () => context.go(`/${key}`) });
   };
 }

@@ -41,11 +41,11 @@ class Task {
     const panel = h("div");
     const undo = async () => { if (await confirm(t("summary.undo"), t("sure"), t("undo"))) await this.undo(); };
     fill(this.body, error && h("p", { class: "fault", role: "alert" }, error.message), h("p", {}, t(`${this.kind}.about`)),
-      ends(this.kind === "summary" && button(t("summary.undo"), undo, { class: "quiet" }), this.begin("look", true), this.begin("go", false)), panel);
+      ends(this.kind === "summary" && button(t("summary.undo"), undo, { class: "quiet" }), this.begin("look", { dry_run: true }), this.begin("go", {})), panel);
     if (this.kind === "persona") personaPanel(panel, this.instanceId, this.changed);
   }
 
-  begin = (key, dryRun) => button(t(key), () => api.post(this.path, { dry_run: dryRun }).then((job) => { this.follow(job); }, (error) => this.ask(error)), { class: dryRun ? "" : "primary" });
+  begin = (key, how) => button(t(key), () => api.post(this.path, how).then((job) => { this.follow(job); }, (error) => this.ask(error)), { class: how.dry_run ? "" : "primary" });
 
   async follow({ job_id: id }) {
     const bar = this.bar = progressBar(() => api.post(at`/api/jobs/${id}/stop`));
@@ -73,7 +73,7 @@ class Task {
     if (status !== "done") return this.ask(error);
     const title = h("h3", { tabindex: "-1" }, this.headline(result));
     const leave = (key, kind) => h("button", { type: "button", class: kind, onclick: () => this.close() }, t(key));
-    const last = { preview: [leave("discard"), this.begin("go", false)], done: [button(t("undo"), this.undo), leave("keep", "primary")] };
+    const last = { preview: [leave("discard"), this.begin("go", { as_shown: true })], done: [button(t("undo"), this.undo), leave("keep", "primary")] };
     fill(this.body, title, this.kind === "summary" ? points(result) : grown(result, () => this.close()),
       result.warnings.map((one) => h("p", { class: "warned" }, "⚠️ ", one.message)),
       result.status === "preview" && h("p", { class: "hint" }, t("again")), ends(last[result.status] ?? leave("OK", "primary")));

@@ -58,7 +58,7 @@ function fileRow(file) {
   const state = h("div", {}, "…");
   const row = h("li", {}, h("strong", {}, bdi(file.name)), state);
   const refuse = async ({ message, code }) => fill(state, ["character_needed", "chat_nameless"].includes(code)
-    ? await whose(row) : h("p", { class: "fault" }, message));
+    ? await whose(row).catch((error) => error.message) : h("p", { class: "fault" }, message));
   row.run = async (character) => {
     if (file.size > MOST) return refuse({ message: t("tooLarge") });
     const bar = progressBar();

@@ -14,7 +14,7 @@ const KINDS = {
   backgrounds: { card: worldCard, make: "newWorld", none: "nowhere" },
 };
 
-/** `#/` is the library; `#/characters/ID` and `#/backgrounds/ID` (or `new`) are its editors. */
+/** `#/` is the library; `#/characters/ID` and `#/backgrounds/ID` (or `+`) are its editors. */
 export async function show(place, [view, id], context) {
   if (view && id) return (await import("./editors.js")).edit(place, view, id, context);
   const all = { context };
@@ -46,7 +46,7 @@ function shelf(kind, all) {
   const made = h("section", { class: "shelf", "aria-labelledby": `shelf-${kind}` },
     h("div", { class: "spread" }, h("h2", { id: `shelf-${kind}` }, t(kind)), go
       ? all.characters.length > 0 && opener(`+ ${t(make)}`, () => go(all), { class: known.length ? "primary" : "" })
-      : h("a", { class: "button", href: `#/${kind}/new` }, `+ ${t(make)}`)),
+      : h("a", { class: "button", href: `#/${kind}/+` }, `+ ${t(make)}`)),
     known.length ? null : empty(t(none)), list);
   made.draw = (wanted) => {
     const found = known.filter(([, text]) => text.includes(wanted)).map(([one]) => one);
@@ -96,7 +96,7 @@ const foot = (kind, id, name, book, go) => h("div", { class: "row foot" },
   kind !== "instance" && h("a", { class: "quiet", href: `#/${kind}s/${id}`, title: t("edit"), ...named("edit", name) }, "✎"), go);
 
 /** A picture, or the first letter of the name until there is one. */
-export function avatar(name, picture) {
+function avatar(name, picture) {
   const made = h("span", { class: "avatar", "aria-hidden": "true" }, h("span", {}, [...name.trim()][0] ?? "?"),
     picture && h("img", { src: picture, alt: "", loading: "lazy", onerror: (event) => event.target.remove() }));
   made.style.setProperty("--hue", [...name].reduce((sum, letter) => (sum * 31 + letter.codePointAt(0)) % 360, 7));

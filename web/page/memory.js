@@ -63,7 +63,7 @@ async function showOne(place, agent, user) {
   function editor(text, save, cancel) {
     const area = h("textarea", { value: text, maxlength: 2000, dir: "auto", "aria-label": t("edit"), onkeydown: (event) => {
       if (event.key === "Escape") cancel();
-      if (event.key !== "Enter" || event.isComposing) return;
+      if (event.key !== "Enter" || event.isComposing || event.keyCode === 229) return;
       event.preventDefault();
       saving.click();
     } });

@@ -4,8 +4,8 @@ import { add, fill, h } from "./dom.js";
 import { words } from "./words.js";
 
 const t = words("ui");
-// It is there before anything is said: what comes together with its region is not read out. A dialog does not cover it.
-const toasts = h("div", { id: "toasts", role: "status", popover: "manual" });
+// It is there before anything is said: what comes together with its region is not read out.
+const toasts = h("div", { id: "toasts", role: "status" });
 document.body.append(toasts);
 
 /** Say something briefly at the edge of the page; kind: "info", "good" or "bad". */
@@ -14,10 +14,17 @@ export function toast(message, kind = "info", action = null) {
   const note = h("div", { class: `toast ${kind}` }, h("span", {}, message),
     action && h("button", { class: "link", onclick: () => { leave(); action.run(); } }, action.label),
     h("button", { class: "quiet", "aria-label": t("close"), onclick: leave }, "×"));
+  // What stands outside an open dialog is covered and out of reach.
+  [document.body, ...document.querySelectorAll("dialog[open]")].at(-1).append(toasts);
   toasts.append(note);
-  toasts.hidePopover();
-  toasts.showPopover();
   setTimeout(leave, kind === "bad" || action ? 12000 : 5000);
+}
+
+/** Keep something for a reload, unless it is more than the browser keeps. */
+export function remember(key, value) {
+  try {
+    sessionStorage.setItem(key, value);
+  } catch { /* Only a reload would miss it. */ }
 }
 
 /** Say what went wrong. */
@@ -51,7 +58,7 @@ export function dialog({ title, body, actions = [], wide = false }) {
         h("button", { type: "button", class: "quiet", "aria-label": t("close"), onclick: () => close() }, "×")),
       h("div", { class: "dialog-body" }, content), failed,
       buttons.length ? h("footer", {}, buttons) : null);
-    box.addEventListener("close", () => { box.remove(); before?.focus?.(); resolve(told); });
+    box.addEventListener("close", () => { document.body.append(toasts); box.remove(); before?.focus?.(); resolve(told); });
     box.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" || event.isComposing || event.keyCode === 229 || event.defaultPrevented) return;
       if (event.target.matches("input:not([type=checkbox], [type=radio], [type=file])")) box.querySelector("footer .primary")?.click();

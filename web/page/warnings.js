@@ -1,7 +1,7 @@
 // What should a person know while a story goes on? One warning of a kind, the newest, until a turn comes without it.
 
 import { bdi, fill, h } from "./dom.js";
-import { dialog } from "./ui.js";
+import { dialog, remember } from "./ui.js";
 import { words } from "./words.js";
 
 const t = words("warnings");
@@ -20,7 +20,7 @@ export function warningsArea(instanceId) {
 
   function keep(warnings) {
     known = new Map(warnings);
-    sessionStorage.setItem(key, JSON.stringify([...known]));
+    remember(key, JSON.stringify([...known]));
     element.hidden = known.size === 0;
     badge.textContent = t("badge", { count: known.size });
     fill(list, [...known.values()].map(row), h("li", { class: "hint", id: "warning-hint" }, t("hint")));
