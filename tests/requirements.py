@@ -808,6 +808,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         "web/test_streams.py::test_a_turn_of_a_session_that_was_summed_up_is_still_told",
         "web/test_restarts.py::test_what_the_terminal_writes_is_watched_live_and_can_be_stopped",
         "web/test_watching.py::test_who_has_read_the_file_is_told_only_the_rest",
+        "web/test_told_from_files.py::test_a_file_is_told_as_it_would_have_been_when_it_was_written",
     ),
     "6.stop_and_retry": _by(
         "Stop interrupts, retry is another attempt",
@@ -850,6 +851,8 @@ REQUIREMENTS: dict[str, Requirement] = {
     "6.page.growth": _by(
         "Summary and memory with progress, preview and undo",
         "web/test_browser_memory.py::test_a_session_is_summed_up_after_a_look_and_the_summary_taken_back",
+        "web/test_growth.py::test_a_summary_is_shown_first_then_made_then_taken_back",
+        "web/test_growth.py::test_a_story_that_went_on_after_the_look_is_asked_anew",
         "web/test_browser_memory.py::test_a_character_grows_after_a_look_and_the_growth_is_taken_back",
         "web/test_browser_chat.py::test_work_that_is_under_way_is_found_again_after_a_reload",
     ),
@@ -915,6 +918,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         "web/test_door.py::test_no_address_but_loopback_without_a_token",
         "web/test_door.py::test_a_body_that_is_too_large_is_refused_whether_it_says_so_or_not",
         "web/test_door.py::test_who_calls_too_often_is_told_when_to_come_back",
+        "web/test_connections.py::test_what_is_no_body_does_not_grow_without_end",
         "web/test_door.py::test_an_error_nobody_expected_says_nothing_of_the_inside",
         "web/test_door.py::test_no_request_however_odd_is_a_500",
         "web/test_browser_settings.py::test_with_a_token_the_page_asks_for_it_and_then_works",
