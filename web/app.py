@@ -17,8 +17,8 @@ from personalab.serving.door import Door, Ours
 from personalab.serving.places import MAX_TURNS
 from web.api import ROUTERS
 from web.desk import MAX_STREAMS, Desk
-from web.errors import RESPONSES, add_error_handlers
-from web.guarding import Paced, Watched, language_of
+from web.errors import RESPONSES, add_error_handlers, language_of
+from web.guarding import Paced, Watched
 from web.limits import Rate
 from web.page_files import add_page
 

@@ -93,7 +93,7 @@ def add_error_handlers(app: FastAPI, ours: Ours) -> None:
         status = status_of(error)
         if status >= 500:
             _log.warning("request failed", extra={"path": request.scope["path"], "code": error.code})
-        return answered(request, status, fields_of(error, _language(request)))
+        return answered(request, status, fields_of(error, language_of(request.app.state)))
 
     async def refused(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, Refused)
@@ -101,7 +101,7 @@ def add_error_handlers(app: FastAPI, ours: Ours) -> None:
 
     async def unreadable(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        return answered(request, 422, fields_of(_first_fault(error), _language(request)))
+        return answered(request, 422, fields_of(_first_fault(error), language_of(request.app.state)))
 
     async def http(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
@@ -115,13 +115,14 @@ def add_error_handlers(app: FastAPI, ours: Ours) -> None:
             "reason": error.detail,
         }
         told = UserError(code, **words)
-        return answered(request, error.status_code, fields_of(told, _language(request)), error.headers)
+        return answered(
+            request, error.status_code, fields_of(told, language_of(request.app.state)), error.headers
+        )
 
     def answered(
         request: Request, status: int, told: Mapping[str, Any], headers: Mapping[str, str] | None = None
     ) -> JSONResponse:
-        if (desk := getattr(request.app.state, "desk", None)) is not None:
-            desk.metrics.errors.labels(told["code"]).inc()
+        count_error(request.app.state, told["code"])
         return error_response(status, told, headers)
 
     app.add_exception_handler(PersonaLabError, known)
@@ -156,9 +157,16 @@ def fields_of(error: PersonaLabError, language: Language) -> dict[str, Any]:
     }
 
 
-def _language(request: Request) -> Language:
-    desk = getattr(request.app.state, "desk", None)
+def language_of(state: Any) -> Language:
+    """Find the reader's language, also before the application has started."""
+    desk = getattr(state, "desk", None)
     return desk.language if desk is not None else "en"
+
+
+def count_error(state: Any, code: str) -> None:
+    """Count an error that is answered."""
+    if (desk := getattr(state, "desk", None)) is not None:
+        desk.metrics.errors.labels(code).inc()
 
 
 def _status_of_event(event: Mapping[str, Any]) -> int:

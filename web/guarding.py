@@ -9,9 +9,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from personalab.errors import PersonaLabError
 from personalab.serving.door import Ours
-from personalab.texts import Language, say
+from personalab.texts import say
 from web.desk import Desk
-from web.errors import error_response, fields_of, log_unexpected
+from web.errors import count_error, error_response, fields_of, language_of, log_unexpected
 from web.limits import one_client
 
 _CSP = (
@@ -26,12 +26,6 @@ _HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-
-
-def language_of(state: Any) -> Language:
-    """Find the reader's language, also before the application has started."""
-    desk: Desk | None = getattr(state, "desk", None)
-    return desk.language if desk is not None else "en"
 
 
 class Watched:
@@ -69,7 +63,7 @@ class Watched:
             if status:
                 raise  # half an answer is out; the server breaks the connection off
             log_unexpected(scope["path"], error)
-            self._count_error("internal_error")
+            count_error(self._state, "internal_error")
             told = fields_of(PersonaLabError("internal_error"), language_of(self._state))
             await error_response(500, told)(scope, receive, sent)
         finally:
@@ -79,10 +73,6 @@ class Watched:
         desk: Desk | None = getattr(self._state, "desk", None)
         if desk is not None and not path.startswith("/page/"):
             await desk.look_up_language()
-
-    def _count_error(self, code: str) -> None:
-        if (desk := getattr(self._state, "desk", None)) is not None:
-            desk.metrics.errors.labels(code).inc()
 
     def _count(self, scope: Scope, status: int, seconds: float | None) -> None:
         desk: Desk | None = getattr(self._state, "desk", None)
@@ -117,6 +107,7 @@ class Paced:
 
 
 def _too_often(state: Any, seconds: float) -> ASGIApp:
+    count_error(state, "too_many_requests")
     message = say("too_many_requests", language_of(state), seconds=f"{max(seconds, 0.1):.1f}")
     told = {"code": "too_many_requests", "kind": "busy", "message": message, "retryable": True}
     return error_response(429, {**told, "seconds": seconds})

@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 from personalab.errors import Busy, NotFound, PersonaLabError
 from personalab.texts import Language
+from web.errors import fields_of
 from web.watching import Log
-from web.wording import for_page, told_on_page
+from web.wording import told_on_page
 
 Status = Literal["running", "done", "interrupted", "error"]
 Stop = Callable[[], Awaitable[object]]
@@ -135,8 +136,7 @@ class Jobs:
 
     def _fail(self, job: Job, error: PersonaLabError) -> None:
         job.status = "error"
-        message = for_page(error.message(self._language()), self._language())
-        job.error = {"code": error.code, "kind": error.kind, "message": message, "retryable": error.retryable}
+        job.error = fields_of(error, self._language())
         job.log.tell("error", job.fields())
 
     def get(self, job_id: str) -> Job:

@@ -57,6 +57,16 @@ class Plot(Told):
     no_update_count: int
 
 
+class WarningTold(Told):
+    """Something the reader should know; one a category."""
+
+    category: str
+    message: Readable
+    current_value: int | None = None
+    threshold: int | None = None
+    suggestion: Readable | None = None
+
+
 class JobStarted(Told):
     """Work that was begun and goes on in the server."""
 

@@ -141,7 +141,9 @@ class Turns:
             self._fail(run, error)
         except asyncio.CancelledError:
             is_open = self._running.get(run.instance_id) is run
-            status = "interrupted" if is_open else "done"  # nothing is done by itself after any other
+            status = (
+                "interrupted" if is_open else "done"
+            )  # only after one that is done is anything done by itself
             raise
         except Exception:  # noqa: BLE001 (whatever it is, its watchers hear of it)
             _log.exception("a turn failed", extra=_named(run))

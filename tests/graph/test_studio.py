@@ -168,6 +168,20 @@ async def _drive(client: LangGraphClient, root: Path) -> None:
     assert state["plot_state"]["no_update_count"] == 3
 
 
+async def _mcp_tools(client: httpx.AsyncClient) -> str:
+    """List the tools of /mcp, which are ours there and not the graphs."""
+    asked: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    headers = {"accept": "application/json, text/event-stream"}
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    begun = await client.post(
+        "/mcp", json={**asked, "method": "initialize", "params": hello}, headers=headers
+    )
+    headers["mcp-session-id"] = begun.headers["mcp-session-id"]
+    note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    await client.post("/mcp", json=note, headers=headers)
+    return (await client.post("/mcp", json=asked, headers=headers)).text
+
+
 async def _drive_the_page(url: str, root: Path) -> None:
     """Use the page and its API in the same server; what is not theirs still belongs to Studio."""
     studio = {"origin": "https://smith.langchain.com"}
@@ -177,6 +191,8 @@ async def _drive_the_page(url: str, root: Path) -> None:
         assert "default-src 'none'" in page.headers["content-security-policy"]
         assert (await client.get("/page/app.js")).status_code == 200
         assert (await client.get("/api/info")).json()["name"] == "PersonaLab"
+        assert (await client.get("/healthz")).json() == {"status": "ok"}
+        assert "persona_chat" in await _mcp_tools(client)
         missing = await client.get("/api/chat/stream?instance_id=inst_001&turn=99")
         assert (missing.status_code, missing.json()["error"]["code"]) == (404, "no_turn")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Query
 from pydantic import Field
@@ -21,9 +21,10 @@ from personalab.storage.turns import Scene
 from personalab.story.events import WarningEvent
 from personalab.story.prompt import HEAD_WARNING_TOKENS, Section, check_budget
 from personalab.story.recall import plan_lookup
-from personalab.texts import say
+from personalab.texts import Language, say
 from web.desk import AtDesk
-from web.shapes import Asked, InstanceId, Readable, Told
+from web.shapes import Asked, InstanceId, Readable, Told, WarningTold
+from web.wording import told_on_page
 
 router = APIRouter(prefix="/api/instances/{instance_id}", tags=["prompt"])
 
@@ -98,16 +99,6 @@ class LoreTold(Told):
     tokens: int
     included: bool
     why: Readable
-
-
-class WarningTold(Told):
-    """Something to know about the prompt."""
-
-    category: str
-    message: Readable
-    current_value: int | None = None
-    threshold: int | None = None
-    suggestion: Readable | None = None
 
 
 class PromptTold(Told):
@@ -212,7 +203,7 @@ class _Look:
             sections=self._sections(),
             recalled=[Recalled(**event) for event in found.recalled],
             lore=[self._lore(hit) for hit in found.lore],
-            warnings=[_warning(event) for event in warnings],
+            warnings=[_warning(event, config.language) for event in warnings],
         )
 
     def _sections(self) -> list[PromptSection]:
@@ -333,6 +324,5 @@ def _asking_words(said: str, module: RecallModule) -> list[str]:
     return [word for word in dict.fromkeys(words) if plan_lookup(said, replace(alone, keywords=(word,)))][:5]
 
 
-def _warning(event: WarningEvent) -> WarningTold:
-    known = {name: value for name, value in event.items() if name not in ("type", "turn")}
-    return WarningTold.model_validate(known)
+def _warning(event: WarningEvent, language: Language) -> WarningTold:
+    return WarningTold.model_validate(told_on_page(cast("Mapping[str, Any]", event), language))

@@ -14,7 +14,18 @@ from nodes.chat_turn.append_input import MAX_INPUT_CHARACTERS
 from nodes.chat_turn.state import TurnInput
 from personalab.story.lines import MAX_REQUEST_ID_CHARACTERS, AssistantLine
 from web.desk import AtDesk
-from web.shapes import Asked, Fields, InstanceId, Plot, QueryInstanceId, QuerySessionId, SessionId, Told
+from web.errors import ErrorDetail
+from web.shapes import (
+    Asked,
+    Fields,
+    InstanceId,
+    Plot,
+    QueryInstanceId,
+    QuerySessionId,
+    SessionId,
+    Told,
+    WarningTold,
+)
 from web.streaming import described, events, resumed_at
 from web.turns import Wanted, Which
 from web.watching import size_of
@@ -87,15 +98,10 @@ class TokenTold(Told):
     offset: int = Field(description="How many bytes of UTF-8 of the reply stand before it")
 
 
-class WarningTold(Told):
-    """Something the reader should know; one a category."""
+class TurnWarning(WarningTold):
+    """Something the reader should know about a turn."""
 
     turn: int | None
-    category: str
-    message: str
-    current_value: int | None = None
-    threshold: int | None = None
-    suggestion: str | None = None
 
 
 class DoneTold(Told):
@@ -112,14 +118,10 @@ class DoneTold(Told):
     usage: Fields | None = Field(description="What the provider says it used")
 
 
-class ErrorTold(Told):
+class TurnError(ErrorDetail):
     """The turn ended early, or its reply did."""
 
     turn: int | None
-    code: str
-    kind: str
-    message: str
-    retryable: bool
 
 
 class CareTold(Told):
@@ -131,7 +133,7 @@ class CareTold(Told):
     message: str
 
 
-TURN_STREAM = described(token=TokenTold, warning=WarningTold, error=ErrorTold, done=DoneTold, care=CareTold)
+TURN_STREAM = described(token=TokenTold, warning=TurnWarning, error=TurnError, done=DoneTold, care=CareTold)
 
 
 # --- calls
