@@ -55,7 +55,7 @@ async def test_what_is_no_body_does_not_grow_without_end(served: Served) -> None
 
 
 class _Impatient(PatientProtocol):
-    head_seconds = 0.05
+    head_seconds = 0.5
 
 
 @asynccontextmanager
