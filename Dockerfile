@@ -11,11 +11,11 @@ COPY graph graph
 COPY mcp_server mcp_server
 COPY web web
 COPY cli cli
-COPY data data
+COPY data/shipped data/shipped
 RUN /venv/bin/pip install --no-cache-dir --constraint constraints.txt ".[postgres]"
 
 FROM python:3.12-slim
-RUN useradd --uid 10001 --create-home personalab && install -d -o personalab -g personalab /data
+RUN useradd --uid 10001 --create-home personalab && install -d -m 700 -o personalab -g personalab /data
 COPY --from=build /venv /venv
 USER personalab
 WORKDIR /home/personalab

@@ -1,4 +1,7 @@
-"""Measure everything, or the parts that are named: ``python -m bench turns start``. ``PARTS`` are all there are."""
+"""Measure everything, or the parts that are named: ``python -m bench turns start``. ``PARTS`` are all there are.
+
+``python -m bench play`` needs a real model and has options of its own: it is run by name only.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ PARTS = (
     "executing",
     "lab",
     "web",
+    "huge",
     "page",
 )
 
@@ -28,6 +32,8 @@ PARTS = (
 def main() -> int:
     """Print a table a part; the exit code says whether every goal was met."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if sys.argv[1:2] == ["play"]:
+        return importlib.import_module("bench.play").main(sys.argv[2:])
     named = [part for part in sys.argv[1:] if part in PARTS] or PARTS
     missed: list[Figure] = []
     for part in named:

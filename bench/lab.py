@@ -132,7 +132,7 @@ async def _resume() -> list[Figure]:
         place,
     ):
         await _run(services, place, _Watched())
-        save_changes(place.again(), {"max_calls": None}, NOW)
+        save_changes(services, place.again(), {"max_calls": None})
         fresh = Services(services.settings)
         watched = _Watched()
         start = time.perf_counter()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shlex
 import sys
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from cli.output import (
 from cli.running import DONE, FAILED, Refusal, language, one_of, services, wait_for
 from cli.texts import tell
 from cli.turns import read_text
+from personalab.data_files import open_regular
 from personalab.operations import archives
 from personalab.operations.archives import SHORT_ID, ArchivePlace
 
@@ -145,7 +147,7 @@ async def append_entry(
 
 def _tool_calls(file: str) -> object:
     try:
-        with sys.stdin.buffer if file == "-" else Path(file).open("rb") as opened_file:
+        with sys.stdin.buffer if file == "-" else os.fdopen(open_regular(file), "rb") as opened_file:
             raw = opened_file.read(MAX_TOOLS + 1)
         if len(raw) > MAX_TOOLS:
             raise Refusal("bad_request_file", file=file, reason=f"> {MAX_TOOLS} bytes")

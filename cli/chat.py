@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cli.choosing import choose_instance
+from cli.markers import marker_style
 from cli.output import BOLD, CYAN, DIM, GREEN, YELLOW, is_terminal, note, paint, write
 from cli.running import DONE, INTERRUPTED, language_of, wait_for
-from cli.stories import names, told
+from cli.stories import names, reasoning_rows, told
 from cli.texts import tell
 from personalab.errors import PersonaLabError
 from personalab.settings import spoken_language
@@ -123,7 +124,8 @@ class Story:
         from personalab.operations.instances import read_session
 
         page = await read_session(self.services, self.instance_id, count=count)
-        rows = told(page.entries, self.speaker, self.language)
+        style = await asyncio.to_thread(marker_style, self.services)
+        rows = told(page.entries, self.speaker, self.language, style)
         waiting = await asyncio.to_thread(self._unanswered)
         if waiting is not None:
             rows.append(paint(self.say("unanswered", turn=waiting), YELLOW))
@@ -163,6 +165,8 @@ class Story:
                     return await asyncio.to_thread(self.outline)
                 case "/prompt":
                     return await self._prompt(rest.strip())
+                case "/reasoning":
+                    return await asyncio.to_thread(self._reasoning)
                 case "/stop":
                     return [self.say("nothing_to_stop")]
                 case "/settings":
@@ -171,6 +175,15 @@ class Story:
                     return [self.say("unknown_command", name=name)]
         except PersonaLabError as error:
             return [paint(error.message(self.language), YELLOW)]
+
+    def _reasoning(self) -> list[str]:
+        """Show what the model thought before the last reply."""
+        state = self.services.stories.instance(self.instance_id)
+        turns = self.services.stories.session(self.instance_id, state.current_session_id).view().turns
+        last = next((turn.last_reply for turn in reversed(turns) if turn.last_reply is not None), None)
+        if last is None or not last.reasoning.strip():
+            return [self.say("no_reasoning")]
+        return reasoning_rows(last.reasoning)
 
     async def _prompt(self, text: str) -> list[str]:
         from cli.looking import prompt_rows

@@ -15,9 +15,11 @@ from contextlib import aclosing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from cli.chat import Story
+from cli.markers import marker_style
 from cli.output import BOLD, CYAN, DIM, RED, YELLOW, one_line, paint, short, warning_text
 from cli.running import DONE
-from cli.screen import Screen, open_history, open_session
+from cli.screen import Screen, fragments, open_history, open_session
+from cli.turns import ErrorNotes
 
 if TYPE_CHECKING:
     from nodes.chat_turn.state import TurnInput
@@ -47,8 +49,9 @@ class Conversation:
         self.reply: asyncio.Task[None] | None = None
         self.begun = False
         """Whether the reply's first text has come."""
-        self.last_piece = ""
-        """The reply's newest text; an error's words stand there already."""
+        self.thought = 0
+        """How many characters the model has thought, while the reply has not begun."""
+        self.notes = ErrorNotes()
 
     # --- the person
 
@@ -124,10 +127,15 @@ class Conversation:
         prompt = ("fg:ansicyan bold", "› ")
         if self.reply is None:
             return [prompt]
-        thinking = ("fg:ansibrightblack", self.story.say("thinking", name=self.story.speaker))
-        row = ("", self.screen.growing) if self.begun else thinking
+        row = fragments(self.screen.growing) if self.begun else [("fg:ansibrightblack", self._waiting_for())]
         queued = [self.story.say("queued", text=short(line, 60)) for line in self.waiting]
-        return [row, ("", "\n"), *(("fg:ansibrightblack", f"{text}\n") for text in queued), prompt]
+        return [*row, ("", "\n"), *(("fg:ansibrightblack", f"{text}\n") for text in queued), prompt]
+
+    def _waiting_for(self) -> str:
+        """Say what the model does before the first words of its reply come."""
+        if self.thought:
+            return self.story.say("reasoning_now", count=self.thought)
+        return self.story.say("thinking", name=self.story.speaker)
 
     # --- the character
 
@@ -136,7 +144,7 @@ class Conversation:
         if line.strip() == "/retry":
             turn = {"instance_id": self.story.instance_id, "action": "retry"}
         self.screen.show(f"\n{paint('› ', CYAN)}{line}")
-        self.begun, self.last_piece = False, ""
+        self.begun, self.thought, self.notes = False, 0, ErrorNotes()
         self.reply = asyncio.create_task(self._answer(turn))
         self.reply.add_done_callback(self._ended)
 
@@ -146,11 +154,15 @@ class Conversation:
 
         warnings: list[str] = []
         try:
+            self.screen.begin(await asyncio.to_thread(marker_style, self.story.services))
             async with aclosing(stream_turn(self.story.services, turn, model=self.story.model)) as stream:
                 async for part in stream:
-                    self._take(cast("dict[str, Any]", part), warnings)
+                    event = cast("dict[str, Any]", part)
+                    for shown in self.notes.take(event) if "type" in event else []:
+                        self._take(shown, warnings)
         except asyncio.CancelledError:
             self.screen.settle()
+            self._fold_reasoning()
             self.screen.show(paint(self.story.say("interrupted"), DIM))
         finally:
             self.screen.settle()
@@ -159,27 +171,38 @@ class Conversation:
 
     def _take(self, event: dict[str, Any], warnings: list[str]) -> None:
         match event.get("type"):
+            case "reasoning":
+                if not self.begun:
+                    self.thought = event["offset"] + len(str(event["text"]))
+                    self.session.app.invalidate()
             case "token":
                 if not self.begun:
+                    self._fold_reasoning()
                     self.begun = True
                     self.screen.show(paint(self.story.speaker, BOLD))
-                self.last_piece = str(event["text"])
-                self.screen.grow(self.last_piece)
+                self.screen.grow(str(event["text"]))
             case "warning":
                 warnings.append(warning_text(event))
             case "error":
                 self.screen.settle()
-                if str(event["message"]) not in self.last_piece:
-                    self.screen.show(paint(str(event["message"]), RED))
+                self._fold_reasoning()
+                self.screen.show(paint(str(event["message"]), RED))
             case "done":
                 self.screen.settle()
-                for ending in ("interrupted", "empty"):
+                self._fold_reasoning()
+                for ending in ("interrupted", "empty", "truncated"):
                     if event[ending]:
                         self.screen.show(paint(self.story.say(ending), DIM))
             case "care":
                 self.screen.show(paint(str(event["message"]), YELLOW if event["status"] == "error" else DIM))
             case _:
                 pass
+
+    def _fold_reasoning(self) -> None:
+        """Say in one line that the model has thought, and how to see it."""
+        if self.thought:
+            self.screen.show(paint(self.story.say("reasoning_folded", count=self.thought), DIM))
+            self.thought = 0
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """Take the reply's end, whatever it was; the next line that waits is said."""

@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.output import BOLD, DIM, GREEN, YELLOW, Progress, masked, note, one_line, paint, write, write_json
+from cli.output import (
+    BOLD,
+    DIM,
+    GREEN,
+    YELLOW,
+    Progress,
+    is_terminal,
+    masked,
+    note,
+    one_line,
+    paint,
+    write,
+    write_json,
+)
 from cli.running import DONE, FAILED, Refusal, language_of
 from cli.texts import tell
 from personalab.texts import Language
 
 if TYPE_CHECKING:
     from personalab.operations.exporting import CardVersion, Exported, ExportFormat
-    from personalab.operations.imports import Imported, ImportReport
+    from personalab.operations.imports import Imported, ImportReport, ImportWishes, OnConflict
     from personalab.services import Services
 
 STDOUT = "-"
@@ -27,31 +41,56 @@ STDOUT = "-"
 async def import_paths(
     services: Services,
     paths: Sequence[str],
-    wishes: Mapping[str, str | None],
+    wishes: ImportWishes,
     *,
-    overwrite: bool,
     as_json: bool,
 ) -> int:
-    """Bring files in and list what each became; what was skipped makes the exit code 1."""
-    from personalab.operations.importing import import_files
-    from personalab.operations.imports import ImportWishes
-
+    """Bring files in and list what each became; what was skipped or not decided makes the exit code 1."""
     language = await asyncio.to_thread(language_of, services)
+    report = await _import(services, [Path(path) for path in paths], wishes, language)
+    if as_json:
+        write_json(report.fields(language))
+    else:
+        _print_report(report, language)
+    open_conflicts = [entry for entry in report.imported if entry.options]
+    if open_conflicts and not as_json and is_terminal(sys.stdin) and is_terminal(sys.stdout):
+        await _decide(services, open_conflicts, wishes, language)
+    elif open_conflicts:
+        note(tell("import_choose_flag", language, count=len(open_conflicts)))
+        return FAILED
+    return FAILED if report.skipped else DONE
+
+
+async def _decide(
+    services: Services, conflicts: Sequence[Imported], wishes: ImportWishes, language: Language
+) -> None:
+    """Ask about each card that conflicts with a character, and import it as the person chooses."""
+    from cli.choosing import ask
+
+    choices: tuple[OnConflict, ...] = ("skip", "update", "copy")
+    rows = [tell(f"import_choice_{choice}", language) for choice in choices]
+    for entry in conflicts:
+        shown = {"id": entry.entry_id, "name": masked(one_line(entry.name)), "file": masked(entry.file)}
+        chosen = choices[ask(tell("import_choose", language, **shown), rows, language)]
+        if chosen != "skip":
+            wished = replace(wishes, on_conflict=chosen)
+            _print_report(await _import(services, [Path(entry.file)], wished, language), language)
+
+
+async def _import(
+    services: Services, paths: Sequence[Path], wishes: ImportWishes, language: Language
+) -> ImportReport:
+    from personalab.operations.importing import import_files
+
     progress = Progress()
 
     def show(done: int, total: int, name: str) -> None:
         progress.show(tell("importing", language, done=done, total=total, name=masked(name)))
 
     try:
-        wished = ImportWishes(**wishes, overwrite=overwrite)
-        report = await import_files(services, [Path(path) for path in paths], wished, show)
+        return await import_files(services, paths, wishes, show)
     finally:
         progress.clear()
-    if as_json:
-        write_json(report.fields(language))
-    else:
-        _print_report(report, language)
-    return FAILED if report.skipped else DONE
 
 
 def _print_report(report: ImportReport, language: Language) -> None:
@@ -95,6 +134,8 @@ async def export_to(
     session: str | None,
     version: CardVersion | None,
     *,
+    markers: bool,
+    reasoning: bool,
     overwrite: bool,
     as_json: bool,
 ) -> None:
@@ -105,7 +146,14 @@ async def export_to(
         raise Refusal("not_together", names="--out -, --json")
     language = await asyncio.to_thread(language_of, services)
     exported = await export_entry(
-        services, entry, format, session_id=session, version=version, language=language
+        services,
+        entry,
+        format,
+        session_id=session,
+        version=version,
+        language=language,
+        markers=markers,
+        reasoning=reasoning,
     )
     if out == STDOUT:
         await asyncio.to_thread(_pour, exported)

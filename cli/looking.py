@@ -26,7 +26,7 @@ from cli.running import Refusal, language_of
 from cli.texts import tell
 from personalab.config import Config
 from personalab.story.prompt import HEAD_WARNING_TOKENS, Section
-from personalab.texts import Language
+from personalab.texts import Language, say
 
 if TYPE_CHECKING:
     from graph.preview import Preview
@@ -135,7 +135,9 @@ def prompt_rows(found: Preview, config: Config, language: Language) -> list[str]
     rows = [paint(tell("prompt_head", language, turn=found.turn, encoding=found.tokens["encoding"]), BOLD)]
     largest = max((section.tokens for section in found.prompt.sections), default=1)
     for section in found.prompt.sections:
-        rows.append(f"  {section.name:<22}{section.tokens:>8}  {paint(bar(section.tokens, largest), CYAN)}")
+        title = paint(say(f"section.{section.name}", language), DIM)
+        shown = paint(bar(section.tokens, largest), CYAN)
+        rows.append(f"  {section.name:<26}{section.tokens:>8}  {shown}  {title}")
         if section.name.startswith("lorebook_"):
             rows += [_lore_row(hit, language) for hit in found.lore if hit["shown"] and _is_in(hit, section)]
     rows += [paint(_lore_row(hit, language), YELLOW) for hit in found.lore if not hit["shown"]]
@@ -147,7 +149,8 @@ def prompt_rows(found: Preview, config: Config, language: Language) -> list[str]
     ]
     for name, value, limit in limits:
         colour = RED if value > limit else YELLOW if value >= limit * 0.9 else CYAN
-        share = tell("tokens_of", language, value=f"{value:,}", limit=f"{limit:,}")
+        more = "+" if name == "total" and not found.prompt.is_counted else ""
+        share = tell("tokens_of", language, value=f"{value:,}{more}", limit=f"{limit:,}")
         rows.append(f"{tell(f'zone_{name}', language)}  {paint(bar(value, limit), colour)}  {share}")
     return rows
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from cli.output import BOLD, DIM, can_show_chinese, note, paint, write, write_json
 from cli.running import Refusal, language
 from cli.texts import tell
-from personalab.settings import DEFAULT_OPENAI_MODEL, Settings, in_checkout, read_settings
+from personalab.settings import Settings, dotenv_path, in_checkout, read_settings
 
 if TYPE_CHECKING:
     from cli.commands.mcp import Client
@@ -70,7 +70,7 @@ def _say_where_secrets_go(settings: Settings, url: str | None, speech: Language)
         if settings.token:
             note(tell("token_not_printed", speech))
     elif settings.openai_api_key:
-        place = settings.shipped.parent / ".env" if in_checkout() else None
+        place = dotenv_path() if in_checkout() else None
         note(tell("key_not_printed" if place else "key_into_env", speech, place=place))
 
 
@@ -114,8 +114,7 @@ def _entry(client: Client, settings: Settings, url: str | None) -> dict[str, Any
 def _environment(settings: Settings) -> dict[str, str]:
     """Name what the server would not find by itself, wherever the client starts it."""
     found = {"PERSONALAB_DATA": str(settings.data_root)}
-    reachable = settings.openai_api_key or settings.openai_base_url
-    if settings.model != (DEFAULT_OPENAI_MODEL if reachable else "rehearsal"):
+    if settings.model_chosen:
         found["PERSONALAB_MODEL"] = settings.model
     if settings.openai_base_url and _is_open(settings.openai_base_url):
         found["OPENAI_BASE_URL"] = settings.openai_base_url

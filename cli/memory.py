@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -26,6 +27,7 @@ from cli.output import (
 )
 from cli.running import DONE, FAILED, Refusal, language_of, wait_for
 from cli.texts import tell
+from personalab.data_files import open_regular
 from personalab.memory.records import CONTENT_TYPES, Conversation
 from personalab.texts import Language
 
@@ -203,7 +205,7 @@ def _request(file: str) -> object:
 
 
 def _bytes(path: Path) -> bytes:
-    with path.open("rb") as opened:
+    with os.fdopen(open_regular(path), "rb") as opened:
         return opened.read(MAX_FILE + 1)
 
 

@@ -58,8 +58,13 @@ def write(text: str, end: str = "\n") -> None:
 
 def note(text: str) -> None:
     """Print a line beside the data, on stderr."""
+    write_beside(f"{text}\n")
+
+
+def write_beside(text: str) -> None:
+    """Print text beside the data, on stderr, at once."""
     with suppress(OSError, ValueError):
-        sys.stderr.write(for_reader(text, sys.stderr) + "\n")
+        sys.stderr.write(for_reader(text, sys.stderr))
         sys.stderr.flush()
 
 
@@ -182,3 +187,4 @@ class Progress:
         if self._used:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
+            self._used = False

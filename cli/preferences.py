@@ -28,13 +28,14 @@ def show_settings(services: Services, *, as_json: bool) -> None:
 
 
 def setting_rows(services: Services, values: dict[str, Any], language: Language) -> list[str]:
-    """Lay out the settings with their ranges and defaults."""
+    """Lay out the settings with their ranges, defaults and meanings."""
     width = max(map(len, FIELDS))
     rows: list[str] = []
     for name, rule in FIELDS.items():
         details = tell("range_is", language, range=rule)
         if values[name] != rule.default:
             details += "  " + tell("default_is", language, value=shown(rule.default))
+        details += "  " + tell(f"setting_{name.split('.')[1]}", language)
         rows.append(f"{paint(name.ljust(width), CYAN)}  {shown(values[name]):<14}  {paint(details, DIM)}")
     found = services.preferences.read()
     director = tell("on" if found.director.enabled else "off", language)

@@ -56,9 +56,11 @@ class Ended(BaseException):
 def services() -> Services:
     """Open the services of this process's data root, once."""
     if not _opened:
-        from personalab.services import open_services
+        from personalab.services import open_services, tracing_notice
 
         _opened.append(open_services())
+        if notice := tracing_notice(_opened[0], language_of(_opened[0])):
+            note(notice)
     return _opened[0]
 
 

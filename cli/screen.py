@@ -5,13 +5,17 @@ Whole rows are written above the prompt; the row that is still growing is part o
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cli.output import masked, visible
+from cli.markers import MarkerFilter, MarkerStyle
+from cli.output import DIM, masked, visible
+from personalab.data_files import open_regular
+from personalab.errors import StorageError
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
 
 
 _PIECES = re.compile(r"\x1b\[\d+m|.", re.DOTALL)
+_COLOUR = re.compile(r"\x1b\[(\d+)m")
+_RESET = "0"
 
 
 def wrap(text: str, width: int) -> Iterator[str]:
@@ -43,11 +49,31 @@ def wrap(text: str, width: int) -> Iterator[str]:
     yield "".join(part for part, _ in row)
 
 
+def closed_rows(rows: Iterable[str]) -> list[str]:
+    """Let no colour reach beyond its row: it is ended there and begun again in the next one."""
+    made: list[str] = []
+    style = _RESET
+    for row in rows:
+        opening = f"\x1b[{style}m" if style != _RESET else ""
+        for found in _COLOUR.finditer(row):
+            style = found[1]
+        made.append(f"{opening}{row}\x1b[{_RESET}m" if style != _RESET else f"{opening}{row}")
+    return made
+
+
+def fragments(row: str) -> list[tuple[str, str]]:
+    """Give a row of the reply as prompt_toolkit takes it: its dimmed parts are grey."""
+    parts = _COLOUR.split(row)
+    styles = ["", *("fg:ansibrightblack" if code == DIM else "" for code in parts[1::2])]
+    return [(style, text) for style, text in zip(styles, parts[::2], strict=True) if text]
+
+
 class Screen:
     """The terminal of an interactive chat: a prompt, and what is shown above it."""
 
     def __init__(self, session: PromptSession[str]) -> None:
         self._session = session
+        self._markers = MarkerFilter("plain")
         self.growing = ""
         """The row of the reply that is not full yet."""
 
@@ -67,17 +93,26 @@ class Screen:
         if app.is_running:
             app.invalidate()
 
+    def begin(self, markers: MarkerStyle) -> None:
+        """Begin a reply, whose markers are shown in a style."""
+        self._markers = MarkerFilter(markers)
+
     def grow(self, text: str) -> None:
         """Let the reply go on: full rows move up, the last one stays with the prompt."""
-        *whole, last = (self.growing + masked(text).expandtabs(4)).split("\n")
+        self._add(self._markers.feed(masked(text)))
+
+    def _add(self, text: str) -> None:
+        *whole, last = (self.growing + text.expandtabs(4)).split("\n")
         rows = [row for line in whole for row in wrap(line, self.width)]
-        *full, self.growing = wrap(last, self.width)
-        if rows or full:
-            self.show("\n".join([*rows, *full]))
+        *full, self.growing = closed_rows([*rows, *wrap(last, self.width)])
+        if full:
+            self.show("\n".join(full))
         self._session.app.invalidate()
 
     def settle(self) -> None:
         """Move the last row up: the reply is over."""
+        if held := self._markers.flush():
+            self._add(held)
         if self.growing:
             last, self.growing = self.growing, ""
             self.show(last)
@@ -133,7 +168,8 @@ def open_history(name: str, root: Path) -> History:
         place = hashlib.blake2b(str(root).encode("utf-8", "replace"), digest_size=4).hexdigest()
         folder = Path(platformdirs.user_state_dir("personalab", appauthor=False)) / "history" / place
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError:
+        os.close(open_regular(folder / name, os.O_RDWR | os.O_CREAT))
+    except (OSError, StorageError):
         return InMemoryHistory()
     return CarefulHistory(str(folder / name))
 

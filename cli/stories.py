@@ -6,6 +6,7 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING, Any
 
+from cli.markers import MarkerStyle, marker_style, styled
 from cli.output import (
     BOLD,
     CYAN,
@@ -24,8 +25,9 @@ from cli.running import Refusal, language_of, wait_for
 from cli.texts import tell
 from personalab.story.instance import InstanceState
 from personalab.story.library import Background, Character, called
-from personalab.story.lines import OPENING_TURN
+from personalab.story.lines import OPENING_TURN, AssistantLine
 from personalab.story.macros import Names
+from personalab.story.transcript import usable_reply
 from personalab.texts import Language, say
 
 if TYPE_CHECKING:
@@ -157,6 +159,7 @@ async def show_session(
     before: int | None,
     count: int,
     *,
+    reasoning: bool,
     as_json: bool,
 ) -> None:
     """Print some turns of a session."""
@@ -165,6 +168,10 @@ async def show_session(
     from personalab.operations.instances import read_session
 
     page = await read_session(services, instance_id, session_id, before=before, count=count)
+    if not reasoning:
+        for entry in page.entries:
+            if entry.get("role") == "assistant":
+                entry.pop("reasoning", None)
     if as_json:
         write_json(asdict(page))
         return
@@ -175,13 +182,22 @@ async def show_session(
         heading += f" · {tell('continued', language, session_id=page.continued_from)}"
     write(paint(heading, DIM))
     speaker = names(services, state, language)["character"]
-    write("\n".join(told(page.entries, speaker, language)) or tell("no_turns", language))
+    style = await asyncio.to_thread(marker_style, services)
+    rows = told(page.entries, speaker, language, style, reasoning=reasoning)
+    write("\n".join(rows) or tell("no_turns", language))
     if page.older is not None:
         place = {"instance_id": instance_id, "session_id": page.session_id, "turn": page.older}
         note(tell("older", language, **place))
 
 
-def told(entries: list[dict[str, Any]], speaker: str, language: Language) -> list[str]:
+def told(
+    entries: list[dict[str, Any]],
+    speaker: str,
+    language: Language,
+    markers: MarkerStyle = "plain",
+    *,
+    reasoning: bool = False,
+) -> list[str]:
     """Lay out a session's lines as a reader sees them, turn by turn."""
     rows: list[str] = []
     turn: object = None
@@ -193,7 +209,30 @@ def told(entries: list[dict[str, Any]], speaker: str, language: Language) -> lis
             turn = entry["turn"]
             if turn != OPENING_TURN:
                 rows.append(paint(tell("turn", language, turn=turn), DIM))
-        who = paint(tell("you", language), CYAN) if entry["role"] == "user" else paint(speaker, BOLD)
-        mark = paint(f" {tell('interrupted', language)}", DIM) if entry.get("interrupted") else ""
-        rows.append(f"{who}  {entry['content']}{mark}")
+        if entry["role"] == "user":
+            rows.append(f"{paint(tell('you', language), CYAN)}  {entry['content']}")
+            continue
+        thoughts = entry.get("reasoning")
+        if reasoning and isinstance(thoughts, str) and thoughts.strip():
+            rows += reasoning_rows(thoughts)
+        rows.append(f"{paint(speaker, BOLD)}  {_reply(entry, language, markers)}")
     return rows
+
+
+def reasoning_rows(reasoning: str) -> list[str]:
+    """Lay out what a model thought."""
+    return [paint(row, DIM) for row in f"💭 {masked(reasoning.strip())}".split("\n")]
+
+
+def _reply(entry: dict[str, Any], language: Language, markers: MarkerStyle) -> str:
+    """Word a reply; that it failed, is empty or was cut short is a notice, not speech."""
+    content = str(entry["content"])
+    failed, empty = bool(entry.get("error")), bool(entry.get("empty"))
+    speech = usable_reply(AssistantLine(content, entry["turn"], "", empty=empty, error=failed)) or ""
+    note_text = content[len(speech) :].strip() if failed else ""
+    notices = [paint(note_text, RED)] if note_text else []
+    shown = styled(speech, markers)
+    if not shown.strip() and not failed:
+        notices.append(paint(say("no_reply", language), DIM))
+    notices += [paint(tell(mark, language), DIM) for mark in ("interrupted", "truncated") if entry.get(mark)]
+    return " ".join([shown, *notices] if shown else notices)

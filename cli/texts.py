@@ -6,15 +6,12 @@ Errors and warnings of the product have their words in ``personalab.texts``.
 from __future__ import annotations
 
 from cli.lab_texts import LAB_TEXTS
-from personalab.reasons import in_chinese
-from personalab.texts import Language, Text, fill
+from personalab.texts import Language, Text, fill, in_language
 
 
 def tell(code: str, language: Language, /, **params: object) -> str:
     """Say one of the terminal's sentences."""
-    if language == "zh" and isinstance(reason := params.get("reason"), str):
-        params["reason"] = in_chinese(reason)
-    return fill(getattr(TEXTS[code], language), **params)
+    return fill(getattr(TEXTS[code], language), **in_language(params, language))
 
 
 TEXTS: dict[str, Text] = {
@@ -58,6 +55,10 @@ TEXTS: dict[str, Text] = {
     "warning": Text("注意：{message}", "Note: {message}"),
     "interrupted": Text("（已中断）", "(interrupted)"),
     "empty": Text("（没有回复，可以重试）", "(no reply; you can retry)"),
+    "truncated": Text(
+        "（回复达到长度上限，可能没有说完）",
+        "(The reply hit the model's length limit and may be incomplete)",
+    ),
     "stopped": Text("已停止 {instance_id}（{task}）", "Stopped {instance_id} ({task})"),
     "task_say": Text("回复", "a reply"),
     "task_retry": Text("回复", "a reply"),
@@ -120,6 +121,35 @@ TEXTS: dict[str, Text] = {
     # --- settings
     "default_is": Text("默认 {value}", "default {value}"),
     "range_is": Text("可用 {range}", "{range}"),
+    "setting_rag_fallback_threshold": Text(
+        "连续多少次回复没有进度标记后提醒模型", "replies without a marker before the model is reminded"
+    ),
+    "setting_summary_last_n_turns": Text("汇总后保留的最后轮数", "last turns that a summary keeps"),
+    "setting_max_total_tokens": Text("提示词总长度上限", "most tokens of a prompt"),
+    "setting_middle_section_warning_tokens": Text(
+        "对话部分超过多少 token 时建议汇总", "tokens of the conversation from which a summary is suggested"
+    ),
+    "setting_conversation_max_tokens": Text(
+        "不加载全部对话时的 token 上限", "most tokens of the conversation unless all of it is loaded"
+    ),
+    "setting_summary_order": Text("摘要和最后几轮的顺序", "order of summaries and last turns"),
+    "setting_conversation_load_all": Text(
+        "提示词包含会话的全部对话", "load the whole session into the prompt"
+    ),
+    "setting_language": Text("界面语言", "language of menus and messages"),
+    "setting_durability": Text("fsync：断电也不丢字，但更慢", "fsync survives power loss, but is slower"),
+    "setting_auto_summarize": Text("对话太长时自动汇总", "summarize long sessions automatically"),
+    "setting_auto_memorize_turns": Text(
+        "每隔多少轮自动更新记忆，0 为关闭", "turns between automatic memory updates; 0 for never"
+    ),
+    "setting_player_name": Text("你的名字，替换 {{user}}", "your name, for {{user}}"),
+    "setting_show_markers": Text(
+        "显示回复中的 [PROGRESS:…] 标记；文件里始终保留",
+        "show [PROGRESS:…] markers in replies; files always keep them",
+    ),
+    "setting_on_disconnect": Text(
+        "关闭页面后是否继续写回复", "whether a reply continues when the page is closed"
+    ),
     "saved": Text("已保存，从下一轮起生效", "Saved; it holds from the next turn on"),
     "reset": Text("已恢复默认设置（语言保留不变）", "The defaults are restored; the language is kept"),
     "reset_anew": Text(
@@ -256,6 +286,19 @@ TEXTS: dict[str, Text] = {
     "import_same": Text("没变", "same"),
     "import_replaced": Text("覆盖", "replaced"),
     "import_completed": Text("补全", "completed"),
+    "import_joined": Text("接上聊天", "joined"),
+    "import_exists": Text("有冲突", "exists"),
+    "import_choose": Text(
+        "角色 {id}（{name}）已经在库里，与 {file} 不同", "The character {id} ({name}) differs from {file}"
+    ),
+    "import_choice_skip": Text("保留现有的，不导入", "Keep the one here, skip the file"),
+    "import_choice_update": Text("用文件更新现有的角色", "Update the character from the file"),
+    "import_choice_copy": Text("另存为新角色", "Import as another character"),
+    "import_choose_flag": Text(
+        "{count} 张卡与现有的角色冲突，没有导入；要更新请加 --update，要另存为新角色请加 --copy",
+        "{count} cards conflict with characters here and were not imported; add --update to update these characters, "
+        "or --copy to import the cards as others",
+    ),
     "import_given": Text("得到世界书", "book given"),
     "kind_character": Text("角色", "character"),
     "kind_background": Text("背景", "background"),
@@ -453,6 +496,12 @@ TEXTS: dict[str, Text] = {
     "hint": Text("/help 查看命令，Ctrl-D 离开", "/help lists the commands, Ctrl-D leaves"),
     "prefer_english": Text("Prefer English? Type: /settings language en", ""),
     "thinking": Text("{name} 正在回复…", "{name} is answering…"),
+    "reasoning_now": Text("正在思考…（{count} 字）", "Thinking… ({count} characters)"),
+    "reasoning_folded": Text(
+        "💭 思考过程 {count} 字，输入 /reasoning 查看",
+        "💭 Reasoning, {count} characters; type /reasoning to see it",
+    ),
+    "no_reasoning": Text("上一条回复没有思考过程", "The last reply has no reasoning"),
     "queued": Text("已排队：{text}", "queued: {text}"),
     "unanswered": Text(
         "第 {turn} 轮还没有完整的回复；输入 /retry 再试一次，或直接继续",
@@ -472,6 +521,7 @@ TEXTS: dict[str, Text] = {
         "/stop      停止正在进行的回复（Ctrl-C 也可以，已输入的文字会保留）\n"
         "/retry     上一轮失败或中断时重新回答\n"
         "/prompt    下一轮会发送什么\n"
+        "/reasoning 查看上一条回复的思考过程\n"
         "/outline   故事大纲和进度\n"
         "/settings  查看设置；/settings 名称 值 修改\n"
         "/quit      离开（Ctrl-D 也可以）\n"
@@ -479,6 +529,7 @@ TEXTS: dict[str, Text] = {
         "/stop      stop the reply that is being written (or Ctrl-C, which keeps what you are typing)\n"
         "/retry     answer the last turn again if it failed or was interrupted\n"
         "/prompt    what the next turn would send\n"
+        "/reasoning show the last reply's reasoning\n"
         "/outline   the story's outline and where it stands\n"
         "/settings  show the settings; /settings NAME VALUE changes one\n"
         "/quit      leave (or Ctrl-D)\n"

@@ -7,10 +7,25 @@ import sys
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
-from cli.output import DIM, is_terminal, masked, note, one_line, paint, warn, write, write_json
+from cli.markers import MarkerFilter, MarkerStyle, marker_style
+from cli.output import (
+    DIM,
+    RED,
+    Progress,
+    is_terminal,
+    masked,
+    note,
+    one_line,
+    paint,
+    warn,
+    write,
+    write_beside,
+    write_json,
+)
 from cli.running import BAD_INPUT, DONE, FAILED, language_of
 from cli.texts import TEXTS, tell
 from personalab.story.ids import check_id
+from personalab.story.transcript import is_error_note
 from personalab.texts import Language
 
 if TYPE_CHECKING:
@@ -24,28 +39,41 @@ def read_text(text: str) -> str:
 
 
 async def say_once(
-    services: Services, instance_id: str, text: str, *, as_json: bool = False, model: str | None = None
+    services: Services,
+    instance_id: str,
+    text: str,
+    *,
+    as_json: bool = False,
+    reasoning: bool = False,
+    model: str | None = None,
 ) -> int:
     """Play one turn and return its exit code."""
-    return await play(
-        services, {"instance_id": instance_id, "user_input": text}, as_json=as_json, model=model
-    )
+    turn: TurnInput = {"instance_id": instance_id, "user_input": text}
+    return await play(services, turn, as_json=as_json, reasoning=reasoning, model=model)
 
 
 async def retry_last(
-    services: Services, instance_id: str, *, as_json: bool = False, model: str | None = None
+    services: Services,
+    instance_id: str,
+    *,
+    as_json: bool = False,
+    reasoning: bool = False,
+    model: str | None = None,
 ) -> int:
     """Answer the last turn again and return its exit code."""
     turn: TurnInput = {"instance_id": instance_id, "action": "retry"}
-    return await play(services, turn, as_json=as_json, model=model)
+    return await play(services, turn, as_json=as_json, reasoning=reasoning, model=model)
 
 
-async def play(services: Services, turn: TurnInput, *, as_json: bool, model: str | None) -> int:
+async def play(
+    services: Services, turn: TurnInput, *, as_json: bool, model: str | None, reasoning: bool = False
+) -> int:
     """Stream a turn to stdout; leaving early closes the reply's line as interrupted."""
     from graph.streaming import stream_turn
 
     language = await asyncio.to_thread(language_of, services)
-    view = JsonView() if as_json else TextView(language)
+    style = await asyncio.to_thread(marker_style, services)
+    view = JsonView() if as_json else TextView(language, style, reasoning=reasoning)
     code = DONE
     async with aclosing(stream_turn(services, turn, model=model)) as stream:
         async for part in stream:
@@ -72,35 +100,60 @@ class JsonView:
             note(one_line(str(event["message"])))
 
 
+class ErrorNotes:
+    """Drops the note that ends a failed reply, for the error event says the same."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, Any] | None = None
+
+    def take(self, event: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the events to show; a token that may be such a note waits for the next event."""
+        held, self._held = self._held, None
+        before = [] if held is None or event["type"] == "error" else [held]
+        if event["type"] == "token" and is_error_note(str(event["text"])):
+            self._held = event
+            return before
+        return [*before, event]
+
+
 class TextView:
     """Prints the reply as it comes, and what else is said on stderr."""
 
-    def __init__(self, language: Language) -> None:
+    def __init__(
+        self, language: Language, markers: MarkerStyle = "plain", *, reasoning: bool = False
+    ) -> None:
         self._language: Language = language
         self._open = False
         self._screen = is_terminal(sys.stdout)
-        self._note = ""
-        """The reply's last piece: an error's words stand there already."""
+        self._markers = MarkerFilter(markers)
+        self._notes = ErrorNotes()
+        self._shows_reasoning = reasoning
+        self._thinks = False
+        """Whether reasoning is being printed on stderr."""
+        self._progress = Progress()
 
     def take(self, event: dict[str, Any]) -> None:
         """Print what an event means to a reader."""
+        for shown in self._notes.take(event):
+            self._show(shown)
+
+    def _show(self, event: dict[str, Any]) -> None:
+        if event["type"] == "reasoning":
+            self._think(event)
+            return
+        self._end_reasoning()
+        if event["type"] == "token":
+            text = str(event["text"])
+            self._print(self._markers.feed(masked(text) if self._screen else text))
+            return
+        self._end_line()
         match event["type"]:
-            case "token":
-                text = str(event["text"])
-                sys.stdout.write(masked(text) if self._screen else text)
-                sys.stdout.flush()
-                self._open = not text.endswith("\n")
-                self._note = text
             case "warning":
-                self._end_line()
                 warn(event, self._language)
             case "error":
-                self._end_line()
-                if not (self._screen and str(event["message"]) in self._note):
-                    note(one_line(str(event["message"])))
+                note(paint(one_line(str(event["message"])), RED, sys.stderr))
             case "done":
-                self._end_line()
-                for ending in ("interrupted", "empty"):
+                for ending in ("interrupted", "empty", "truncated"):
                     if event[ending]:
                         note(paint(tell(ending, self._language), DIM, sys.stderr))
             case "care":
@@ -108,7 +161,37 @@ class TextView:
             case _:
                 pass
 
+    def _print(self, text: str) -> None:
+        if text:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+            self._open = not text.endswith("\n")
+
+    def _think(self, event: dict[str, Any]) -> None:
+        text = str(event["text"])
+        if not self._shows_reasoning:
+            count = event["offset"] + len(text)
+            self._progress.show(tell("reasoning_now", self._language, count=count))
+            return
+        if event["offset"] == 0:  # another try thinks anew
+            self._end_reasoning()
+        if not text:
+            return
+        begins = not self._thinks
+        if begins:
+            self._end_line()
+        self._thinks = True
+        text = masked(text) if is_terminal(sys.stderr) else text
+        write_beside(paint(f"💭 {text}" if begins else text, DIM, sys.stderr))
+
+    def _end_reasoning(self) -> None:
+        self._progress.clear()
+        if self._thinks:
+            self._thinks = False
+            write_beside("\n")
+
     def _end_line(self) -> None:
+        self._print(self._markers.flush())
         if self._open:
             write("")
             self._open = False

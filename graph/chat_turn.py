@@ -9,9 +9,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 
+from graph.context import context_of, request_id_of
 from graph.pumped import PumpedBuilder, PumpedGraph
 from graph.serving import served
 from nodes.chat_turn.append_input import append_input
@@ -31,6 +33,7 @@ from personalab.storage.leases import STOP_POLL_SECONDS
 from personalab.storage.turns import OpenTurn
 from personalab.story.events import DoneEvent, error_event
 from personalab.story.ids import is_id
+from personalab.tasks import end_tasks
 
 Update = dict[str, Any]
 Step = Callable[[TurnState, OpenTurn, Say, TurnContext], Awaitable[Update]]
@@ -93,6 +96,8 @@ _FRESH: Update = {
     "usage": None,
     "warnings": [],
     "reply": "",
+    "reasoning": "",
+    "truncated": False,
     "closed": False,
     "recalled": [],
     "player": "",
@@ -112,11 +117,12 @@ def _opening(services: Services) -> Callable[..., Awaitable[Update]]:
     A model that cannot even be opened (an unknown name, a missing package or key) is such a refusal.
     """
 
-    async def node(state: TurnState, runtime: Runtime[TurnContext]) -> Update:
+    async def node(state: TurnState, runtime: Runtime[TurnContext], config: RunnableConfig) -> Update:
         fresh = _fresh(state)
+        state = _with_request_id(state, config)
         try:
             if (state.get("action") or "say") in ("say", "retry") and not await _is_repeated(state, services):
-                await services.model((runtime.context or TurnContext()).model)
+                await services.model(context_of(runtime).model)
             update = {**fresh, **await append_input(state, turns=services.turns, now=services.now)}
             if update["status"] != "running":
                 runtime.stream_writer(_repeated(update))
@@ -128,6 +134,14 @@ def _opening(services: Services) -> Callable[..., Awaitable[Update]]:
             return {**fresh, "status": "error", "error": dict(event), "turn": None}
 
     return node
+
+
+def _with_request_id(state: TurnState, config: RunnableConfig) -> TurnState:
+    """Name a call by its run where the caller did not: a run that the server repeats finds its turn."""
+    if (state.get("action") or "say") not in ("say", "begin") or state.get("request_id") is not None:
+        return state
+    request_id = request_id_of(config)
+    return state if request_id is None else {**state, "request_id": request_id}
 
 
 async def _is_repeated(state: TurnState, services: Services) -> bool:
@@ -143,11 +157,13 @@ def _repeated(update: Update) -> DoneEvent:
     return {
         "type": "done",
         "turn": update["turn"],
+        "attempt": update["attempt"],
         "session_id": update["session_id"],
         "content": update["reply"],
         "interrupted": update["status"] == "interrupted",
         "empty": update["status"] == "empty",
         "error": update["status"] == "error",
+        "truncated": update["truncated"],
         "plot_state": update["plot_state"],
         "tokens": {},
         "usage": None,
@@ -167,7 +183,7 @@ def _guarded(name: str, step: Step, services: Services) -> Callable[..., Awaitab
             for_model = state.get("mode") in ("say", "retry")
             async with services.turns.step(*place, closed=closed, for_model=for_model) as turn:
                 said = Say(runtime.stream_writer, turn)
-                work = step(state, turn, said, runtime.context or TurnContext())
+                work = step(state, turn, said, context_of(runtime))
                 update = await (_unless_stopped(turn, work) if name in _STOPPABLE else work)
             awaited = update.get("status") == "awaiting_reply"
             if awaited and (seconds := state.get("hold")):
@@ -202,9 +218,7 @@ async def _unless_stopped(turn: OpenTurn, work: Awaitable[Update]) -> Update:
                 return {}
         return task.result()
     finally:
-        if not task.done():
-            task.cancel()
-            await asyncio.wait([task], timeout=0.5)
+        await end_tasks([task], 0.5)
 
 
 # The choices between steps are async, for LangGraph runs others in a thread.

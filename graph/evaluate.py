@@ -29,7 +29,7 @@ from nodes.evaluate.run import Run, find_project, open_run, set_status
 from nodes.evaluate.state import EvaluateInput, EvaluateOutput, EvaluateState
 from nodes.evaluate.summarise import summarise
 from personalab.errors import PersonaLabError
-from personalab.operations.lab.calls import NoMoreCalls
+from personalab.operations.lab.gathering import NoMoreCalls
 from personalab.services import Services
 from personalab.storage.leases import Lease, unbroken
 from personalab.story.events import error_event

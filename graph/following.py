@@ -7,13 +7,18 @@ from contextlib import aclosing
 from functools import cache
 from typing import cast, get_type_hints
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import Runtime
 
 from graph.pumped import PumpedGraph
 from graph.serving import Build
 from nodes.asking import never
 from nodes.chat_turn.state import NestedContext, TurnContext
+from personalab.errors import UserError
 from personalab.services import Services
+
+_EPOCH = "1970"
+"""LangGraph names every run by the time since then, and fails with no error of Python's where there is none."""
 
 
 async def stream_graph(
@@ -24,17 +29,20 @@ async def stream_graph(
     model: str | None,
     stop_asked: Callable[[], bool] | None = None,
     begun: Callable[[dict[str, object]], None] | None = None,
+    config: RunnableConfig | None = None,
 ) -> AsyncGenerator[object]:
     """Run a graph, compiled once a set of services; yield its events and, last, its result.
 
     ``stop_asked`` is for a run inside another one, which alone can be asked to stop. ``begun`` is told what the first
     step found, before it is known what comes of it.
     """
+    if (now := services.now()) < _EPOCH:
+        raise UserError("clock_too_early", now=now)
     graph = cast("PumpedGraph | None", services.graphs.get(name))
     if graph is None:
         graph = services.graphs[name] = build(services).compile(name=name)
     context = NestedContext(model=model, stop_asked=stop_asked) if stop_asked else TurnContext(model=model)
-    parts = graph.astream(call, context=context, stream_mode=["custom", "values"], version="v2")
+    parts = graph.astream(call, config, context=context, stream_mode=["custom", "values"], version="v2")
     result: dict[str, object] = {}
     async with aclosing(parts) as stream:
         async for part in stream:

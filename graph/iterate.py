@@ -32,6 +32,7 @@ from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.storage.leases import Lease
 from personalab.story.events import Event, error_event
+from personalab.story.ids import check_given
 
 Node = Callable[..., Awaitable[Update]]
 Step = Callable[[IterateState, ProjectPlace, Lease, Runtime[TurnContext]], Awaitable[Update]]
@@ -89,7 +90,7 @@ def _guarded(step: Step, services: Services, fresh: Update) -> Node:
     async def node(state: IterateState, runtime: Runtime[TurnContext]) -> Update:
         try:
             leases, wait = services.projects.leases, services.settings.busy_seconds
-            place = await asyncio.to_thread(_found, services, state.get("project", ""))
+            place = await asyncio.to_thread(_found, services, state.get("project"))
             if fresh:
                 lease = await leases.acquire(place.name, TASK, wait=wait)
             else:
@@ -104,8 +105,8 @@ def _guarded(step: Step, services: Services, fresh: Update) -> Node:
     return node
 
 
-def _found(services: Services, project: str) -> ProjectPlace:
-    return durable(services, services.projects.project(project))
+def _found(services: Services, project: object) -> ProjectPlace:
+    return durable(services, services.projects.project(check_given(project or None, "project")))
 
 
 def _while_running(following: str) -> Callable[[IterateState], Awaitable[str]]:

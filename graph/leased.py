@@ -12,6 +12,7 @@ from typing import Any
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 
+from graph.context import context_of
 from graph.pumped import PumpedBuilder
 from nodes.chat_turn.state import TurnContext
 from personalab.errors import PersonaLabError
@@ -35,7 +36,7 @@ def told_by(runtime: Runtime[TurnContext]) -> Callable[[int, int], None]:
 
 def model_of(runtime: Runtime[TurnContext]) -> str | None:
     """Find the model that was named for this run."""
-    return (runtime.context or TurnContext()).model
+    return context_of(runtime).model
 
 
 def join(

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from nodes.chat_turn.assemble_prompt import assembled, material_of
+from nodes.chat_turn.assemble_prompt import assembled
 from nodes.chat_turn.consult_lorebooks import consult_lorebooks
 from nodes.chat_turn.prepare_director import prepare_director
 from nodes.chat_turn.recall_history import recall_history
@@ -45,8 +45,7 @@ async def preview_prompt(services: Services, instance_id: str, user_input: str =
         prepare_director(state, scene=scene, library=services.library, say=say),
         consult_lorebooks(scene, lorebooks=services.lorebooks, counter=counter, say=say),
     )
-    material = material_of({**player, **found, **directed}, scene, lore)
-    prompt = await assembled(material, scene, counter)
+    prompt = await assembled({**player, **found, **directed}, scene, lore, counter)
     limit = scene.data.preferences.config.max_total_tokens
     tokens = {**prompt.token_report(limit), "encoding": counter.encoding}
     called_up = [hit.fields() for hit in lore.hits]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from functools import cache
 
 from graph.pumped import PumpedBuilder, PumpedGraph
-from personalab.services import Services, open_services
+from personalab.services import Services, open_services, tracing_notice
 
 Build = Callable[[Services], PumpedBuilder]
 
@@ -25,4 +26,8 @@ def _compiled(name: str, build: Build) -> PumpedGraph:
 @cache
 def services_of_this_process() -> Services:
     """Open the services once; the graphs and whatever else the server runs share them."""
-    return open_services()
+    services = open_services()
+    services.remote = True
+    if notice := tracing_notice(services):
+        logging.getLogger("personalab.tracing").warning(notice)
+    return services

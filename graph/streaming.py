@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import cast
 
+from langchain_core.runnables import RunnableConfig
+
 from graph.care import take_care
 from graph.chat_turn import build_chat_turn
 from graph.following import stream_graph
@@ -20,6 +22,7 @@ async def stream_turn(
     *,
     model: str | None = None,
     begun: Callable[[TurnOutput], None] | None = None,
+    config: RunnableConfig | None = None,
 ) -> AsyncGenerator[Event | TurnOutput]:
     """Run a turn; yield its events as they happen and, last, its result (the one without a ``type``).
 
@@ -30,7 +33,7 @@ async def stream_turn(
     """
     result: TurnOutput = {}
     tell = cast("Callable[[dict[str, object]], None] | None", begun)
-    parts = stream_graph(services, "chat_turn", build_chat_turn, turn, model, begun=tell)
+    parts = stream_graph(services, "chat_turn", build_chat_turn, turn, model, begun=tell, config=config)
     async with aclosing(parts) as stream:
         async for part in stream:
             if "type" in cast("dict[str, object]", part):

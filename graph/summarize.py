@@ -30,6 +30,7 @@ from nodes.summarize.switch_session import switch_session
 from personalab.services import Services
 from personalab.storage.leases import Lease
 from personalab.story.events import Event
+from personalab.tasks import end_tasks
 
 _FRESH: Update = {"status": "running", "error": None, "points": [], "warnings": [], "usage": None}
 
@@ -57,8 +58,7 @@ def build_summarize(services: Services) -> PumpedBuilder:
             )
             return {**update, "turns_indexed": bool(indexing) and await indexing[0]}
         finally:
-            for task in indexing:
-                task.cancel()
+            await end_tasks(indexing, 0.5)
 
     steps: dict[str, Work] = {
         "draft_points": draft,

@@ -37,13 +37,14 @@ from personalab.operations.exchange_folder import (
 )
 from personalab.operations.exporting import ExportFormat
 from personalab.operations.importing import import_content
-from personalab.operations.imports import ImportReport, ImportWishes
+from personalab.operations.imports import ImportReport, ImportWishes, OnConflict
 from personalab.texts import Language
 
 MAX_CONTENT = 4_000_000
 """So many characters a file may have that comes with the call; larger ones are put into the folder."""
 _ROWS = 40
 _ROW_TOKENS = RESULT_TOKENS // _ROWS - 60
+_NOTES = 3
 _KINDS = {"character": "characters", "background": "backgrounds"}
 
 
@@ -61,16 +62,20 @@ class ArchiveTools:
         ctx: Context[Any],
         name: Annotated[
             str | None,
-            Field(description="A file in the data root's folder exchange; with content, what it is called"),
+            Field(description="A file in the folder exchange; with content, its name"),
         ] = None,
         content: Annotated[str | None, Field(description="Its text", max_length=MAX_CONTENT)] = None,
         content_base64: Annotated[str | None, Field(max_length=MAX_CONTENT)] = None,
         character_id: Annotated[str | None, Field(description="Whose chats they are")] = None,
         into: Annotated[str | None, Field(description="Who gets the lorebook")] = None,
+        on_conflict: Annotated[
+            OnConflict | None,
+            Field(description="If a card differs from its character here"),
+        ] = None,
     ) -> Annotated[CallToolResult, Imports]:
         """Bring a file in."""
         brought = self._content(content, content_base64)
-        wishes = ImportWishes(character=character_id, into=into)
+        wishes = ImportWishes(character=character_id, into=into, on_conflict=on_conflict)
         services = self._desk.services
         with without_paths(self._desk):
             if brought is not None:
@@ -102,7 +107,7 @@ class ArchiveTools:
     async def _tell_changes(self, report: ImportReport) -> None:
         updates = self._desk.updates
         for entry in report.imported:
-            if entry.outcome == "same":
+            if entry.outcome in ("same", "exists"):
                 continue
             if entry.kind == "instance":
                 await updates.story_changed(entry.entry_id)
@@ -120,13 +125,16 @@ class ArchiveTools:
 
     async def archive_export(
         self,
-        entry_id: Annotated[str, Field(description="A story, a character or a background")],
-        format: Annotated[ExportFormat | None, Field(description="Left out: the usual one")] = None,
-        session_id: Annotated[str | None, Field(description="Of a story, for a transcript or chat")] = None,
+        entry_id: str,
+        format: Annotated[ExportFormat | None, Field(description="Else the usual one")] = None,
+        session_id: Annotated[str | None, Field(description="Of a story")] = None,
+        markers: bool = False,
+        reasoning: bool = False,
     ) -> Annotated[CallToolResult, Exported]:
         """Take something out."""
+        services, shown = self._desk.services, {"markers": markers, "reasoning": reasoning}
         with without_paths(self._desk):
-            put = await export_to_exchange(self._desk.services, entry_id, format, session_id=session_id)
+            put = await export_to_exchange(services, entry_id, format, session_id=session_id, **shown)
         language, budget = self._desk.language, await self._desk.budget()
         data: dict[str, Any] = {
             "name": put.name,
@@ -155,13 +163,9 @@ class ArchiveTools:
         self,
         ctx: Context[Any],
         session_id: Annotated[str, Field(description="Of the archive, not of a story")],
-        archive: Annotated[
-            str | None, Field(description="A file in the folder archive; left out: veloca-storage.json")
-        ] = None,
-        trigger_entry_id: Annotated[str | None, Field(description="Sum up what stands before it")] = None,
-        summary: Annotated[
-            str | None, Field(description="Your own, instead of asking", max_length=MAX_ANSWER)
-        ] = None,
+        archive: Annotated[str | None, Field(description="A file in the folder archive")] = None,
+        trigger_entry_id: Annotated[str | None, Field(description="Summarize what is before it")] = None,
+        summary: Annotated[str | None, Field(description="Your own", max_length=MAX_ANSWER)] = None,
         undo: Annotated[bool, Field(description="Take the last one back")] = False,
         answer: Given = None,
         cursor: Cursor = None,
@@ -236,8 +240,8 @@ def _imports(told: dict[str, Any], budget: Budget, language: Language) -> CallTo
     imported, skipped = told["imported"], told["skipped"]
     rows = [tell("imported_count", language, count=len(imported), skipped=len(skipped))]
     for entry in imported[:_ROWS]:
-        entry["name"] = brief(entry["name"], budget, _ROW_TOKENS // 3)
-        entry["notes"] = [brief(note, budget, _ROW_TOKENS // 3) for note in entry["notes"][:2]]
+        entry["name"] = brief(entry["name"], budget, _ROW_TOKENS // 4)
+        entry["notes"] = [brief(note, budget, _ROW_TOKENS // 4) for note in entry["notes"][:_NOTES]]
         outcome, kind = tell(f"outcome.{entry['outcome']}", language), tell(f"kind.{entry['kind']}", language)
         notes = "".join(f"\n  {note}" for note in entry["notes"])
         rows.append(f"- {outcome} {kind} {entry['id']} · {entry['name']}{notes}")

@@ -9,23 +9,29 @@ from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
 from pydantic import ValidationError
 
 from mcp_server.results import all_well_formed
+from mcp_server.schemas import without_blanks
 from mcp_server.texts import tell
 from personalab.texts import Language
 
 
 class PlainArguments(FuncMetadata):
-    """Arguments whose texts stay texts.
+    """Arguments as a host meant them.
 
-    Some hosts send lists and objects as JSON in a string; these are read. The SDK does so for everything that is not
-    a plain string, and would take the words "null" for nothing.
+    Some hosts send lists and objects as JSON in a string; these are read, and texts stay texts: the SDK parses
+    everything that is not a plain string, and would take the words "null" for nothing. Some hosts send every optional
+    argument; null and the empty text mean that it was left out.
     """
 
+    rules: dict[str, Any]
+    """The tool's JSON schema."""
+
     def pre_parse_json(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Read JSON in a string where no text can be meant."""
+        """Read JSON in a string where no text can be meant, and drop optional arguments that are blank."""
         fields = self.arg_model.model_fields
         texts = [name for name in data if name in fields and _takes_text(fields[name].annotation)]
         read = super().pre_parse_json({name: value for name, value in data.items() if name not in texts})
-        return all_well_formed({name: data[name] if name in texts else read[name] for name in data})
+        given = {name: data[name] if name in texts else read[name] for name in data}
+        return all_well_formed(without_blanks(given, self.rules))
 
 
 def _takes_text(annotation: object) -> bool:

@@ -1,8 +1,9 @@
-"""Who answers when a work needs a model's JSON: a summary, a character's growth, what is worth remembering?
+"""Answers to works that need a model's JSON: a summary, a character's growth, what is worth remembering.
 
-The server's provider, else the client's own model, else the host. A provider, and a client of the older protocol, are
-asked while the call runs. A client of the newer one and a host are asked by ending the call: the work is run again with
-the answers so far, and ends where the next one is missing. Nothing is written before its questions are answered.
+They come from the server's provider, else the client's own model, else the host. A provider, and a client of the older
+protocol, are asked while the call runs. A client of the newer one and a host are asked by ending the call: the work is
+run again with the answers so far, and ends where the next one is missing. Nothing is written before its questions are
+answered.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
@@ -22,13 +23,11 @@ from mcp_server import writers
 from mcp_server.budget import FIRST, page_of
 from mcp_server.desk import Desk
 from mcp_server.results import result, well_formed
+from mcp_server.sampling import OpenQuestion, is_modern
 from mcp_server.texts import tell
 from personalab.dialogue import Message, digest
 from personalab.ports import AnswerNeeded, ReplyChunk
 from personalab.providers.lent import lent
-
-if TYPE_CHECKING:
-    from mcp_types import CreateMessageResult
 
 T = TypeVar("T")
 Mark = dict[str, Any]
@@ -96,6 +95,11 @@ class Work:
     rounds: int = MAX_ROUNDS
     """So often a client of the newer protocol is asked in one call; some take part in no more than ten rounds."""
 
+    @property
+    def about(self) -> str:
+        """Name what a client is asked about."""
+        return f"{self.tool}\n{self.key}"
+
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
@@ -117,20 +121,36 @@ class Asking:
         self, ctx: Context[Any], work: Work, run: Run[T], begin: Callable[[], Awaitable[Mark]]
     ) -> tuple[T, Mark] | CallToolResult | InputRequiredResult:
         """Do a work, or give the result that asks for what it needs."""
-        if ctx.request_state is not None:
-            answers, mark = self._brought(ctx, ctx.request_state)
-            return await self._by_rounds(work, run, answers, mark)
-        if self._desk.has_provider:
+        if ctx.request_state is None and self._desk.has_provider:
             self._refuse_answer(work)
             return await self._run_at_once(run, None, begin)
-        if writers.offers_sampling(ctx):
-            self._refuse_answer(work)
-            if writers.is_modern(ctx):
-                return await self._by_rounds(work, run, {}, await begin())
-            if ctx.session.can_send_request:
-                with lent(self._desk.services.models, writers.ClientModel(ctx)) as model:
-                    return await self._run_at_once(run, model, begin)
-        return await self._by_host(work, run, begin)
+        try:
+            settled = await self._by_client(ctx, work, run, begin)
+        except writers.SamplingRefused:
+            self._desk.sampling.note_refused(ctx)
+            settled = None
+        return settled or await self._by_host(work, run, begin)
+
+    async def _by_client(
+        self, ctx: Context[Any], work: Work, run: Run[T], begin: Callable[[], Awaitable[Mark]]
+    ) -> tuple[T, Mark] | InputRequiredResult | None:
+        """Let the client's model answer, if there is one that does."""
+        sampling = self._desk.sampling
+        if ctx.request_state is not None:
+            answers, mark = self._brought(ctx, ctx.request_state)
+            sampling.note_answered(ctx, work.about)
+            return await self._by_rounds(ctx, work, run, answers, mark)
+        if not self._desk.can_ask(ctx):
+            return None
+        if sampling.open_question(ctx, work.about) is not None:
+            raise writers.SamplingRefused("the last question was not answered")
+        self._refuse_answer(work)
+        if is_modern(ctx):
+            return await self._by_rounds(ctx, work, run, {}, await begin())
+        if not ctx.session.can_send_request:
+            return None
+        with lent(self._desk.services.models, writers.ClientModel(ctx, sampling.seconds)) as model:
+            return await self._run_at_once(run, model, begin)
 
     async def _run_at_once(
         self, run: Run[T], model: str | None, begin: Callable[[], Awaitable[Mark]]
@@ -145,7 +165,7 @@ class Asking:
     # --- a client of the newer protocol
 
     async def _by_rounds(
-        self, work: Work, run: Run[T], answers: dict[str, str], mark: Mark
+        self, ctx: Context[Any], work: Work, run: Run[T], answers: dict[str, str], mark: Mark
     ) -> tuple[T, Mark] | InputRequiredResult:
         try:
             with lent(self._desk.services.models, AnswerBook("client", answers)) as model:
@@ -153,15 +173,13 @@ class Asking:
         except Needed as needed:
             state = {"asked": digest(needed.messages), "answers": answers, "mark": mark}
             self._check_bounds(answers, mark, work.rounds)
+            self._desk.sampling.note_asked(ctx, work.about, OpenQuestion())
             return writers.asked(_ANSWER, needed.messages, json.dumps(state, ensure_ascii=False))
 
     def _brought(self, ctx: Context[Any], request_state: str) -> tuple[dict[str, str], Mark]:
         """Read what a call brings that is made again with its answer."""
         state = json.loads(request_state)
-        answer = (ctx.input_responses or {}).get(_ANSWER)
-        if answer is None or not hasattr(answer, "content"):
-            raise ToolError(tell("no_answer_brought", self._desk.language))
-        said = writers.sampled_text(cast("CreateMessageResult", answer))[:MAX_ANSWER]
+        said = writers.brought_text(ctx, _ANSWER)[:MAX_ANSWER]
         return {**state["answers"], state["asked"]: said}, state["mark"]
 
     def _check_bounds(self, answers: Mapping[str, str], mark: Mark, rounds: int) -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcp.server.mcpserver import Context
 
 from mcp_server.budget import VOCABULARY, Budget
+from mcp_server.sampling import SamplingClients
 from mcp_server.texts import for_tools
 from mcp_server.updates import Updates
 from personalab.services import Services
@@ -21,6 +25,7 @@ class Desk:
     services: Services
     updates: Updates
     places: Places
+    sampling: SamplingClients = field(default_factory=SamplingClients)
 
     @property
     def language(self) -> Language:
@@ -31,6 +36,11 @@ class Desk:
     def has_provider(self) -> bool:
         """Whether a model of the server's own writes the replies."""
         return self.services.model_name() != "rehearsal"
+
+    def can_ask(self, ctx: Context[Any]) -> bool:
+        """Return whether the client's model may be asked: not if anybody chose a model, be it the stand-in."""
+        chosen = self.has_provider or self.services.settings.model_chosen
+        return not chosen and self.sampling.can_be_asked(ctx)
 
     def worded(self, message: str) -> str:
         """Word a message for this entrance: tools instead of commands, no folder that is not the data root's."""

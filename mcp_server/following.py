@@ -30,10 +30,7 @@ class Steps:
         task.add_done_callback(self._telling.discard)
 
     async def _send(self, number: int, message: str) -> None:
-        try:
-            await self._ctx.report_progress(number, None, well_formed(message))
-        except Exception:  # noqa: BLE001 (a client that stopped listening must not end the work)
-            self.tell = lambda message: None
+        await self._ctx.report_progress(number, None, well_formed(message))
 
     async def end(self) -> None:
         """See that all was told."""

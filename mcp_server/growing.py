@@ -33,7 +33,7 @@ from personalab.texts import Language
 
 Given = Annotated[
     str | None,
-    Field(description="Your JSON for the prompt this tool gave you", max_length=MAX_ANSWER),
+    Field(description="Your JSON for its prompt", max_length=MAX_ANSWER),
 ]
 Preview = Annotated[bool, Field(description="Only show it")]
 Undo = Annotated[bool, Field(description="Take the last one back")]

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from mcp.server.transport_security import TransportSecuritySettings
 
+from mcp_server.sessions import IDLE_SECONDS, SessionLimits, SessionMiddleware, SessionTable
 from personalab.serving.address import names_of
-from personalab.serving.door import Door, Ours
+from personalab.serving.bodies import BodyLimits
+from personalab.serving.door import Door, Ours, RequestLimits
 from personalab.serving.running import Address, run_server
 
 if TYPE_CHECKING:
@@ -22,18 +24,26 @@ if TYPE_CHECKING:
 
 PATH = "/mcp"
 MAX_BODY_BYTES = 4 * 1024 * 1024
-MAX_SESSIONS = 1_000
 
 
-def bare_app(server: PersonaServer, *, host: str = "127.0.0.1") -> Starlette:
+def bare_app(
+    server: PersonaServer, *, host: str = "127.0.0.1", limits: SessionLimits | None = None
+) -> Starlette:
     """Make the ASGI application with the server at ``/mcp``, for whoever puts a door before it."""
-    return server.streamable_http_app(
+    limits = limits or SessionLimits()
+    app = server.streamable_http_app(
         streamable_http_path=PATH,
         max_request_body_size=MAX_BODY_BYTES,
-        max_sessions=MAX_SESSIONS,
+        max_sessions=None,  # the middleware makes room before the SDK would refuse
+        session_idle_timeout=IDLE_SECONDS,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         host=host,
     )
+    server.sessions = SessionTable(limits)
+    app.add_middleware(
+        SessionMiddleware, table=server.sessions, limits=limits, language=lambda: server.desk.language
+    )
+    return app
 
 
 def build_app(
@@ -42,15 +52,16 @@ def build_app(
     host: str = "127.0.0.1",
     token: str | None = None,
     allow_hosts: Sequence[str] = (),
+    sessions: SessionLimits | None = None,
 ) -> Door:
     """Make the whole application, its door before it."""
     return Door(
-        bare_app(server, host=host),
+        bare_app(server, host=host, limits=sessions),
         ours=Ours(),
         names=names_of(host, token, allow_hosts),
         token=token,
         language=lambda: server.desk.language,
-        max_body=2 * MAX_BODY_BYTES,  # the SDK refuses sooner, in its own words
+        limits=RequestLimits(BodyLimits(2 * MAX_BODY_BYTES)),  # the SDK refuses sooner, in its own words
     )
 
 

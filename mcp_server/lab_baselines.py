@@ -20,6 +20,7 @@ from mcp_server.lab_fitting import CONTENT_TOKENS, META_TOKENS, ROWS, fit, page
 from mcp_server.lab_results import Baselines, BaselineView, SavedBaseline
 from mcp_server.lab_skills import Archived, Purpose, asset_row, needed, row_text, valid_tags
 from mcp_server.results import result
+from mcp_server.schemas import object_schema
 from mcp_server.stories import Cursor
 from mcp_server.texts import tell
 from personalab.errors import BadRecord, NotFound, PersonaLabError
@@ -28,6 +29,15 @@ from personalab.storage.lab.assets import StoredBaseline
 
 BaselineId = Annotated[str, Field(description="Its id, or the first 8 characters")]
 _CASE_FIELDS = ("name", "category", "input", "expected_output", "description")
+_CASE = object_schema(
+    id=str,
+    name=str,
+    category=("standard", "boundary", "exception"),
+    input=str,
+    expected_output=str,
+    description=str,
+    remove=bool,
+)
 _TEXTS = ("input", "expected_output", "description")
 _ALL = "all"
 
@@ -132,12 +142,8 @@ class BaselineTools:
         purpose: Purpose = None,
         description: str | None = None,
         cases: Annotated[
-            list[dict[str, Any]] | None,
-            Field(
-                description="{name, category: standard | boundary | exception, input, expected_output}; "
-                "with id: change that one, or remove: true",
-                max_length=500,
-            ),
+            list[Annotated[dict[str, Any], _CASE]] | None,
+            Field(description="With id: change that one, or remove it", max_length=500),
         ] = None,
         expected_version: Annotated[
             str | None, Field(description="Refuse if another is the newest by now")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, cast
 
 from mcp.server.mcpserver import Context
@@ -28,6 +28,7 @@ from mcp_server.lab_showing import (
     warning_text,
 )
 from mcp_server.results import result
+from mcp_server.schemas import object_schema
 from mcp_server.stories import Cursor
 from mcp_server.texts import tell
 from personalab.errors import UserError
@@ -41,8 +42,11 @@ from personalab.storage.lab.assets import StoredSkill
 from personalab.storage.lab.projects import ProjectPlace
 
 _MORE = ("beam_width", "plateau_threshold", "plateau_rounds_before_escape", "seed")
+_OPTIONS = object_schema(beam_width=int, plateau_threshold=float, plateau_rounds_before_escape=int, seed=int)
 _STOP_SECONDS = 10.0
 _WARNINGS = 10
+_GROUP_TOKENS = 2_500
+"""Room for what a page of the leaderboard says of each baseline."""
 
 
 class FindingTools:
@@ -139,7 +143,7 @@ class FindingTools:
         ] = None,
         retention_rules: Annotated[str | None, Field(description="keep seg_001 …", max_length=20_000)] = None,
         baseline_id: Annotated[str | None, Field(description="Left out: the first")] = None,
-        options: Annotated[dict[str, Any] | None, Field(description=", ".join(_MORE))] = None,
+        options: Annotated[dict[str, Any], _OPTIONS] | None = None,
         fresh: Annotated[bool, Field(description="Not go on with an interrupted one")] = False,
         wait: Wait = True,
     ) -> Annotated[CallToolResult, Iterated]:
@@ -241,7 +245,11 @@ class FindingTools:
             groups: list[dict[str, Any]] = found["groups"] if group else [{"records": found["records"]}]
             rows: list[dict[str, Any]] = [row for one in groups for row in one["records"]]
             budget = await self._lab.budget()
-            shown, following = await asyncio.to_thread(page, rows, cursor, budget, LIST_TOKENS - 1_000)
+            room = LIST_TOKENS - 1_000
+            for_rows = room - _GROUP_TOKENS if group else room
+            shown, following = await asyncio.to_thread(page, rows, cursor, budget, for_rows)
+            listed = {"groups": _paged_groups(groups, shown)} if group else {"records": shown}
+            listed = await asyncio.to_thread(fit, listed, budget, room)
         language = self._lab.language
         warned = [self._lab.worded(warning_text(row, language)) for row in found["warnings"][:_WARNINGS]]
         warned = await asyncio.to_thread(fit, warned, budget, 800)
@@ -256,8 +264,23 @@ class FindingTools:
         if following:
             said.append(tell("lab_more", language, cursor=following))
         archived = found["archived_baselines"][:50]
-        data = {"records": shown, "archived_baselines": archived, "warnings": warned, "cursor": following}
+        data = {**listed, "archived_baselines": archived, "warnings": warned, "cursor": following}
         return result("\n".join(said), data)
+
+
+def _paged_groups(
+    groups: Sequence[Mapping[str, Any]], shown: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the groups that a page of records belongs to, each with the records of this page.
+
+    The other fields describe the whole group. The page's own baseline name is used, as it is cut to fit.
+    """
+    paged: list[dict[str, Any]] = []
+    for group in groups:
+        records = [row for row in shown if row["baseline_id"] == group["baseline_id"]]
+        if records:
+            paged.append({**group, "baseline_name": records[0]["baseline_name"], "records": records})
+    return paged
 
 
 def _board_row(row: Mapping[str, Any], *, with_baseline: bool) -> str:

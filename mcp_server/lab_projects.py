@@ -33,6 +33,7 @@ from mcp_server.lab_showing import (
     ranking_text,
 )
 from mcp_server.results import result
+from mcp_server.schemas import object_schema
 from mcp_server.stories import Cursor
 from mcp_server.texts import tell
 from personalab.errors import BadRecord, UserError
@@ -50,6 +51,20 @@ Project = Annotated[str, Field(description="Its folder's name, id or name")]
 Confirm = Annotated[bool, Field(description="The user agreed to the plan that was shown")]
 Wait = Annotated[bool, Field(description="false: begin, and answer at once")]
 _SKIP_FIELDS = ("skill_id", "case_id", "baseline_id", "undo")
+_SKIP = object_schema("skill_id", "case_id", skill_id=str, case_id=str, baseline_id=str, undo=bool)
+_OPTIONS = object_schema(
+    judges={"items": {"type": "string"}, "type": "array"},
+    repeats=int,
+    judge_repeats=int,
+    no_skill_arm=bool,
+    max_calls=int,
+    max_usd=float,
+    concurrency=int,
+    timeout_seconds=float,
+    retry_count=int,
+    pass_score=float,
+    language=("zh", "en"),
+)
 _COUNTS = ("total", "completed", "failed", "skipped")
 
 
@@ -72,11 +87,7 @@ class ProjectTools:
             ),
         ] = None,
         options: Annotated[
-            dict[str, Any] | None,
-            Field(
-                description="judges (models), repeats, judge_repeats, no_skill_arm, max_calls, max_usd, "
-                "concurrency, timeout_seconds, retry_count, pass_score, language …"
-            ),
+            Annotated[dict[str, Any], _OPTIONS] | None, Field(description="judges are names of models")
         ] = None,
         description: str = "",
     ) -> Annotated[CallToolResult, ProjectMade]:
@@ -98,9 +109,11 @@ class ProjectTools:
         return result(f"{said}\n{plan_text(plan, self._lab.language)}", data)
 
     def _options(self, model: str | None, given: Mapping[str, Any]) -> RunOptions:
+        if "extra_flags" in given:
+            raise UserError("lab_flags_local")
         for name in given:
             if name not in RunOptions.model_fields:
-                known = ", ".join(RunOptions.model_fields)
+                known = ", ".join(one for one in RunOptions.model_fields if one != "extra_flags")
                 raise UserError("lab_no_option", option=name[:80], options=known)
         named = {"model": model} if model is not None else {}
         return RunOptions.read({**usual_options(self._services), **given, **named}, "options")
@@ -117,8 +130,7 @@ class ProjectTools:
         rerun_failed: bool = False,
         pause: Annotated[bool, Field(description="Pause the one that runs")] = False,
         skip: Annotated[
-            dict[str, Any] | None,
-            Field(description="Leave a case out: {skill_id, case_id, baseline_id?, undo?}"),
+            Annotated[dict[str, Any], _SKIP] | None, Field(description="Leave a case out")
         ] = None,
         wait: Wait = True,
     ) -> Annotated[CallToolResult, ProjectRan]:

@@ -27,7 +27,7 @@ class SkillView(TypedDict):
     versions: list[str]
     history: list[Record]
     provenance: Record | None
-    test_summary: Record | None
+    testSummary: Record | None
     doubts: list[str]
     cursor: str | None
 
@@ -169,9 +169,10 @@ class Iterated(TypedDict):
 
 
 class Board(TypedDict):
-    """Who did best on which baseline, and whether that still holds."""
+    """Who did best on which baseline, and whether that still holds: by baseline, or in one list."""
 
-    records: list[Record]
+    groups: NotRequired[list[Record]]
+    records: NotRequired[list[Record]]
     archived_baselines: list[str]
     warnings: list[str]
     cursor: str | None

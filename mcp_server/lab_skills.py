@@ -102,12 +102,12 @@ class SkillTools:
             "versions": found["versions"][-_VERSIONS:],
             "history": [history_row(record) for record in found["history"][-10:]],
             "provenance": found["provenance"],
-            "test_summary": found["testSummary"],
+            "testSummary": found["testSummary"],
             "doubts": found["doubts"][:10],
         }
         about = await asyncio.to_thread(fit, about, budget, META_TOKENS)
         said = [row_text({**meta, **about["meta"], "tags": valid_tags(about["tags"])})]
-        said[0] += _tested(about["test_summary"])
+        said[0] += _tested(about["testSummary"])
         if about["provenance"]:
             said.append(str(about["provenance"]["recomposition_strategy"]))
         said += ["", shown]

@@ -22,7 +22,7 @@ from personalab.errors import PersonaLabError, UserError
 from personalab.operations.recall import look_up
 from personalab.services import Services
 from personalab.story.director import MarkedPoint, mark_outline
-from personalab.texts import Language
+from personalab.texts import Language, say
 
 if TYPE_CHECKING:
     from graph.preview import Preview
@@ -77,7 +77,8 @@ class LookingTools:
         budget, language = await self._desk.budget(), self._desk.language
         data = await asyncio.to_thread(_story_view, self._desk.services, instance_id, found, budget, language)
         sections, following = _sections(found, section, cursor, budget)
-        data |= {"sections": sections, "cursor": following}
+        titled = [{**row, "title": say(f"section.{row['name']}", language)} for row in sections]
+        data |= {"sections": titled, "cursor": following}
         return result(_prompt_text(data, language), data)
 
     async def persona_settings(
@@ -121,7 +122,8 @@ def _story_view(
         character = services.stories.character(state.character_id).name
     except PersonaLabError:
         character = state.character_id
-    tokens = {name: found.tokens[name] for name in ("head", "middle", "total", "limit", "encoding")}
+    counts = ("head", "middle", "total", "limit", "is_counted", "encoding")
+    tokens = {name: found.tokens[name] for name in counts}
     return {
         "instance_id": instance_id,
         "session_id": state.current_session_id,
@@ -219,7 +221,9 @@ def _prompt_text(data: Mapping[str, Any], language: Language) -> str:
         }
         rows.append(tell("prompt_counter", language, **counter))
     rows += warning_rows(data["warnings"], language)
-    rows.append(tell("prompt_tokens", language, **data["tokens"]))
+    tokens = data["tokens"]
+    total = f"{tokens['total']}{'' if tokens['is_counted'] else '+'}"
+    rows.append(tell("prompt_tokens", language, **{**tokens, "total": total}))
     if data["lore"]:
         rows.append(tell("prompt_lore", language))
         rows += [_lore_row(hit) for hit in data["lore"]]

@@ -25,6 +25,7 @@ from mcp_server.results import (
     SavedConversation,
     result,
 )
+from mcp_server.schemas import object_schema
 from mcp_server.stories import Cursor
 from mcp_server.texts import tell
 from personalab.errors import BadRecord, NotFound
@@ -48,6 +49,7 @@ from personalab.texts import Language
 
 AgentId = Annotated[str, Field(description="Who knows: a character_id, or any agent's name")]
 UserId = Annotated[str | None, Field(description="About whom; the player if left out")]
+_MESSAGE = object_schema("role", "content", role=("user", "assistant", "system"), content=str)
 
 _ENTRY_TOKENS = 5_500
 """What an entry's words may cost where they stand twice in the structured content."""
@@ -78,8 +80,7 @@ class MemoryTools:
         ctx: Context[Any],
         agent_id: AgentId,
         messages: Annotated[
-            list[dict[str, Any]] | None,
-            Field(description="{role: user | assistant | system, content}, in order"),
+            list[Annotated[dict[str, Any], _MESSAGE]] | None, Field(description="In order")
         ] = None,
         user_id: UserId = None,
         session_id: Annotated[str | None, Field(description="A UUID; made if left out")] = None,

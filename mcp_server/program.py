@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from personalab.services import open_services
-from personalab.serving.options import run_program, server_options, toolsets_of
+from personalab.serving.options import run_program, server_options, show_tracing_notice, toolsets_of
 from personalab.serving.running import Address
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def _serve(options: argparse.Namespace) -> None:
         format="%(levelname)s %(name)s: %(message)s",
     )
     services = open_services()
+    show_tracing_notice(services)
     server = build_server(services, toolsets_of(options), max_turns=options.max_turns)
     if options.http:
         from mcp_server.http import serve
@@ -56,8 +57,10 @@ async def _stdio(server: PersonaServer) -> None:
     ending: list[asyncio.Task[None]] = []
 
     async def end() -> None:
-        await server.close()
-        os._exit(0)
+        try:
+            await server.close()
+        finally:
+            os._exit(0)
 
     def begin_to_end() -> None:
         if not ending:

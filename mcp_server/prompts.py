@@ -15,7 +15,6 @@ from mcp_server.desk import Desk
 from mcp_server.results import well_formed
 from mcp_server.stories import StoryTools, page_text
 from mcp_server.texts import tell
-from mcp_server.writers import offers_sampling
 from personalab.errors import PersonaLabError
 from personalab.operations.reading import read_newest
 
@@ -72,7 +71,7 @@ class Prompts:
         """Name the text that tells who will write the replies."""
         if self._desk.has_provider:
             return "how_writer"
-        return "how_sampling" if offers_sampling(ctx) else "how_host"
+        return "how_sampling" if self._desk.can_ask(ctx) else "how_host"
 
     async def recap(self, instance_id: Annotated[str, Field(description="The story")]) -> str:
         """Tell what has happened so far."""

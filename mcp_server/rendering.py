@@ -10,28 +10,41 @@ from mcp_types import CallToolResult
 
 from mcp_server.budget import MESSAGE_TOKENS, RESULT_TOKENS, Budget
 from mcp_server.desk import Desk
+from mcp_server.knowing import brief
 from mcp_server.results import result
 from mcp_server.texts import for_tools, tell
 from personalab.operations.reading import place_of_reply
+from personalab.story.transcript import shown_reply
 from personalab.texts import Language
 
 if TYPE_CHECKING:
     from nodes.chat_turn.state import TurnOutput
 
 
-async def turn_result(found: TurnOutput, desk: Desk, *, lead: str = "") -> CallToolResult:
+async def turn_result(
+    found: TurnOutput, desk: Desk, *, lead: str = "", reasoning: bool = False
+) -> CallToolResult:
     """Word a turn that is over; a reply that failed is an error which says what to do."""
     budget, language = await desk.budget(), desk.language
     data = _turn_data(found)
-    status, reply, instance_id = data["status"], found.get("reply", ""), data["instance_id"]
-    data |= {"reply": budget.cut(reply), "usage": found.get("usage")}
+    status, instance_id = data["status"], data["instance_id"]
+    reply = shown_reply(found.get("reply", ""), language)
+    left, thought = RESULT_TOKENS, ""
+    if reasoning and (thoughts := found.get("reasoning", "")):
+        data["reasoning"] = brief(thoughts, budget, RESULT_TOKENS // 4)
+        left -= budget.cost(data["reasoning"])
+        thought = tell("thought", language, text=data["reasoning"])
+    data |= {"reply": budget.cut(reply, left), "truncated": bool(found.get("truncated"))}
+    data["usage"] = found.get("usage")
     shown = data["reply"]
-    rows = [row for row in (lead, shown) if row]
+    rows = [row for row in (lead, thought, shown) if row]
     if len(shown) < len(reply):
         place = (instance_id, data["session_id"], data["turn"], len(shown))
         data["cursor"] = await asyncio.to_thread(place_of_reply, desk.services, *place)
         sizes = {"total": len(reply), "shown": len(shown)}
         rows.append(tell("reply_cut", language, instance_id=instance_id, cursor=data["cursor"], **sizes))
+    if data["truncated"]:
+        rows.append(tell("truncated", language))
     rows.append(_footer(data, language))
     rows += warning_rows(data["warnings"], language)
     if care := plain_warnings(found.get("care", [])):

@@ -19,6 +19,8 @@ class TurnResult(TypedDict):
     turn: int
     status: Status
     reply: str
+    truncated: bool
+    reasoning: NotRequired[str]
     plot_state: Record
     warnings: list[Record]
     usage: Record | None
@@ -39,6 +41,7 @@ class BegunTurn(TypedDict):
     prompt: NotRequired[Record]
     tokens: NotRequired[Record]
     reply: NotRequired[str]
+    truncated: NotRequired[bool]
     usage: NotRequired[Record | None]
     error: NotRequired[Record]
     cursor: NotRequired[str]

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -49,9 +49,11 @@ from mcp_server.growing import GrowthTools
 from mcp_server.lab_runs import Runs
 from mcp_server.looking import LookingTools
 from mcp_server.memories import MemoryTools
+from mcp_server.progress import HEARTBEAT_SECONDS, ReportingContext
 from mcp_server.resources import Resources
 from mcp_server.results import well_formed
 from mcp_server.schemas import brief, brief_arguments
+from mcp_server.sessions import SessionTable
 from mcp_server.stories import StoryTools
 from mcp_server.texts import ARCHIVE_INSTRUCTIONS, DESCRIPTIONS, INSTRUCTIONS, TITLES, tell
 from mcp_server.texts_lab import LAB_INSTRUCTIONS
@@ -60,6 +62,7 @@ from mcp_server.updates import MAX_SUBSCRIPTIONS, Updates
 from personalab.errors import PersonaLabError, UserError
 from personalab.services import Services
 from personalab.serving.places import MAX_TURNS, Places
+from personalab.tasks import end_tasks
 from personalab.texts import say
 
 TOOLSETS = ("chat", "memory", "archive", "lab")
@@ -102,6 +105,7 @@ def build_server(
     places: Places | None = None,
 ) -> PersonaServer:
     """Make the server of a data root; one that shares a process with another entrance shares its places."""
+    services.remote = True
     places = places or Places(services, max_turns)
     return PersonaServer(Desk(services, Updates(services.stories), places), check_toolsets(toolsets))
 
@@ -122,6 +126,9 @@ class PersonaServer(MCPServer[None]):
         self._resources = Resources(desk)
         self._listening = ListenHandler(desk.updates.bus)
         self._runs = Runs()
+        self.heartbeat_seconds = HEARTBEAT_SECONDS
+        self.sessions: SessionTable | None = None
+        """Sessions over HTTP; a call keeps its session open, also when its client has gone."""
         stories = StoryTools(desk)
         apps = Apps()
         panel = Path(__file__).with_name("panel.html").read_text(encoding="utf-8")
@@ -166,10 +173,22 @@ class PersonaServer(MCPServer[None]):
             fault = word_unknown(unknown, tool.parameters, self.desk.language)
             raise ToolError(well_formed(f"{name}: {fault}"))
         try:
-            return await super().call_tool(name, arguments, context)
+            return await self._run_tool(name, arguments, context)
         except ToolError as error:
             said = self._worded(name, tool.parameters, error)
             raise ToolError(well_formed(said)) from error.__cause__
+
+    async def _run_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None
+    ) -> CallToolResult | InputRequiredResult:
+        """Run a tool with a heartbeat for whoever waits for it."""
+        if context is None:
+            return await super().call_tool(name, arguments)
+        reporting = ReportingContext(context, mcp_server=self, subscriptions=self.desk.updates.bus)
+        session_id = (context.headers or {}).get("mcp-session-id")
+        with self.sessions.used(session_id) if self.sessions else nullcontext():
+            async with reporting.heartbeat(self.heartbeat_seconds):
+                return await super().call_tool(name, arguments, reporting)
 
     def _worded(self, name: str, schema: Mapping[str, Any], error: ToolError) -> str:
         cause, language = error.__cause__, self.desk.language
@@ -291,9 +310,7 @@ async def _watching(server: MCPServer[None]) -> AsyncGenerator[None]:
     try:
         yield None
     finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await end_tasks([task])
 
 
 def _tools(desk: Desk, stories: StoryTools, toolsets: tuple[str, ...], runs: Runs) -> list[Tool]:
@@ -396,6 +413,7 @@ def _tool(fn: Any, annotations: ToolAnnotations, meta: dict[str, Any] | None = N
     tool.parameters = brief_arguments(tool.parameters)
     known = tool.fn_metadata
     tool.fn_metadata = PlainArguments(
+        rules=tool.parameters,
         arg_model=known.arg_model,
         output_schema=brief(known.output_schema),
         output_model=known.output_model,

@@ -15,7 +15,7 @@ from mcp_server.desk import Desk
 from mcp_server.knowing import brief
 from mcp_server.results import Instance, Library, SavedEntry, SessionPage, result
 from mcp_server.texts import tell
-from mcp_server.turns import InstanceId
+from mcp_server.turns import InstanceId, Reasoning
 from personalab.errors import UserError
 from personalab.operations.instances import new_instance, opening_line, switch_background
 from personalab.operations.library import save_background, save_character
@@ -24,6 +24,8 @@ from personalab.storage.stories import Listed
 from personalab.story.ids import check_id, is_id
 from personalab.story.instance import InstanceState
 from personalab.story.library import Background, Character
+from personalab.story.lines import REPLY_FLAGS
+from personalab.story.transcript import shown_reply
 from personalab.texts import Language
 
 Kind = Literal["all", "characters", "backgrounds", "instances"]
@@ -32,7 +34,7 @@ KINDS: tuple[Literal["characters", "backgrounds", "instances"], ...] = (
     "backgrounds",
     "instances",
 )
-Cursor = Annotated[str | None, Field(description="The cursor of the last result, to go on")]
+Cursor = Annotated[str | None, Field(description="Cursor of the last result")]
 _EXCERPT = 120
 
 
@@ -143,10 +145,9 @@ class StoryTools:
     async def persona_read(
         self,
         instance_id: InstanceId,
-        session_id: Annotated[
-            str | None, Field(description="An older session; the current one if left out")
-        ] = None,
+        session_id: Annotated[str | None, Field(description="Else the current one")] = None,
         cursor: Cursor = None,
+        reasoning: Reasoning = False,
     ) -> Annotated[CallToolResult, SessionPage]:
         """Read a session, the newest turn first."""
         budget = await self._desk.budget()
@@ -158,6 +159,7 @@ class StoryTools:
             budget=RESULT_TOKENS,
             cost=budget.cost,
             cut=budget.cut,
+            reasoning=reasoning,
         )
         data = {
             "instance_id": page.instance_id,
@@ -308,7 +310,7 @@ def page_text(page: BudgetedPage, language: Language) -> str:
 def line_text(entry: Mapping[str, Any], language: Language) -> str:
     """Word one line of a session."""
     who = {"user": "by_user", "assistant": "by_character"}.get(str(entry.get("role")), "by_summary")
-    flags = [name for name in ("interrupted", "empty", "error") if entry.get(name)]
+    flags = [name for name in REPLY_FLAGS if entry.get(name)]
     if entry.get("unanswered"):
         flags.append(tell("unanswered", language))
     marks = f" ({', '.join(flags)})" if flags else ""
@@ -316,5 +318,6 @@ def line_text(entry: Mapping[str, Any], language: Language) -> str:
     if "part" in entry:
         first, last, total = entry["part"]
         part = " " + tell("part", language, first=first + 1, last=last, total=total)
-    content = tell("no_reply", language) if entry.get("empty") else entry["content"]
-    return tell("said", language, who=f"{tell(who, language)}{marks}{part}", text=content)
+    text = shown_reply(entry["content"], language) if who == "by_character" else entry["content"]
+    said = tell("said", language, who=f"{tell(who, language)}{marks}{part}", text=text)
+    return f"{tell('thought', language, text=entry['reasoning'])}\n{said}" if entry.get("reasoning") else said

@@ -142,19 +142,19 @@ DESCRIPTIONS = {
     "persona_save_character": "Write a new character, or change one (replace: true; what you leave out stays).",
     "persona_save_background": "Write a new world with its story outline, or change one (replace: true; what you leave out stays).",
     "persona_switch_background": "Move a story to another background, or to none (null); its place in the plot is kept.",
-    "persona_summarize": "Turn a long session into plot points and go on in a new one, when a warning says it is long. If the result is awaiting_answer, write the JSON its prompt asks for and call again with answer.",
-    "persona_update_memory": "Let the character grow by the last turns and learn about the player; show how it grew (history). If the result is awaiting_answer, write the JSON its prompt asks for and call again with answer.",
+    "persona_summarize": "Turn a long session into plot points and go on in a new one, when a warning says it is long. On awaiting_answer, write the JSON its prompt asks for and call again with answer.",
+    "persona_update_memory": "Let the character grow by the last turns and learn about the player; show how it grew (history). On awaiting_answer, write the JSON its prompt asks for and call again with answer.",
     "persona_recall": "Search what happened earlier in a story, when someone refers to it or you need a fact.",
     "persona_prompt": "Show where a story stands (outline, progress, warnings) and what the next turn would send, by section with token counts. Use it to look, not to play.",
     "persona_settings": "Show all settings with their ranges; change some (changes) or restore the defaults (reset).",
-    "memory_save_conversation": "Save a conversation between an agent and a user, and learn from it (learn: true). If the result is awaiting_answer, write the JSON its prompt asks for and call again with answer.",
+    "memory_save_conversation": "Save a conversation between an agent and a user, and learn from it (learn: true). On awaiting_answer, write the JSON its prompt asks for and call again with answer.",
     "memory_get": "Show what an agent knows about a user: profile, events, mind, with content_ids; or what changed; or a conversation.",
     "memory_search": "Search what an agent knows about a user, or their saved conversations.",
     "memory_edit": "Mend what an agent knows about a user: add (content_type, text), replace (content_id, text), remove (content_id), or undo the last change.",
     "memory_forget": "Delete all an agent knows about a user, with history and conversations. Cannot be undone: ask the user first.",
     "archive_import": "Bring in a character card, lorebook, chat or Veloca file: by its name in the folder exchange, or by its content.",
-    "archive_export": "Write a story, character or background to a file in the folder exchange, in a format other programs read.",
-    "archive_compact": "Sum up the old part of an archived conversation (Veloca). If the result is awaiting_answer, write the JSON its prompt asks for and call again with answer.",
+    "archive_export": "Write a story, character or background to a file in the folder exchange, for other programs; progress markers and reasoning only if asked.",
+    "archive_compact": "Sum up the old part of an archived conversation (Veloca). On awaiting_answer, write the JSON its prompt asks for and call again with answer.",
     **LAB_DESCRIPTIONS,
 }
 
@@ -196,11 +196,15 @@ TEXTS: dict[str, Text] = {
     "too_many_subscriptions": Text(
         "订阅太多（上限 {limit}）；请先取消一些", "Too many subscriptions, at most {limit}; end some first"
     ),
-    "unknown_resource": Text("没有资源 {uri}", "There is no resource {uri}"),
-    "no_answer": Text(
-        "这次调用没有带来客户端模型的回复（键 reply）；第 {turn} 轮仍在等待：可用 persona_retry，或用 persona_end_turn 自己写",
-        "The call brings no answer of the client's model (key 'reply'); turn {turn} still waits: use persona_retry, or write it with persona_end_turn",
+    "too_many_handshakes": Text(
+        "新建会话过于频繁；请 {seconds} 秒后再试，或沿用已有的会话",
+        "Too many new sessions; try again in {seconds} s, or keep using an open one",
     ),
+    "too_many_sessions": Text(
+        "所有会话都有调用在进行，暂时不能新建；请 {seconds} 秒后再试",
+        "Every open session has a call running, so no other can be opened; try again in {seconds} s",
+    ),
+    "unknown_resource": Text("没有资源 {uri}", "There is no resource {uri}"),
     "no_text_sampled": Text(
         "客户端的模型没有给出文字；第 {turn} 轮仍在等待回复：可用 persona_retry，或用 persona_end_turn 自己写",
         "The client's model gave no text; turn {turn} still waits: use persona_retry, or write it with persona_end_turn",
@@ -209,10 +213,6 @@ TEXTS: dict[str, Text] = {
     "nothing_asked": Text(
         "{tool} 现在没有在等你的回答；请先不带 answer 和 cursor 调用一次",
         "{tool} is not waiting for an answer of yours; first call it without answer and cursor",
-    ),
-    "no_answer_brought": Text(
-        "这次调用没有带来客户端模型的回答（键 answer）；什么都没有改变，请重新调用",
-        "The call brings no answer of the client's model (key 'answer'); nothing was changed, call again",
     ),
     "too_many_rounds": Text(
         "问了 {count} 次仍没有完成，已放弃；已存下的不会丢失。请再调用一次，或给服务器配置模型（OPENAI_API_KEY）",
@@ -345,6 +345,8 @@ TEXTS: dict[str, Text] = {
     "outcome.same": Text("已有相同的", "there already:"),
     "outcome.replaced": Text("已替换", "replaced"),
     "outcome.completed": Text("已补全", "completed"),
+    "outcome.joined": Text("已接上之前的聊天", "joined to earlier chats:"),
+    "outcome.exists": Text("有冲突，没有导入", "conflicts with one that is here, not imported:"),
     "outcome.given": Text("世界书已给", "lorebook given to"),
     "kind.character": Text("角色", "character"),
     "kind.background": Text("背景", "background"),
@@ -378,6 +380,11 @@ TEXTS: dict[str, Text] = {
         " · outline point {index} {status} · replies without progress: {count}",
     ),
     "warning": Text("注意：{message}", "Note: {message}"),
+    "thought": Text("（思考：{text}）", "(Reasoning: {text})"),
+    "truncated": Text(
+        "（回复达到长度上限，可能没有说完）",
+        "(The reply hit the model's length limit and may be incomplete)",
+    ),
     "error_line": Text("出错：{message}", "Error: {message}"),
     "retry_hint": Text(
         '可用 persona_retry(instance_id="{instance_id}") 重新回答这一轮',
@@ -388,8 +395,12 @@ TEXTS: dict[str, Text] = {
         '(The reply has {total} characters, these are the first {shown}; read the rest with persona_read(instance_id="{instance_id}", cursor="{cursor}"))',
     ),
     "rehearsal": Text(
-        "没有配置模型，客户端也不支持采样：以上回复来自内置替身 rehearsal，不是真正的模型。请改用 persona_begin_turn / persona_end_turn 由你来写，或设置 OPENAI_API_KEY",
-        "No model is configured and the client offers no sampling: this reply is by the built-in stand-in 'rehearsal', not by a real model. Use persona_begin_turn / persona_end_turn to write it yourself, or set OPENAI_API_KEY",
+        "没有配置模型，客户端也不支持采样或拒绝了采样：以上回复来自内置替身 rehearsal，不是真正的模型。请改用 persona_begin_turn / persona_end_turn 由你来写，或设置 OPENAI_API_KEY",
+        "No model is configured, and the client offers no sampling or refused it: this reply is by the built-in stand-in 'rehearsal', not by a real model. Use persona_begin_turn / persona_end_turn to write it yourself, or set OPENAI_API_KEY",
+    ),
+    "rehearsal_chosen": Text(
+        "PERSONALAB_MODEL 设为 rehearsal：以上回复来自内置替身，不是真正的模型。请改用 persona_begin_turn / persona_end_turn 由你来写，或把 PERSONALAB_MODEL 改成真正的模型",
+        "PERSONALAB_MODEL is set to rehearsal: this reply is by the built-in stand-in, not by a real model. Use persona_begin_turn / persona_end_turn to write it yourself, or set PERSONALAB_MODEL to a real model",
     ),
     "write_now": Text(
         '第 {turn} 轮在等你的回复。请按下面的提示词以角色身份写回复（进度标记的 status 是 in_progress 或 completed），然后调用 persona_end_turn(instance_id="{instance_id}", turn={turn}, reply=…)，再把同样的回复给用户看。',
@@ -420,7 +431,6 @@ TEXTS: dict[str, Text] = {
         "故事 {instance_id} 不再等待客户端的模型；如果它的回复在新的一轮之前到来，仍会被采用",
         "The story {instance_id} no longer waits for the client's model; its reply is still taken if it comes before a new turn",
     ),
-    "no_reply": Text("(无回复)", "(no reply)"),
     "unanswered": Text("没有回复", "unanswered"),
     "said": Text("{who}：{text}", "{who}: {text}"),
     "stopped": Text("已停止 {instance_id} 的 {task}", "Stopped {task} of {instance_id}"),
@@ -478,7 +488,7 @@ TEXTS: dict[str, Text] = {
     "prompt_tokens": Text(
         "提示词 {total} / {limit} token（{encoding}）", "Prompt: {total} of {limit} tokens ({encoding})"
     ),
-    "prompt_section": Text("{name}：{tokens} token", "{name}: {tokens} tokens"),
+    "prompt_section": Text("{title}（{name}）：{tokens} token", "{title} ({name}): {tokens} tokens"),
     "prompt_more": Text(
         '没有显示全的段落：persona_prompt(instance_id="{instance_id}", section=…)',
         'Sections not shown whole: persona_prompt(instance_id="{instance_id}", section=…)',

@@ -7,8 +7,9 @@ others do to the files is noticed by looking at their times, once a second and o
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary, ref
@@ -23,11 +24,13 @@ from mcp.server.subscriptions import (
 
 from personalab.errors import PersonaLabError
 from personalab.storage.stories import StoryFiles
+from personalab.tasks import BackgroundTasks
 
 WATCH_SECONDS = 1.0
 MAX_SUBSCRIPTIONS = 100
 _SEND_SECONDS = 1.0
 """A client that takes longer to read a notification is not told of any more."""
+_log = logging.getLogger("personalab.mcp")
 Signature = tuple[tuple[int, int], ...]
 
 
@@ -38,7 +41,7 @@ class Updates:
         self.bus = _CountingBus(self._look_first)
         self._stories = stories
         self._subscribed: WeakKeyDictionary[Connection, set[str]] = WeakKeyDictionary()
-        self._telling: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks(_log)
         self._seen: dict[str, Signature] | None = None
         """How the stories stood when somebody last listened."""
 
@@ -81,20 +84,14 @@ class Updates:
             seen = self._seen.get(instance_id)
             self._seen[instance_id] = await asyncio.to_thread(self._signature, instance_id)
             if seen is None:
-                self._tell_soon(self._tell(ResourcesListChanged()))
-            self._tell_soon(self._tell_story(instance_id))
+                self._tasks.start(self._tell(ResourcesListChanged()))
+            self._tasks.start(self._tell_story(instance_id))
 
     async def entry_changed(self, kind: str, entry_id: str, *, created: bool) -> None:
         """Tell that a character or a background has changed."""
         if created:
-            self._tell_soon(self._tell(ResourcesListChanged()))
-        self._tell_soon(self._tell(ResourceUpdated(uri=f"persona://{kind}/{entry_id}")))
-
-    def _tell_soon(self, telling: Coroutine[Any, Any, None]) -> None:
-        """Tell aside: nobody's turn waits until all have heard of it."""
-        task = asyncio.create_task(telling)
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+            self._tasks.start(self._tell(ResourcesListChanged()))
+        self._tasks.start(self._tell(ResourceUpdated(uri=f"persona://{kind}/{entry_id}")))
 
     async def _tell_story(self, instance_id: str) -> None:
         base = f"persona://instances/{instance_id}"
@@ -126,11 +123,17 @@ class Updates:
         """Look for changes by other programs, for ever, while somebody listens."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            if self.anyone:
-                now = await asyncio.to_thread(self._signatures)
-                before, self._seen = self._seen, now
-                if before is not None:
-                    await self._tell_changes(before, now)
+            try:
+                await self._look()
+            except Exception:  # noqa: BLE001 (whatever one look meets, the next one may not)
+                _log.exception("looking for changes failed")
+
+    async def _look(self) -> None:
+        if self.anyone:
+            now = await asyncio.to_thread(self._signatures)
+            before, self._seen = self._seen, now
+            if before is not None:
+                await self._tell_changes(before, now)
 
     async def _tell_changes(self, before: dict[str, Signature], now: dict[str, Signature]) -> None:
         if before.keys() != now.keys():

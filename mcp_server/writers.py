@@ -1,8 +1,9 @@
-"""Who writes the reply of a turn? The server's provider, else the client's own model, else the rehearsal model.
+"""Writers of a turn's reply: the server's provider, else the client's own model, else the rehearsal model.
 
 A client's model is reached in two ways. Up to protocol 2025-11-25 the server asks while the call runs: such a
 client is a ``ReplyModel`` like any other. From 2026-07-28 on the call ends with a question and is made again with
-the answer: there the turn is begun and ended by the caller.
+the answer: there the turn is begun and ended by the caller. A client that offers its model and refuses to use it
+leaves the reply to the rehearsal model.
 """
 
 from __future__ import annotations
@@ -10,67 +11,78 @@ from __future__ import annotations
 import asyncio
 import json
 import warnings
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from mcp.server.mcpserver import Context
-from mcp.server.mcpserver.exceptions import ToolError
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from mcp_types import (
-    ClientCapabilities,
+    CONNECTION_CLOSED,
     CreateMessageRequest,
     CreateMessageRequestParams,
     InputRequiredResult,
-    SamplingCapability,
     SamplingMessage,
     TextContent,
 )
+from pydantic import ValidationError
 
 from mcp_server.results import well_formed
-from mcp_server.texts import tell
 from personalab.dialogue import Message
 from personalab.errors import ProviderError
-from personalab.ports import ReplyChunk
-from personalab.texts import Language
+from personalab.ports import AnswerNeeded, ReplyChunk, ReplyModel
 
 if TYPE_CHECKING:
     from mcp_types import CreateMessageResult
 
     from nodes.chat_turn.state import TurnOutput
 
-MODERN = "2026-07-28"
 MAX_REPLY_TOKENS = 8_192
-SAMPLING_SECONDS = 180.0
-"""So long a client's model may take while the call runs."""
 HOLD_SECONDS = 60.0
 """So long a story is kept for a client that was asked by ending its call; it may not come back."""
 _REPLY = "reply"
 
 
-def offers_sampling(ctx: Context[Any]) -> bool:
-    """Tell whether the client lets us use its model."""
-    return ctx.session.check_client_capability(ClientCapabilities(sampling=SamplingCapability()))
-
-
-def is_modern(ctx: Context[Any]) -> bool:
-    """Tell whether the client speaks the protocol in which a server asks by ending the call."""
-    return (ctx.protocol_version or "") >= MODERN
+class SamplingRefused(AnswerNeeded):
+    """A client offers its model and does not use it: a reason to ask someone else, not an error."""
 
 
 # --- while the call runs
 
 
 class ClientModel:
-    """The client's model, asked while the call runs; its reply comes in one piece."""
+    """The client's model, asked while the call runs; its reply comes in one piece.
+
+    Where the client refuses, another model answers instead; without one, ``SamplingRefused`` is raised.
+    """
 
     name = "client"
 
-    def __init__(self, ctx: Context[Any]) -> None:
+    def __init__(self, ctx: Context[Any], seconds: float, instead: ReplyModel | None = None) -> None:
         self._ctx = ctx
+        self._seconds = seconds
+        self._instead = instead
+        self.has_refused = False
 
     async def stream(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
-        """Ask the client; its refusal is a provider's failure."""
+        """Ask the client, or the other model if the client refuses."""
+        try:
+            text = await self._sample(messages)
+        except SamplingRefused:
+            self.has_refused = True
+            if self._instead is None:
+                raise
+        else:
+            if text:
+                yield ReplyChunk(text)
+            return
+        async with aclosing(cast("AsyncGenerator[ReplyChunk]", self._instead.stream(messages))) as stream:
+            async for chunk in stream:
+                yield chunk
+
+    async def _sample(self, messages: Sequence[Message]) -> str:
+        """Ask the client; an error, no answer in time and an answer without words are refusals."""
         system, said = _split(messages)
         with warnings.catch_warnings():  # sampling is deprecated, and the only way to these clients' models
             warnings.simplefilter("ignore", MCPDeprecationWarning)
@@ -81,15 +93,15 @@ class ClientModel:
                 related_request_id=self._ctx.request_id,
             )
         try:
-            async with asyncio.timeout(SAMPLING_SECONDS):
+            async with asyncio.timeout(self._seconds):
                 answer = await asked
-        except TimeoutError as error:
-            reason = f"{SAMPLING_SECONDS:g} s"
-            raise ProviderError("provider.client", retryable=True, reason=reason) from error
         except MCPError as error:
-            raise ProviderError("provider.client", retryable=True, reason=str(error)[:200]) from error
-        if text := sampled_text(answer):
-            yield ReplyChunk(text)
+            if error.error.code == CONNECTION_CLOSED:
+                raise ProviderError("provider.client", retryable=True, reason=str(error)[:200]) from error
+            raise SamplingRefused(str(error)[:200]) from error
+        except (TimeoutError, ValidationError) as error:
+            raise SamplingRefused(type(error).__name__) from error
+        return sampled_text(answer)
 
 
 # --- by ending the call
@@ -97,12 +109,12 @@ class ClientModel:
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """What a call that is made again brings: the turn it began, what was odd about it, and the reply."""
+    """What a call that is made again brings: the turn it began, what was odd about it, and the reply, if any."""
 
     turn: int
     session_id: str
     warnings: list[dict[str, Any]]
-    reply: str
+    reply: str | None
 
 
 def question(turn: TurnOutput) -> InputRequiredResult:
@@ -123,21 +135,32 @@ def asked(name: str, messages: Sequence[Message], request_state: str) -> InputRe
     )
 
 
-def answered(ctx: Context[Any], request_state: str, language: Language) -> Brought:
-    """Read what a call brings that is made again with its answer."""
+def answered(ctx: Context[Any], request_state: str) -> Brought:
+    """Read what a call brings that is made again with its answer; one without an answer brings no reply."""
     state = json.loads(request_state)
-    answer = (ctx.input_responses or {}).get(_REPLY)
-    if answer is None or not hasattr(answer, "content"):
-        raise ToolError(tell("no_answer", language, turn=state["turn"]))
-    reply = sampled_text(cast("CreateMessageResult", answer))
+    try:
+        reply = brought_text(ctx, _REPLY)
+    except SamplingRefused:
+        reply = None
     return Brought(state["turn"], state["session_id"], state["warnings"] or [], reply)
 
 
+def brought_text(ctx: Context[Any], name: str) -> str:
+    """Take the words of the answer that a call brings under a name."""
+    answer = (ctx.input_responses or {}).get(name)
+    if answer is None or not hasattr(answer, "content"):
+        raise SamplingRefused("no answer")
+    return sampled_text(cast("CreateMessageResult", answer))
+
+
 def sampled_text(answer: CreateMessageResult) -> str:
-    """Take the words of what a client's model wrote."""
+    """Take the words of what a client's model wrote; what has no words at all is a refusal."""
     content = answer.content
     blocks = content if isinstance(content, list) else [content]
-    return "".join(block.text for block in blocks if isinstance(block, TextContent))
+    texts = [block.text for block in blocks if isinstance(block, TextContent)]
+    if not texts:
+        raise SamplingRefused("no text")
+    return "".join(texts)
 
 
 def _split(messages: Sequence[Message]) -> tuple[str | None, list[SamplingMessage]]:

@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from personalab.answer_schema import AnswerSchema
 from personalab.dialogue import Message, repair_messages
 from personalab.errors import PersonaLabError, ProviderError, UserError
-from personalab.ports import AnswerNeeded, ReplyModel
+from personalab.ports import AnswerNeeded, ReplyModel, stream_answer
 from personalab.storage.leases import STOP_POLL_SECONDS
-from personalab.story.events import Usage
+from personalab.story.events import Usage, added_usage
+from personalab.tasks import end_tasks
 
 T = TypeVar("T")
 MAX_ANSWER = 400_000
@@ -56,22 +58,29 @@ class Asker:
         self._stop_asked = stop_asked
         self.usage: Usage | None = None
 
-    async def ask(self, messages: Sequence[Message], read: Callable[[str], T]) -> Answered[T]:
-        """Ask until ``read`` takes the answer, at most twice; its ``ValueError`` tells the model what was wrong."""
-        answer, usage = await self._answer(messages)
+    async def ask(
+        self, messages: Sequence[Message], read: Callable[[str], T], schema: AnswerSchema | None = None
+    ) -> Answered[T]:
+        """Ask until ``read`` takes the answer, at most twice; its ``ValueError`` tells the model what was wrong.
+
+        Providers that can enforce the schema do so, both times.
+        """
+        answer, usage = await self._answer(messages, schema)
         try:
             return Answered(read(answer), answer, usage)
         except ValueError as error:
             again = repair_messages(messages, answer, str(error), self._repair)
-        answer, more = await self._answer(again)
+        answer, more = await self._answer(again, schema)
         try:
-            return Answered(read(answer), answer, added(usage, more))
+            return Answered(read(answer), answer, added_usage(usage, more))
         except ValueError as error:
             raise ProviderError(self._refusal, retryable=True, reason=str(error)) from error
 
-    async def _answer(self, messages: Sequence[Message]) -> tuple[str, Usage | None]:
+    async def _answer(
+        self, messages: Sequence[Message], schema: AnswerSchema | None
+    ) -> tuple[str, Usage | None]:
         """Wait for an answer, looking now and then whether someone asks to stop; a failure is one of ours."""
-        listening = asyncio.create_task(self._listen(messages))
+        listening = asyncio.create_task(self._listen(messages, schema))
         try:
             while not listening.done():
                 if self._stop_asked():
@@ -84,15 +93,17 @@ class Asker:
             _log.exception("the model failed in an unexpected way")
             raise ProviderError("provider.failed", reason=type(error).__name__) from error
         finally:
-            await _end(listening)
-        self.usage = added(self.usage, usage)
+            await end_tasks([listening], _END_SECONDS)
+        self.usage = added_usage(self.usage, usage)
         return answer, usage
 
-    async def _listen(self, messages: Sequence[Message]) -> tuple[str, Usage | None]:
+    async def _listen(
+        self, messages: Sequence[Message], schema: AnswerSchema | None
+    ) -> tuple[str, Usage | None]:
         parts: list[str] = []
         length = 0
         usage: Usage | None = None
-        stream = self._model.stream(messages)
+        stream = stream_answer(self._model, messages, schema)
         try:
             async for chunk in stream:
                 if self._stop_asked():
@@ -101,29 +112,9 @@ class Asker:
                 length += len(chunk.text)
                 if length > MAX_ANSWER:
                     break
-                usage = added(usage, chunk.usage)
+                usage = added_usage(usage, chunk.usage)
         finally:
             close = getattr(stream, "aclose", None)
             if close is not None:
                 await close()
         return "".join(parts), usage
-
-
-async def _end(task: asyncio.Task[tuple[str, Usage | None]]) -> None:
-    """Cancel what still listens and wait for its clean-up, but not for ever."""
-    if task.done():
-        return
-    task.cancel()
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())
-    await asyncio.wait([task], timeout=_END_SECONDS)
-
-
-def added(one: Usage | None, other: Usage | None) -> Usage | None:
-    """Add what two answers used."""
-    if one is None or other is None:
-        return one or other
-    return Usage(
-        input_tokens=one["input_tokens"] + other["input_tokens"],
-        output_tokens=one["output_tokens"] + other["output_tokens"],
-        cached_tokens=one["cached_tokens"] + other["cached_tokens"],
-    )

@@ -100,6 +100,7 @@ FIELDS: dict[str, Rule] = {
     "preferences.auto_summarize": Switch(False),
     "preferences.auto_memorize_turns": Whole(0, 1_000, 0),
     "preferences.player_name": Name(64),
+    "preferences.show_markers": Switch(True),
     "preferences.on_disconnect": Choice(("continue", "interrupt"), "continue"),
 }
 """Everything that can be set; what stands only here is written when it is set."""
@@ -133,6 +134,8 @@ class Config:
     """After so many turns the character updates its memory by itself; 0 for never."""
     player_name: str = ""
     """What stands for ``{{user}}`` in a character's texts; blank for a plain word of the language."""
+    show_markers: bool = True
+    """Whether views show the progress markers in replies; files always keep them."""
     on_disconnect: OnDisconnect = "continue"
     """What becomes of a reply when the last page that watched it goes away."""
 

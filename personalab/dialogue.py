@@ -16,9 +16,9 @@ from personalab.texts import Language, fill
 
 Role = Literal["system", "user", "assistant"]
 
-_BEGIN = re.compile(r"\{(?=\s*[\"}])|\[(?=\s*[\[\]{\"\d\-tfn])")
-_FENCE = "```"
 _THOUGHT, _THOUGHT_END = "<think>", "</think>"
+_BEGIN = re.compile(rf"{_THOUGHT_END}|\{{(?=\s*[\"}}])|\[(?=\s*[\[\]{{\"\d\-tfn])")
+_FENCE = "```"
 _VAIN_WORK = 4_000_000
 """So many characters may be read in vain in search of JSON."""
 _LEAST_TRY = 1_000
@@ -31,6 +31,9 @@ _KANA_OR_HANGUL = re.compile("[\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u1100-\u1
 _WORD = re.compile(r"[^\W\d_\u1100-\u11ff\u3041-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
 _LEAST_WORDS = 3
 """Fewer English words ("ok, thanks") are said in every language."""
+
+HEADING = re.compile("[\\s\u200b-\u200f\u2060\ufeff]*[=＝]{3}")
+"""Begins a line that a model takes for a heading of the prompt."""
 
 _NUMBER = re.compile(r"\s*\[?(\d{1,9})\]?\s*", re.ASCII)
 _CONTINUED = "\n    "
@@ -64,25 +67,39 @@ def indented(text: str) -> str:
     return _CONTINUED.join(text.splitlines())
 
 
+def indented_block(text: str) -> str:
+    """Set off all lines, for a text that begins a line of its own; blank stays blank."""
+    return _CONTINUED[1:] + indented(text) if text.strip() else ""
+
+
+def without_indentation(text: str) -> str:
+    """Undo what ``indented`` and ``indented_block`` added, for a model may copy it."""
+    first, *rest = text.splitlines() or [""]
+    if not all(line.startswith(_CONTINUED[1:]) for line in rest if line.strip()):
+        return text
+    return "\n".join([first.removeprefix(_CONTINUED[1:]), *(line[len(_CONTINUED) - 1 :] for line in rest)])
+
+
 # --- the JSON in an answer
 
 
 def json_of(answer: str, name: str = "") -> object:
     """Read the JSON value in an answer, among other words or not; ``ValueError`` says what is wrong with it.
 
-    Of several values it is the last object that has the name, or else the last list of objects.
+    Of several values it is the last object that has the name, or else the last list of objects. What comes before the
+    end of a thought is not a part of the answer.
     """
     if (whole := _whole(answer)) is not None:
         return whole
-    text = answer.rpartition(_THOUGHT_END)[2].strip()
-    if text.startswith(_THOUGHT):
+    values, wrong, begin = _values(answer)
+    if not begin and answer.lstrip().startswith(_THOUGHT):
         raise ValueError("there is no JSON in the answer: it ends before its thinking does")
+    text = answer[begin:]
     if (whole := _whole(text)) is not None:
         return whole
-    values, wrong = _values(text)
     named = [(value, end) for value, end in values if _has(value, name)]
     # What comes before an answer that is cut off is a draft; a list in one that is cut off is a part of it.
-    if named and not (wrong and name and f'"{name}"' in text[named[-1][1] :]):
+    if named and not (wrong and name and f'"{name}"' in answer[named[-1][1] :]):
         return named[-1][0]
     lists = [value for value, _ in values if not wrong and _holds_objects(value)]
     if lists and not named:
@@ -108,11 +125,19 @@ def _whole(text: str) -> object:
         return None
 
 
-def _values(text: str) -> tuple[list[tuple[object, int]], str]:
-    """Read the values that stand in a text, each with its end, and tell the first thing wrong with the rest."""
-    decoder, values, wrong, vain, at = json.JSONDecoder(), list[tuple[object, int]](), "", 0, 0
+def _values(text: str) -> tuple[list[tuple[object, int]], str, int]:
+    """Read the values after the last end of a thought.
+
+    Return each value with its end, the first thing wrong with the rest, and where the thoughts end. The end of a
+    thought that is quoted inside a value does not count.
+    """
+    decoder, values, wrong, begin, vain, at = json.JSONDecoder(), list[tuple[object, int]](), "", 0, 0, 0
     while vain < _VAIN_WORK and (found := _BEGIN.search(text, at)) is not None:
         at = found.start()
+        if found[0] == _THOUGHT_END:
+            values, wrong, begin = [], "", found.end()
+            at = begin
+            continue
         try:
             value, at = decoder.raw_decode(text, at)
             values.append((value, at))
@@ -120,7 +145,7 @@ def _values(text: str) -> tuple[list[tuple[object, int]], str]:
             wrong = wrong or str(error)
             vain += max(getattr(error, "pos", at) - at, _LEAST_TRY)
             at += 1
-    return values, wrong
+    return values, wrong, begin
 
 
 def _has(value: object, name: str) -> bool:

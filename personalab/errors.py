@@ -41,6 +41,13 @@ class PersonaLabError(Exception):
         return self.message("en")
 
 
+def reason_of(error: Exception) -> object:
+    """Give an error as the ``reason`` of another text: its own reason, or the whole error in the reader's language."""
+    if isinstance(error, PersonaLabError):
+        return error.params.get("reason") or error
+    return str(error) or type(error).__name__
+
+
 class UserError(PersonaLabError):
     """The caller has to mend the input."""
 

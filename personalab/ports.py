@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
+from personalab.answer_schema import AnswerSchema
 from personalab.dialogue import Message
 from personalab.lab.calling import Call, CallAnswer
 from personalab.memory.changes import Change, Revised
@@ -29,6 +30,10 @@ class ReplyChunk:
 
     text: str = ""
     usage: Usage | None = None
+    reasoning: str = ""
+    """What the model thinks before or between its words, where the provider sends it apart."""
+    truncated: bool = False
+    """Whether the provider ended the reply at its length limit."""
 
 
 class AnswerNeeded(Exception):  # noqa: N818 (a question, not an error)
@@ -50,6 +55,24 @@ class ReplyModel(Protocol):
     def stream(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
         """Yield the reply's pieces; text is well-formed Unicode."""
         ...
+
+
+@runtime_checkable
+class SchemaModel(Protocol):
+    """A model whose provider may enforce the form of an answer."""
+
+    def stream_json(self, messages: Sequence[Message], schema: AnswerSchema) -> AsyncIterator[ReplyChunk]:
+        """Yield an answer like ``ReplyModel.stream``; a provider that can't enforce the schema is asked without it."""
+        ...
+
+
+def stream_answer(
+    model: ReplyModel, messages: Sequence[Message], schema: AnswerSchema | None
+) -> AsyncIterator[ReplyChunk]:
+    """Ask a model, with the schema where it takes one."""
+    if schema is not None and isinstance(model, SchemaModel):
+        return model.stream_json(messages, schema)
+    return model.stream(messages)
 
 
 class Executor(Protocol):
@@ -81,8 +104,12 @@ class TokenCounter(Protocol):
         """The vocabulary's name, e.g. ``o200k_base``."""
         ...
 
-    def count(self, text: str) -> int:
-        """Count the tokens of a text (special tokens are plain text)."""
+    def count(self, text: str, most: int | None = None) -> int:
+        """Count the tokens of a text (special tokens are plain text).
+
+        A text of more than ``most`` tokens need not be counted to its end: what is returned is then a number above
+        ``most`` that the text has at least.
+        """
         ...
 
 

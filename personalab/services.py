@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from personalab.errors import UserError
 from personalab.ports import Clock, Embedder, EventLibrary, Executor, MemoryStore, ReplyModel, TokenCounter
+from personalab.providers.model_opening import ModelOpener
+from personalab.providers.tracing import limit_tracing
 from personalab.settings import Settings, read_settings
 from personalab.storage.leases import Leases
 from personalab.storage.lorebooks import LorebookFiles
@@ -18,6 +21,7 @@ from personalab.storage.seed import seed
 from personalab.storage.stories import StoryFiles
 from personalab.storage.summaries import SummaryFiles
 from personalab.storage.turns import OpenTurns
+from personalab.texts import Language, say
 
 if TYPE_CHECKING:
     from personalab.storage.lab.assets import AssetFiles
@@ -48,6 +52,9 @@ class Services:
     """Command lines that make calls, by path: their versions are asked for once."""
     graphs: dict[str, object] = field(default_factory=dict[str, object])
     """Graphs that were compiled over these services."""
+    remote: bool = False
+    """Whether requests come from other programs (web, MCP, a LangGraph server): these name only configured models."""
+    opener: ModelOpener = field(default_factory=ModelOpener)
 
     @cached_property
     def stories(self) -> StoryFiles:
@@ -142,6 +149,7 @@ class Services:
             return ChatExecutor(await self._opened_for_lab(model))
         from personalab.providers.claude_cli import ClaudeCli
 
+        await asyncio.to_thread(self.check_model, model)
         path = (await asyncio.to_thread(self.lab_sessions.settings)).cli_path
         if path not in self.programs:
             self.programs[path] = ClaudeCli(path, environment=self.settings.for_programs)
@@ -177,13 +185,31 @@ class Services:
         """Open the model that answers; it stays open."""
         chosen = self.model_name(name)
         if chosen not in self.models:
-            self.models[chosen] = await asyncio.to_thread(self._open_model, chosen)
+            if chosen != self.settings.model:
+                await asyncio.to_thread(self.check_model, chosen)
+            self.models[chosen] = await self.opener.run(chosen, partial(self._open_model, chosen))
         return self.models[chosen]
+
+    def check_model(self, name: str, field: str = "model") -> None:
+        """Refuse a model that is not configured, where a remote client may have named it; this reads a file."""
+        if not self.remote or name == self.settings.model:
+            return
+        from personalab.providers.configured_models import ConfiguredModels
+        from personalab.providers.well_formed import well_formed
+
+        chosen = {self.settings.model, self.lab_sessions.settings().default_model, *self.models}
+        has_openai = bool(self.settings.openai_api_key or self.settings.openai_base_url)
+        if not ConfiguredModels(frozenset(chosen), has_openai).allows(name):
+            raise UserError("model_not_configured", field=field, model=well_formed(name[:80]))
 
     def _open_model(self, name: str) -> ReplyModel:
         from personalab.providers.chat_models import ModelSettings, open_model
 
-        settings = ModelSettings(api_key=self.settings.openai_api_key, base_url=self.settings.openai_base_url)
+        settings = ModelSettings(
+            api_key=self.settings.openai_api_key,
+            base_url=self.settings.openai_base_url,
+            reasoning=self.settings.reasoning,
+        )
         return open_model(name, settings=settings)
 
     async def counter(self, model: str | None = None) -> TokenCounter:
@@ -201,5 +227,15 @@ class Services:
 def open_services(settings: Settings | None = None) -> Services:
     """Make the services of a data root; a new root is filled with the shipped samples."""
     settings = settings or read_settings()
+    if settings.tracing is not None:
+        limit_tracing(settings.tracing)
     seed(settings.data_root, settings.shipped)
     return Services(settings)
+
+
+def tracing_notice(services: Services, language: Language | None = None) -> str | None:
+    """Word what leaves the machine by tracing; ``None`` where nothing does."""
+    mode = services.settings.tracing
+    if mode is None or mode == "off":
+        return None
+    return say(f"tracing.{mode}", language or services.preferences.language())

@@ -1,4 +1,4 @@
-"""What every test has: a data root of its own, a clock that stands still, and no key of the person who runs it."""
+"""Fixtures of every test: a data root of its own, a fixed clock, and no key of the person who runs it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,34 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 
 from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from tests.openai_server import OpenAIServer
+from tests.processes import catch_ignored_signals, remaining_processes
 
 if TYPE_CHECKING:
     from tests.postgres import PostgresTestServer
 
-# No time is asserted in tests, and a fixture's folder may serve many examples.
-settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("here")
-
 PROJECT = Path(__file__).resolve().parents[1]
+
+# No time is asserted in tests, and a fixture's folder may serve many examples.
+settings.register_profile("base", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The same examples everywhere, so that a run that was green once is green again.
+settings.register_profile("default", settings.get_profile("base"), derandomize=True)
+# New examples in every full run; .ci/run prints the seed and keeps what was found.
+settings.register_profile(
+    "full",
+    settings.get_profile("base"),
+    print_blob=True,
+    database=DirectoryBasedExampleDatabase(PROJECT / "build" / "hypothesis"),
+)
+settings.load_profile("full" if os.environ.get("PERSONALAB_TEST_ALL") else "default")
+
+catch_ignored_signals()
+
 NOW = "2025-10-16T10:30:00Z"
 
 _OUTSIDE = (
@@ -38,7 +52,7 @@ _OUTSIDE = (
 
 
 @pytest.fixture(autouse=True)
-def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction] (a fixture)
+def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:  # pyright: ignore[reportUnusedFunction] (a fixture)
     for name in list(os.environ):
         if name.startswith(_OUTSIDE):
             monkeypatch.delenv(name)
@@ -46,6 +60,8 @@ def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # pyri
     monkeypatch.setenv("PERSONALAB_MODEL", "rehearsal")
     for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
+    yield
+    assert not (left := remaining_processes(tmp_path)), f"processes outlived the test: {left}"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Where do the clients of others come from that the MCP server is tested with?
+"""Clients of others that the MCP server is tested with.
 
 ``python tests/fetch_clients.py`` brings the ones in JavaScript (``tests/clients/package.json``, with a Node that
 runs them) into ``build/node``, and each one in Python into an environment of its own in ``build/clients``, for they
@@ -13,20 +13,37 @@ import shutil
 import subprocess
 import sys
 import venv
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import distributions
 from pathlib import Path
 
 CLIENTS = Path(__file__).resolve().parent / "clients"
 BUILD = Path(__file__).resolve().parents[1] / "build"
-PYTHON_CLIENTS = {"langchain": "langchain-mcp-adapters", "fastmcp": "fastmcp"}
+PYTHON_CLIENTS = {
+    "langchain": ["langchain-mcp-adapters"],
+    "fastmcp": ["fastmcp"],
+    "openai_agents": ["openai-agents"],
+    "smolagents": ["smolagents[mcp,openai]"],
+    "pydantic_ai": ["pydantic-ai-slim[mcp,openai]"],
+    "semantic_kernel": ["semantic-kernel[mcp]"],
+    "autogen": ["autogen-agentchat", "autogen-ext[mcp,openai]"],
+    "google_genai": ["google-genai"],
+}
 """The folder of each environment, named as its file of versions, and what is installed there."""
+
+AT_ONCE = 3
+"""Installations that run at the same time: each waits for the network as much as for a core."""
 
 
 def main(build: Path) -> None:
     """Put every client in its place, unless it is there."""
-    bring_node(build / "node")
-    for name, package in PYTHON_CLIENTS.items():
-        bring_python(build / "clients" / name, package, read_versions(CLIENTS / f"{name}.txt"))
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        waiting = [pool.submit(bring_node, build / "node")]
+        for name, packages in PYTHON_CLIENTS.items():
+            versions = read_versions(CLIENTS / f"{name}.txt")
+            waiting.append(pool.submit(bring_python, build / "clients" / name, packages, versions))
+        for one in waiting:
+            one.result()
 
 
 def bring_node(folder: Path) -> None:
@@ -74,24 +91,26 @@ def read_versions(constraints: Path) -> dict[str, str]:
     return {plain(name): version for name, _, version in (line.partition("==") for line in lines)}
 
 
-def bring_python(folder: Path, package: str, versions: dict[str, str]) -> None:
+def bring_python(folder: Path, packages: list[str], versions: dict[str, str]) -> None:
     """Install a client in Python with pip, in an environment of its own."""
-    if is_in_place(folder, package, versions):
-        print(f"{folder}: {package} is there.")
+    names = [plain(package.partition("[")[0]) for package in packages]
+    shown = ", ".join(f"{name} {versions[name]}" for name in names)
+    if is_in_place(folder, names, versions):
+        print(f"{folder}: {shown} is there.")
         return
-    print(f"{folder}: installing {package} {versions[plain(package)]} with pip ...", flush=True)
+    print(f"{folder}: installing {shown} with pip ...", flush=True)
     venv.create(folder, with_pip=True, clear=True)
     pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "--constraint", CLIENTS / f"{folder.name}.txt", package], check=True)
+    subprocess.run([*pip, "--constraint", CLIENTS / f"{folder.name}.txt", *packages], check=True)
 
 
-def is_in_place(folder: Path, package: str, versions: dict[str, str]) -> bool:
+def is_in_place(folder: Path, names: list[str], versions: dict[str, str]) -> bool:
     """Tell whether a client is there, and nothing beside it in another version than the pinned one."""
     if not (folder / "bin" / "python").exists():
         return False
     sites = [str(site) for site in folder.glob("lib/python*/site-packages")]
     there = {plain(found.name): found.version for found in distributions(path=sites)}
-    return plain(package) in there and all(
+    return set(names) <= there.keys() and all(
         versions.get(name, version) == version for name, version in there.items()
     )
 

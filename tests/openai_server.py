@@ -172,6 +172,61 @@ CONTEXT_OVERFLOWS: Mapping[str, Behaviour] = {
 }
 
 
+SCHEMA_REFUSALS: Mapping[str, Behaviour] = {
+    "openai": refuses(
+        400,
+        {
+            "message": "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.",
+            "type": "invalid_request_error",
+            "param": None,
+            "code": None,
+        },
+    ),
+    "openai schema": refuses(
+        400,
+        {
+            "message": "Invalid schema for response_format 'tags': In context=(), 'oneOf' is not permitted.",
+            "type": "invalid_request_error",
+            "param": "response_format",
+            "code": None,
+        },
+    ),
+    "deepseek": refuses(
+        400, {"message": "This response_format type is unavailable now", "type": "invalid_request_error"}
+    ),
+    "groq": refuses(
+        400, {"message": "This model does not support response format `json_schema`.", "type": "x"}
+    ),
+    "llama.cpp": refuses(
+        400, {"code": 400, "message": "Failed to parse grammar", "type": "invalid_request_error"}
+    ),
+    "older llama.cpp": refuses(
+        500, {"code": 500, "message": "failed to initialize samplers: grammar", "type": "server_error"}
+    ),
+    "vllm": [
+        Answer(
+            500,
+            json.dumps(
+                {"object": "error", "message": "Failed to compile grammar from JSON schema", "code": 500}
+            ).encode(),
+        )
+    ],
+    "openrouter": refuses(
+        404, {"message": "No endpoints found that can handle the requested parameters.", "code": 404}
+    ),
+    "fastapi": [
+        Answer(
+            422,
+            json.dumps(
+                {"detail": [{"loc": ["body", "response_format", "type"], "msg": "Input should be 'text'"}]}
+            ).encode(),
+        )
+    ],
+    "no reason": [Answer(400, b"Bad Request", {}, "text/plain")],
+    "event": errs_after(error={"message": "xgrammar: unsupported JSON schema", "code": 500}),
+}
+
+
 class OpenAIServer:
     """Plays a script to its clients and keeps what they sent."""
 

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlsplit
 
 import psutil
 import psycopg
+import pytest
 
 
 class PostgresTestServer:
@@ -31,7 +32,7 @@ class PostgresTestServer:
         self._server.ensure_pgdata_inited()
         with (folder / "postgresql.conf").open("a") as options:
             options.write("fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n")
-        self._server.ensure_postgres_running()
+        self._start()
         self._folder = folder
 
     @property
@@ -47,7 +48,15 @@ class PostgresTestServer:
     def restart(self) -> None:
         """Cut all connections, stop it and start it again."""
         self.stop(signal.SIGINT)
-        self._server.ensure_postgres_running()
+        self._start()
+
+    def _start(self) -> None:
+        """Start it without the variables of the test that happens to need it: it outlives that test."""
+        with pytest.MonkeyPatch.context() as environment:
+            for name in list(os.environ):
+                if name.startswith(("PERSONALAB_", "XDG_")):
+                    environment.delenv(name)
+            self._server.ensure_postgres_running()
 
     def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
         """End it for sure: asked first, then killed."""

@@ -26,6 +26,7 @@ _EXAMPLE, _SESSIONS, _LINE = (
     "storage/test_sessions.py",
     "storage/test_reply_line.py",
 )
+_THOUGHTS = "graph/test_reasoning.py"
 _BREAKS, _MCP = "graph/test_breaks.py", "mcp_server"
 _SUM, _LEARN, _PLAYER = (
     "graph/test_summarize.py",
@@ -37,6 +38,7 @@ _VELOCA, _VELOCA_RULES = "storage/test_veloca.py", "archive/test_veloca_rules.py
 _VELOCA_HARD, _VELOCA_JOURNAL = "storage/test_veloca_hard_times.py", "storage/test_veloca_journal.py"
 _VELOCA_RESTORE, _HOSTILE = "storage/test_veloca_restoring.py", "archive/test_hostile_files.py"
 _AUTHORS, _LORE = "graph/test_authors_words.py", "story/test_lore.py"
+_SUBGRAPHS, _STUDIO_CHAT = "graph/test_subgraphs.py", "graph/test_studio_chat.py"
 _CONFIG, _PURE = "story/test_config.py", "story/test_rules.py"
 
 REQUIREMENTS: dict[str, Requirement] = {
@@ -71,6 +73,35 @@ REQUIREMENTS: dict[str, Requirement] = {
     "1.root": _by(
         "data/ in a checkout, PERSONALAB_DATA, or the user's folder, filled with samples on first start",
         "test_settings.py::test_a_new_data_root_is_filled_with_the_samples_and_another_left_alone",
+        "test_checkout.py::test_interrupted_seeding_continues_at_the_next_start",
+    ),
+    "1.private": _by(
+        "A new data root is 0700 and its files are 0600, whatever the umask",
+        "security/test_permissions.py::test_no_file_of_a_new_root_is_open_to_others",
+    ),
+    "1.regular": _by(
+        "A pipe, a device, a socket or a folder in the place of a data file is named and never waited for",
+        "security/test_special_files.py::test_no_command_hangs_or_fails_without_a_sentence",
+        "security/test_special_files.py::test_server_stays_responsive_and_ends_on_sigterm",
+    ),
+    "1.locks": _by(
+        "A file system without locks has an error of its own",
+        "security/test_failing_calls.py::test_missing_lock_support_is_named_with_its_folder",
+    ),
+    "1.refused": _by(
+        "A refused turn leaves no line, even where the file cannot be shortened",
+        "security/test_failing_calls.py::test_refused_turn_leaves_no_line_when_truncation_fails",
+        "graph/test_turn_limit.py::test_turn_above_the_limit_is_refused_before_it_is_written",
+    ),
+    "1.loops": _by(
+        "Sessions that continue each other in a loop are read, played and repaired",
+        "operations/test_session_links.py::test_story_with_a_loop_goes_on",
+        "operations/test_session_links.py::test_doctor_reports_a_loop_and_repairs_it",
+    ),
+    "1.defaults": _by(
+        "A new data root has the shipped defaults; running from a checkout changes no tracked file",
+        "test_checkout.py::test_new_root_has_the_defaults_and_not_the_settings_of_the_checkout",
+        "test_checkout.py::test_playing_from_a_checkout_leaves_the_work_tree_clean",
     ),
     "1.samples": _by(
         "Two sample stories, one Chinese and one English, of at least five points",
@@ -267,6 +298,37 @@ REQUIREMENTS: dict[str, Requirement] = {
         "retrieval/test_library.py::test_small_talk_is_never_sure_of_anything",
         "graph/test_recall.py::test_small_talk_recalls_nothing",
     ),
+    "1.recall.in_prompt": _by(
+        "What the prompt already says is never recalled, whatever session and turn the index has it under",
+        "graph/test_recall_in_prompt.py::test_recall_never_repeats_the_prompt",
+        "graph/test_recall_in_prompt.py::test_kept_turns_are_not_recalled_from_the_real_library",
+        "conformance/test_event_library.py::test_texts_in_the_prompt_are_left_out_of_every_session",
+    ),
+    "1.recall.evidence": _by(
+        "Asked-for recall brings hits with evidence only, at most n_results",
+        "graph/test_recall_in_prompt.py::test_a_question_about_nothing_in_the_story_recalls_no_filler",
+    ),
+    "1.summary.overlong": _by(
+        "A summary leaves turns behind that no prompt can hold, and the next turn goes through",
+        "graph/test_overlong_turns.py::test_the_next_turn_works_after_summarizing_an_overlong_turn",
+        "graph/test_overlong_turns.py::test_an_overlong_first_turn_can_be_left_behind",
+        "graph/test_overlong_turns.py::test_retrying_a_turn_left_behind_says_where_it_is",
+    ),
+    "1.names.data": _by(
+        "Names are inserted last, literally and on one line; names, cards and personas forge no heading",
+        "graph/test_names_as_data.py::test_names_are_inserted_literally_and_add_no_heading",
+        "graph/test_names_as_data.py::test_cards_and_personas_add_no_heading_to_a_task",
+    ),
+    "1.config.old_director_switch": _by(
+        "The older shape's director switch holds where the module has no file, and moves there at the next save",
+        f"{_CONFIG}::test_the_older_director_switch_holds_until_the_module_has_its_own",
+        f"{_CONFIG}::test_the_directors_own_file_wins_over_the_older_switch",
+    ),
+    "2.http.format": _by(
+        "Over HTTP a conversation is saved and read, and a memory shown, in the source's shapes",
+        "web/test_memory_format.py::test_a_conversation_is_saved_and_read_in_the_formats_shape",
+        "web/test_memory_format.py::test_a_memory_has_the_formats_lists",
+    ),
     "1.recall.never_fails": _by(
         "An empty or unreadable index gives [] and a warning, never a failed turn",
         "graph/test_recall.py::test_a_broken_library_warns_and_the_turn_goes_on",
@@ -354,6 +416,23 @@ REQUIREMENTS: dict[str, Requirement] = {
         f"{_MCP}/test_turns.py::test_the_host_writes_between_begin_and_end",
         f"{_MCP}/test_turns.py::test_twenty_clients_at_once_whose_own_models_write_lose_no_turn",
     ),
+    "5.refused_sampling": _by(
+        "A client that offers sampling and refuses it is asked once; no error in the story, both eras",
+        f"{_MCP}/test_refused_sampling.py::test_refused_sampling_falls_back_once_and_for_the_session",
+        f"{_MCP}/test_refused_sampling.py::test_summary_that_a_client_refuses_to_write_is_left_to_the_host",
+        f"{_MCP}/test_refused_sampling.py::test_chosen_stand_in_never_asks_the_client",
+    ),
+    "5.optional_arguments": _by(
+        "null and empty text mean left out for every optional argument; strict modes read every schema",
+        f"{_MCP}/test_optional_arguments.py::test_blank_optional_argument_counts_as_left_out",
+        f"{_MCP}/test_optional_arguments.py::test_blanks_are_dropped_at_every_depth_and_nothing_else_is",
+        f"{_MCP}/test_agent_frameworks.py::test_strict_mode_of_openai_agents_leaves_a_way_to_send_nothing",
+        f"{_MCP}/test_agent_frameworks.py::test_google_genai_reads_every_schema",
+    ),
+    "5.agent_frameworks": _by(
+        "Agents of openai-agents, smolagents, pydantic-ai, Semantic Kernel and AutoGen play three turns",
+        f"{_MCP}/test_agent_frameworks.py::test_agent_of_another_framework_plays_three_turns",
+    ),
     "5.request_id": _by(
         "A repeated call gives the same turn: in a row, at once, after a time-out, in a new process",
         f"{_MCP}/test_turns.py::test_a_request_id_called_three_times_is_one_turn",
@@ -407,6 +486,18 @@ REQUIREMENTS: dict[str, Requirement] = {
         f"{_MCP}/test_http.py::test_a_page_in_a_browser_cannot_reach_it_through_a_name_of_its_own",
         f"{_MCP}/test_http.py::test_a_token_is_asked_for_and_enough",
         f"{_MCP}/test_http.py::test_too_large_and_unreadable_bodies_are_refused_and_the_server_lives_on",
+    ),
+    "5.sessions": _by(
+        "Sessions are paced and limited per client; the idlest makes room, nobody is locked out",
+        "security/test_mcp_sessions.py::test_flood_of_sessions_closes_its_own_idlest",
+        "security/test_mcp_sessions.py::test_busy_sessions_outlive_idle_ones",
+        "security/test_mcp_sessions.py::test_opening_sessions_is_paced_per_client",
+    ),
+    "5.heartbeat": _by(
+        "A client that asked for progress gets a notification every few seconds while a tool runs",
+        f"{_MCP}/test_progress.py::test_heartbeat_goes_on_while_the_model_is_silent_or_ends_no_sentence",
+        f"{_MCP}/test_progress.py::test_heartbeat_goes_on_while_a_summary_is_written",
+        f"{_MCP}/test_progress.py::test_client_that_asked_for_no_progress_gets_none",
     ),
     "5.clients": _by(
         "Other clients and the conformance suite, in both eras",
@@ -634,6 +725,17 @@ REQUIREMENTS: dict[str, Requirement] = {
         "mcp_server/test_archives.py::test_the_host_compacts_and_nothing_is_written_before_it_has_answered",
         "mcp_server/test_archives.py::test_no_client_reaches_what_lies_elsewhere",
     ),
+    "3.joining": _by(
+        "Cards, chats and lorebooks that belong together find each other; a card of ours never duplicates silently",
+        "operations/test_import_joining.py::test_card_joins_the_chat_that_was_imported_before_it",
+        "operations/test_import_joining.py::test_ambiguous_names_are_left_alone_and_named",
+        "operations/test_import_joining.py::test_changed_export_changes_nothing_unasked",
+        "operations/test_import_joining.py::test_missing_world_is_asked_for_and_linked_when_it_comes",
+        "operations/test_import_joining.py::test_world_info_is_exported_under_the_name_of_the_book",
+        "cli/test_exchange.py::test_person_at_a_terminal_is_asked_about_a_card_with_our_id",
+        "web/test_exchange.py::test_card_with_our_id_offers_a_choice",
+        "mcp_server/test_archives.py::test_card_with_our_id_offers_a_choice",
+    ),
     # --- spec 4: the skill lab
     "4.files": _by(
         "Every file of the source, by schema and by its own examples: read leniently, written strictly",
@@ -665,7 +767,8 @@ REQUIREMENTS: dict[str, Requirement] = {
         "lab/test_assets_killed.py::test_work_killed_at_any_step_is_done_or_not_and_the_next_try_succeeds",
         "lab/test_tags.py::test_a_models_tags_wait_for_a_word_and_the_session_is_closed",
         "lab/test_tags.py::test_a_person_approves_and_rejects_and_may_think_better_of_it",
-        "lab/test_assets_sessions.py::test_what_is_over_expires_and_its_exports_go",
+        "lab/test_assets_sessions.py::test_active_and_closed_sessions_expire_and_lose_their_exports",
+        "lab/test_contexts.py::test_run_obeys_the_context_of_its_project",
         "lab/test_baselines.py::test_cases_are_added_changed_and_removed_each_as_a_version",
         "lab/test_baselines.py::test_a_models_cases_wait_until_they_are_taken_as_one_change",
     ),
@@ -730,6 +833,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         "Leaders are computed; segments are exact substrings of a skill",
         "lab/test_analysis.py::test_leaders_are_who_has_most_in_a_dimension",
         "lab/test_analysis.py::test_a_quote_that_is_not_exact_is_told_once_and_then_left_out_with_a_doubt",
+        "lab/test_analysis.py::test_correction_note_is_never_stored_as_an_issue",
     ),
     "4.retention": _by(
         "A recomposition or an iteration that would drop a kept segment is impossible",
@@ -793,6 +897,25 @@ REQUIREMENTS: dict[str, Requirement] = {
         "graph/test_studio.py::test_studio_shows_streams_and_cancels_a_turn",
         "cli/test_mcp_config.py::test_the_command_becomes_the_server_with_its_options",
         "web/test_browser_access.py::test_the_page_of_the_api_is_usable_by_everyone",
+    ),
+    "6.huge_turns": _by(
+        "Huge turns neither stop the server nor fill the memory, and counting stops far over the limit",
+        "security/test_huge_stories.py::test_huge_turns_are_counted_away_from_the_event_loop",
+        "security/test_huge_stories.py::test_a_huge_turn_is_refused_without_blocking_the_event_loop",
+        "security/test_huge_stories.py::test_counting_stops_far_over_the_limit",
+        "security/test_huge_stories.py::test_pages_of_a_session_are_limited_by_size",
+        "security/test_huge_stories.py::test_importing_huge_messages_takes_less_than_five_times_their_size",
+        "providers/test_tokens.py::test_counts_of_pieces_add_up_to_the_whole",
+    ),
+    "6.long_names": _by(
+        "Names and ids of one long word make no page wider than the screen",
+        "web/test_browser_long_names.py::test_pages_with_long_names_are_no_wider_than_the_screen",
+        "web/test_browser_long_names.py::test_dialogs_with_long_names_do_not_scroll_sideways",
+    ),
+    "6.early_clock": _by(
+        "A clock before 1970 is a clear error that names its remedy",
+        "security/test_huge_stories.py::test_clock_before_1970_is_a_clear_error",
+        "security/test_huge_stories.py::test_event_library_is_not_called_damaged_before_1970",
     ),
     "6.turns_belong_to_the_server": _by(
         "A client that goes away and comes back misses nothing; any number may watch",
@@ -923,6 +1046,51 @@ REQUIREMENTS: dict[str, Requirement] = {
         "web/test_door.py::test_no_request_however_odd_is_a_500",
         "web/test_browser_settings.py::test_with_a_token_the_page_asks_for_it_and_then_works",
     ),
+    "6.security.models": _by(
+        "Remote clients name configured models only; a model's file can neither block nor fill the server",
+        "security/test_models.py::test_http_refuses_models_that_are_not_configured",
+        "security/test_models.py::test_mcp_refuses_models_that_are_not_configured",
+        "security/test_models.py::test_graph_of_a_server_refuses_models_that_are_not_configured",
+        "security/test_models.py::test_stored_project_is_refused_at_run_time",
+        "security/test_models.py::test_script_must_be_a_small_regular_file",
+        "security/test_models.py::test_stuck_model_blocks_no_other",
+    ),
+    "6.security.flags": _by(
+        "Flags for claude are a short list, and come from the terminal only",
+        "security/test_flags.py::test_only_listed_flags_pass",
+        "security/test_flags.py::test_mcp_takes_no_flags",
+        "security/test_flags.py::test_http_takes_no_flags",
+        "security/test_flags.py::test_graph_of_a_server_takes_no_flags",
+        "security/test_flags.py::test_stored_flags_outside_the_list_are_refused_at_run_time",
+    ),
+    "6.security.programs": _by(
+        "Programs see a short list of variables; planted spool files lead nowhere and get nobody signalled",
+        "security/test_child_environment.py::test_child_sees_only_listed_variables",
+        "security/test_spool.py::test_planted_files_never_lead_outside",
+        "security/test_spool.py::test_only_the_program_that_holds_the_lock_is_ended",
+        "security/test_spool.py::test_run_refuses_links_in_a_project",
+    ),
+    "6.security.fields": _by(
+        "docs/security.md lists every field that takes text, and none of them leads out of the data root",
+        "security/test_fields.py::test_every_field_is_in_the_table",
+        "security/test_fields.py::test_no_argument_of_a_tool_leads_out",
+        "security/test_fields.py::test_no_field_of_a_route_leads_out",
+    ),
+    "6.before_login": _by(
+        "Requests without a token take little memory and time and lock nobody out; guessing is slowed down",
+        "security/test_requests_before_login.py::test_many_large_requests_without_token_take_little_memory",
+        "security/test_requests_before_login.py::test_body_over_8_kib_needs_token",
+        "security/test_requests_before_login.py::test_request_without_token_is_refused_before_its_body",
+        "security/test_requests_before_login.py::test_slow_body_is_cut_off",
+        "security/test_requests_before_login.py::test_idle_connections_without_token_are_limited_per_client",
+        "security/test_requests_before_login.py::test_guessing_client_is_slowed_down_and_others_are_not",
+    ),
+    "6.background_tasks": _by(
+        "No background task ends with an exception that nobody reads",
+        "test_background_tasks.py::test_cancelled_import_leaves_no_unread_exception",
+        "test_background_tasks.py::test_disconnect_during_a_stream_leaves_no_unread_exception",
+        "test_background_tasks.py::test_second_failure_of_parallel_calls_is_read",
+    ),
     "6.schema": _by(
         "Every answer is as OpenAPI describes it, no 500",
         "web/test_schema.py::test_every_route_answers_as_it_is_described",
@@ -950,5 +1118,68 @@ REQUIREMENTS: dict[str, Requirement] = {
         "graph/test_studio.py::test_studio_shows_streams_and_cancels_a_turn",
         f"{_BREAKS}::test_a_run_paused_before_any_step_goes_on_where_it_was",
         f"{_BREAKS}::test_on_a_servers_thread_each_call_means_only_what_it_says",
+    ),
+    "1.studio.chat": _by(
+        "A graph over messages plays a story in any LangGraph front end; a token is in the file before it is sent",
+        "graph/test_chat.py::test_a_thread_plays_a_story",
+        "graph/test_chat.py::test_a_token_is_in_the_file_before_it_is_streamed",
+        "graph/test_chat.py::test_a_fork_before_an_earlier_turn_becomes_a_new_turn",
+        f"{_STUDIO_CHAT}::test_a_generic_front_end_plays_a_story_and_a_crash_repeats_nothing",
+    ),
+    "1.subgraphs": _by(
+        "Every graph runs inside a graph of someone else, with any context, and ends with it",
+        f"{_SUBGRAPHS}::test_every_graph_runs_under_a_parent_with_a_context_of_its_own",
+        f"{_SUBGRAPHS}::test_a_cancelled_scope_around_a_parent_ends_the_reply",
+        f"{_SUBGRAPHS}::test_a_missing_id_is_named_in_the_error",
+    ),
+    "1.repeated_runs": _by(
+        "A run that a server repeats finds its turn",
+        f"{_SUBGRAPHS}::test_a_repeated_run_finds_its_turn",
+        f"{_SUBGRAPHS}::test_a_parent_may_play_several_turns_in_one_run",
+        f"{_STUDIO_CHAT}::test_a_generic_front_end_plays_a_story_and_a_crash_repeats_nothing",
+    ),
+    "0.tracing": _by(
+        "Tracing sends no texts unless someone asks for it, and every entrance says that it is on",
+        "providers/test_tracing.py::test_traces_have_no_texts_unless_someone_asks_for_them",
+        "providers/test_tracing.py::test_traces_can_be_switched_off",
+        "providers/test_tracing.py::test_every_entrance_says_once_that_traces_are_sent",
+    ),
+    # --- models that play
+    "8.prompt_prefix": _by(
+        "Everything before the last message stays the same from turn to turn",
+        "graph/test_example_dialogue.py::test_all_messages_but_the_last_stay_the_same_bytes_from_turn_to_turn",
+    ),
+    "8.examples": _by(
+        "Example dialogues are messages with tokens of their own, and dropped first",
+        "graph/test_example_dialogue.py::test_examples_are_messages_before_the_first_words",
+        "graph/test_example_dialogue.py::test_examples_are_a_section_with_a_heading_and_tokens",
+        "graph/test_example_dialogue.py::test_examples_are_dropped_first_where_the_prompt_would_be_too_long",
+    ),
+    "8.templates": _by(
+        "Untouched older templates give way to better ones; edited ones are kept",
+        "storage/test_template_updates.py::test_untouched_older_templates_are_replaced",
+        "storage/test_template_updates.py::test_edited_templates_are_kept",
+    ),
+    "8.wordless": _by(
+        "A reply of markers or blanks is asked for once more, then stored as empty; its markers count for nothing",
+        f"{_THOUGHTS}::test_reply_without_words_is_asked_for_once_more_with_a_reminder",
+        f"{_THOUGHTS}::test_second_reply_without_words_is_stored_as_empty",
+        "web/test_reasoning.py::test_second_try_takes_the_place_of_a_wordless_first_one",
+    ),
+    "8.reasoning": _by(
+        "Reasoning of every kind is stored before it is shown, and leaks nowhere",
+        f"{_THOUGHTS}::test_misbehaving_server_leaks_and_loses_nothing",
+        f"{_LINE}::test_a_torn_write_keeps_reasoning_out_of_the_content",
+        "graph/test_reasoning_stays_out.py::"
+        "test_reasoning_reaches_no_later_prompt_index_summary_memory_lorebook_or_export",
+        "cli/test_say.py::test_killed_process_keeps_every_thought_and_word_it_showed",
+        "web/test_reasoning.py::test_client_has_what_the_file_has_wherever_its_connection_breaks",
+        "story/test_reasoning.py::test_old_line_with_thoughts_in_its_content_is_read_as_if_stored_apart",
+    ),
+    "8.schemas": _by(
+        "Every JSON question carries its schema to providers that can enforce one, with a fallback",
+        "test_answer_schemas.py::test_an_answer_that_is_taken_fits_the_schema",
+        "providers/test_structured_output.py::test_refused_schema_is_left_out_and_the_refusal_is_remembered",
+        "providers/test_local_structured_output.py::test_the_answer_is_json_of_the_schema",
     ),
 }

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from personalab.dialogue import (
@@ -95,19 +95,28 @@ def test_a_great_deal_of_garbage_is_refused(garbage: str) -> None:
         json_of(garbage, "facts")
 
 
+_TEXTS = st.text(max_size=8) | st.sampled_from(["<think>", "</think>", "```", "facts"])
 _VALUES: Any = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | _TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXTS, inner, max_size=3),
     max_leaves=8,
 )
 _PROSE = st.text(st.characters(exclude_characters="{[<`"), max_size=40)
 
 
-@given(_VALUES, _PROSE, _PROSE, st.booleans())
-def test_any_object_is_read_among_any_words(value: Any, before: str, after: str, fenced: bool) -> None:
+_THOUGHTS = st.text(max_size=40) | st.text(st.sampled_from('{}[]",:0a`<think>/\\ \n'), max_size=40)
+
+
+@given(_VALUES, _THOUGHTS, _PROSE, _PROSE, st.booleans())
+@example({"</think>": 1}, "", "", "", False)
+@example([{"a": "</think>"}, {}], "", "x", "y", True)
+@example([], '["', "", "", False)
+def test_any_object_is_read_among_any_words(
+    value: Any, thoughts: str, before: str, after: str, fenced: bool
+) -> None:
     answer = json.dumps({"facts": value}, ensure_ascii=False)
     body = f"```json\n{answer}\n```" if fenced else answer
-    assert object_in(f"<think>{before}</think>{before}{body}{after}", "facts") == {"facts": value}
+    assert object_in(f"<think>{thoughts}</think>{before}{body}{after}", "facts") == {"facts": value}
 
 
 @given(st.text(st.sampled_from('{}[]",:0a`<think>/ \n'), max_size=80))

@@ -13,7 +13,6 @@ import pytest
 from personalab.errors import UserError
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
-from personalab.storage.seed import SHIPPED
 from personalab.story.instance import InstanceState
 from personalab.story.library import Background, Character
 from tests.graph.turns import snapshot
@@ -34,6 +33,18 @@ def test_the_environment_decides_root_model_and_embeddings(tmp_path: Path) -> No
     assert read_settings({}).data_root == PROJECT / "data"
 
 
+@pytest.mark.parametrize("effort", ["off", "low", "medium", "high"])
+def test_reasoning_effort_is_read_from_the_environment(effort: str) -> None:
+    assert read_settings({"PERSONALAB_REASONING": effort}).reasoning == effort
+    assert read_settings({"PERSONALAB_REASONING": " "}).reasoning is None
+
+
+def test_unknown_reasoning_effort_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UserError) as caught:
+        read_settings({"PERSONALAB_REASONING": "a lot"})
+    assert "off, low, medium, high" in caught.value.message("en")
+
+
 @pytest.mark.parametrize("seconds", ["soon", "-1", "99999"])
 def test_a_waiting_time_that_is_none_is_refused(seconds: str) -> None:
     with pytest.raises(UserError) as caught:
@@ -43,13 +54,21 @@ def test_a_waiting_time_that_is_none_is_refused(seconds: str) -> None:
 
 def test_a_dotenv_file_stands_behind_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = tmp_path / "copy"
-    (copy / "personalab").mkdir(parents=True)
-    for name in ("__init__", "settings", "errors", "reasons"):
+    (copy / "personalab" / "providers").mkdir(parents=True)
+    for name in (
+        "__init__",
+        "settings",
+        "errors",
+        "reasons",
+        "providers/__init__",
+        "providers/child_environment",
+        "providers/model_settings",
+    ):
         source = PROJECT / "personalab" / f"{name}.py"
         (copy / "personalab" / f"{name}.py").write_bytes(source.read_bytes())
     shutil.copytree(PROJECT / "personalab" / "texts", copy / "personalab" / "texts")
     (copy / "pyproject.toml").touch()
-    (copy / "data").mkdir()
+    (copy / "data" / "shipped").mkdir(parents=True)
     (copy / ".env").write_text(
         "PERSONALAB_MODEL=openai:from-file\nPERSONALAB_DATA=/elsewhere\n", encoding="utf-8"
     )
@@ -75,7 +94,8 @@ def test_only_settings_reads_the_environment() -> None:
 def test_a_new_data_root_is_filled_with_the_samples_and_another_left_alone(root: Path) -> None:
     settings = read_settings({"PERSONALAB_DATA": str(root)})
     open_services(settings)
-    assert {path.name for path in root.iterdir()} == {name.partition("/")[0] for name in SHIPPED}
+    shipped = snapshot(settings.shipped)
+    assert snapshot(root) == {**shipped, ".seeded": b""}
     (root / "config.json").unlink()
     before = snapshot(root)
     open_services(settings)

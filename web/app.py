@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from personalab.errors import PersonaLabError
 from personalab.services import Services
 from personalab.serving.address import names_of
-from personalab.serving.door import Door, Ours
+from personalab.serving.clients import FailedLogins, Rate
+from personalab.serving.door import Door, Ours, RequestLimits
 from personalab.serving.places import MAX_TURNS
 from web.api import ROUTERS
 from web.desk import MAX_STREAMS, Desk
 from web.errors import RESPONSES, add_error_handlers, language_of
 from web.guarding import Paced, Watched
-from web.limits import Rate
 from web.page_files import add_page
 
 Lifespan = Callable[[Desk], AbstractAsyncContextManager[object]]
@@ -39,6 +40,9 @@ class Limits:
     max_streams: int = MAX_STREAMS
     calls_a_second: float = 50.0
     calls_at_once: int = 200
+    requests: RequestLimits | None = None
+    login_block_seconds: float = 1.0
+    """Time a client is blocked for the first wrong token too many; it doubles with each further one."""
 
 
 def create_app(
@@ -56,14 +60,18 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
-        desk = Desk(open_services(), max_turns=limits.max_turns, max_streams=limits.max_streams)
+        services = open_services()
+        services.remote = True
+        desk = Desk(services, max_turns=limits.max_turns, max_streams=limits.max_streams)
         app.state.desk = desk
+        vocabulary = asyncio.create_task(_load_vocabulary(desk))
         async with AsyncExitStack() as stack:
             for join in joined:
                 await stack.enter_async_context(join(desk))
             try:
                 yield
             finally:
+                vocabulary.cancel()
                 await desk.close()
 
     app = FastAPI(
@@ -80,6 +88,7 @@ def create_app(
     )
     app.state.token = token
     app.state.rate = Rate(limits.calls_a_second, limits.calls_at_once)
+    app.state.logins = FailedLogins(first_seconds=limits.login_block_seconds)
     for router in ROUTERS:
         app.include_router(router)
     add_page(app)
@@ -93,9 +102,17 @@ def create_app(
         names=names_of(host, token, allow_hosts),
         token=token,
         language=lambda: language_of(app.state),
+        limits=limits.requests,
+        logins=app.state.logins,
     )
     app.add_middleware(Watched, state=app.state, ours=ours)
     return app
+
+
+async def _load_vocabulary(desk: Desk) -> None:
+    """Load the tokenizer at the start: it holds up every thread for a moment, and no request should wait for that."""
+    with suppress(PersonaLabError):
+        await desk.services.counter()
 
 
 def _add_description(app: FastAPI) -> None:

@@ -51,6 +51,7 @@ _MEANINGS = {
     403: "The request comes from a page of another site",
     404: "What was named does not exist",
     409: "Someone else is writing; try again later",
+    408: "The body arrives too slowly",
     413: "The body is too large",
     415: "The request was sent as a form",
     421: "The server was called by a name that is not its own",
@@ -93,7 +94,8 @@ def add_error_handlers(app: FastAPI, ours: Ours) -> None:
         status = status_of(error)
         if status >= 500:
             _log.warning("request failed", extra={"path": request.scope["path"], "code": error.code})
-        return answered(request, status, fields_of(error, language_of(request.app.state)))
+        told = fields_of(error, language_of(request.app.state))
+        return answered(request, status, {**told, "seconds": error.params.get("seconds", 1)})
 
     async def refused(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, Refused)

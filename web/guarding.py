@@ -8,11 +8,10 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from personalab.errors import PersonaLabError
-from personalab.serving.door import Ours
+from personalab.serving.door import Ours, client_of
 from personalab.texts import say
 from web.desk import Desk
 from web.errors import count_error, error_response, fields_of, language_of, log_unexpected
-from web.limits import one_client
 
 _CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
@@ -100,8 +99,9 @@ class Paced:
         """Pass a request on, unless its client calls too often."""
         seconds = 0.0
         if scope["type"] == "http" and self._ours.guards(scope["path"]) and scope["path"] != "/mcp":
-            client = one_client((scope.get("client") or ("?",))[0])
-            seconds = self._state.rate.wait(client) if scope["method"] not in ("GET", "HEAD") else 0.0
+            seconds = (
+                self._state.rate.wait(client_of(scope)) if scope["method"] not in ("GET", "HEAD") else 0.0
+            )
         app = _too_often(self._state, seconds) if seconds else self._app
         await app(scope, receive, send)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from personalab.errors import Busy, NotFound, PersonaLabError
+from personalab.tasks import BackgroundTasks
 from personalab.texts import Language
 from web.errors import fields_of
 from web.watching import Log
@@ -66,6 +67,7 @@ class Jobs:
         self._language = language
         self._known: OrderedDict[str, Job] = OrderedDict()
         self._closing = False
+        self._tasks = BackgroundTasks(_log)
 
     def begin(
         self,
@@ -92,7 +94,7 @@ class Jobs:
         ended = [one for one in self._known.values() if one.status != "running"]
         for old in ended[: max(0, len(ended) - _KEPT)]:
             del self._known[old.job_id]
-        job.task = asyncio.create_task(self._run(job, work, told))
+        job.task = self._tasks.start(self._run(job, work, told))
         return job
 
     async def _run(

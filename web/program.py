@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from personalab.services import Services, open_services
 from personalab.serving.address import check_address
-from personalab.serving.options import run_program, server_options, toolsets_of
+from personalab.serving.options import run_program, server_options, show_tracing_notice, toolsets_of
 from personalab.serving.running import Address, run_server
 from personalab.texts import say
 
@@ -22,6 +22,7 @@ def _serve(options: argparse.Namespace) -> None:
     services = open_services()
     # Before anything heavy is loaded: a server that may not begin says so at once.
     check_address(options.host.strip("[]"), services.settings.token)
+    show_tracing_notice(services)
 
     from web.app import Limits
     from web.joining import whole_app

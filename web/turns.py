@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, cast, get_args
@@ -25,6 +25,8 @@ from personalab.storage.leases import running
 from personalab.story.events import Event, error_event
 from personalab.story.ids import check_id
 from personalab.story.lines import AssistantLine
+from personalab.story.transcript import Turn
+from personalab.tasks import BackgroundTasks
 from personalab.texts import Language, say
 from web.metrics import Metrics
 from web.watching import Log, after
@@ -92,7 +94,7 @@ class Turns:
         """Turns whose reply is whole; what is done by itself after them may still go on."""
         self._followed: dict[Which, Log] = {}
         """Turns that another program is writing and someone here has asked for."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks(_log)
 
     # --- beginning
 
@@ -103,20 +105,13 @@ class Turns:
         if known is None:
             known = self._running[instance_id] = Running(instance_id, call)
             known.log = Log(lambda run=known: self._left(run))
-            known.task = self._go(self._run(known, call))
+            known.task = self._tasks.start(self._run(known, call))
         elif not known.repeats(call):
             raise Busy("turn_running", instance_id=instance_id)
         found = await self._begun(known)
         if known.call.get("user_input") != call.get("user_input"):
             raise UserError("request_id_reused", request_id=call.get("request_id"), turn=found.turn)
         return found
-
-    def _go(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Let work go on by itself; the loop alone would forget it."""
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
     async def _begun(self, run: Running) -> Which:
         await run.begun.wait()
@@ -168,12 +163,16 @@ class Turns:
                     run.first_token = time.monotonic()
                     self._metrics.first_token.observe(run.first_token - run.started)
                 run.log.token(event["turn"], event["text"])
+            case "reasoning":
+                run.log.add_reasoning(event["turn"], event["text"], restart=event["offset"] == 0)
             case "warning":
                 run.log.tell("warning", self._worded(event), again=True)
             case "error" if run.which is None:
                 run.refused = self._worded(event)
             case "done":
                 run.log.tell("done", event)
+                if run.which is not None:
+                    run.which = replace(run.which, attempt=event["attempt"])
                 self._free(run)
             case _:
                 if event["type"] == "error":
@@ -241,7 +240,7 @@ class Turns:
     def _left(self, run: Running) -> None:
         """The last watcher left: some people want the reply to end then."""
         if self._running.get(run.instance_id) is run and not self._places.closing:
-            self._go(self._interrupt_if_wanted(run))
+            self._tasks.start(self._interrupt_if_wanted(run))
 
     async def _interrupt_if_wanted(self, run: Running) -> None:
         preferences = await asyncio.to_thread(self._services.preferences.read)
@@ -288,6 +287,7 @@ class Turns:
         attempt = wanted.attempt or max(len(turn.replies), 1)
         if attempt > len(turn.replies) + 1:
             raise NotFound("no_attempt", turn=wanted.turn, attempt=attempt)
+        attempt = succeeding_attempt(turn, attempt)
         line = turn.replies[attempt - 1] if attempt <= len(turn.replies) else None
         is_last = turn is turns[-1] and attempt >= len(turn.replies)
         is_last = is_last and session_id == state.current_session_id
@@ -301,7 +301,7 @@ class Turns:
     def _log_of(self, found: Found) -> Log:
         """Find what was told of a reply, if its file still says the same; else read it from there."""
         told = self._answered.get(found.which)
-        if told is not None and not found.is_being_written and told.log.text.strip() == found.text.strip():
+        if told is not None and not found.is_being_written and found.is_told_by(told.log):
             return told.log
         log = self._followed.get(found.which)
         if log is None:
@@ -309,7 +309,7 @@ class Turns:
             self._read(found, log)
             if not log.ended:
                 self._followed[found.which] = log
-                self._go(self._follow(found.which, log))
+                self._tasks.start(self._follow(found.which, log))
         return log
 
     async def _follow(self, which: Which, log: Log) -> None:
@@ -326,10 +326,19 @@ class Turns:
             log.end()
 
     def _read(self, found: Found, log: Log) -> None:
-        """Tell what the file holds that was not told yet, and how it ended if it has."""
-        rest = after(found.text, log.offset)
-        for at in range(0, len(rest), _PIECE):
-            log.token(found.which.turn, rest[at : at + _PIECE])
+        """Tell what the file holds that was not told yet, and how it ended if it has.
+
+        Thoughts may turn out to be in the reply's text and leave it then: what follows is told at the end only.
+        """
+        turn, thought, told = found.which.turn, found.reasoning, log.reasoning
+        is_restarted = not thought.startswith(told)
+        if is_restarted:
+            log.add_reasoning(turn, "", restart=True)
+        for piece in _pieces(thought if is_restarted else thought[len(told) :]):
+            log.add_reasoning(turn, piece)
+        if found.text.startswith(log.text):
+            for piece in _pieces(after(found.text, log.offset)):
+                log.token(turn, piece)
         if not found.is_being_written:
             log.tell(*self._ending(found))
             log.end()
@@ -349,11 +358,13 @@ def done_of(which: Which, line: AssistantLine, plot_state: dict[str, Any]) -> di
     return {
         "type": "done",
         "turn": which.turn,
+        "attempt": which.attempt,
         "session_id": which.session_id,
         "content": line.content,
         "interrupted": line.interrupted,
         "empty": line.empty,
         "error": line.error,
+        "truncated": line.truncated,
         "plot_state": plot_state,
         "tokens": {},
         "usage": None,
@@ -370,11 +381,11 @@ class Wanted:
     attempt: int | None = None
 
     def means(self, which: Which) -> bool:
-        """Tell whether this is the turn that is asked for."""
+        """Tell whether this is the running turn that is asked for; the model may be asked again during a turn."""
         return (
             self.turn == which.turn
             and self.session_id in (None, which.session_id)
-            and self.attempt in (None, which.attempt)
+            and self.attempt in (None, which.attempt, which.attempt + 1)
         )
 
 
@@ -392,6 +403,15 @@ class Found:
         """What the file holds of the reply; of an empty one nothing, though a note stands there."""
         return "" if self.line is None or self.line.empty else self.line.content
 
+    @property
+    def reasoning(self) -> str:
+        """What the file holds of the reasoning."""
+        return "" if self.line is None else self.line.reasoning
+
+    def is_told_by(self, log: Log) -> bool:
+        """Tell whether a log says what the file holds."""
+        return log.text.strip() == self.text.strip() and log.reasoning == self.reasoning
+
 
 class Refused(Exception):  # noqa: N818 (what happened, said as it is)
     """A turn was refused before anything was written; carries the graph's error event."""
@@ -399,6 +419,19 @@ class Refused(Exception):  # noqa: N818 (what happened, said as it is)
     def __init__(self, event: dict[str, Any]) -> None:
         super().__init__(event.get("code", ""))
         self.event = event
+
+
+def succeeding_attempt(turn: Turn, attempt: int) -> int:
+    """Find the try that answers whoever waits for one: a model that said nothing was asked again by itself."""
+    if attempt < len(turn.replies):
+        line = turn.replies[attempt - 1]
+        return attempt + 1 if line.empty and not line.interrupted else attempt
+    return attempt
+
+
+def _pieces(text: str) -> Iterator[str]:
+    for at in range(0, len(text), _PIECE):
+        yield text[at : at + _PIECE]
 
 
 def _shown(line: AssistantLine | None, *, written: bool) -> AssistantLine | None:
@@ -409,6 +442,7 @@ def _shown(line: AssistantLine | None, *, written: bool) -> AssistantLine | None
     return replace(
         line,
         content=well_formed(line.content),
+        reasoning=well_formed(line.reasoning),
         timestamp=well_formed(line.timestamp),
         interrupted=line.interrupted or left,
     )

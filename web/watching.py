@@ -28,6 +28,14 @@ def token_event(turn: int, text: str, before: int, end: int) -> bytes:
     return rendered("token", {"turn": turn, "text": text, "content": text, "offset": before}, end)
 
 
+def reasoning_event(turn: int, text: str, before: int) -> bytes:
+    """Write a reasoning event: ``offset`` is how many bytes of the reasoning stand before it; 0 starts it over.
+
+    It has no id: whoever comes back is sent what was thought so far, from its beginning.
+    """
+    return rendered("reasoning", {"turn": turn, "text": text, "offset": before})
+
+
 def size_of(text: str) -> int:
     """Count a text's bytes in UTF-8, also of one that is not well formed."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
@@ -52,6 +60,9 @@ class Log:
         """The place of every token event, its turn and its text."""
         self._ends: list[int] = []
         """How many bytes of the reply each of them leads to."""
+        self._reasoning_pieces: list[tuple[int, int, int, str]] = []
+        """The place of every reasoning event, its turn, its offset and its text."""
+        self._reasoning_bytes = 0
         self._notes: list[int] = []
         """The places of what is said again to one who comes back."""
         self._on_left = on_left
@@ -69,6 +80,11 @@ class Log:
         """The reply as far as it was told."""
         return "".join(text for _, _, text in self._tokens)
 
+    @property
+    def reasoning(self) -> str:
+        """The reasoning as far as it was told, since it last started over."""
+        return self._reasoning_before(len(self._sent))
+
     def token(self, turn: int, text: str) -> None:
         """Tell more of the reply; the event's id is the offset it leads to."""
         before = self.offset
@@ -76,6 +92,19 @@ class Log:
         self._tokens.append((len(self._sent), turn, text))
         self._ends.append(end)
         self._add(token_event(turn, text, before, end))
+
+    def add_reasoning(self, turn: int, text: str, *, restart: bool = False) -> None:
+        """Tell more of the reasoning; with ``restart``, what was told of it before is void."""
+        if restart:
+            self._reasoning_bytes = 0
+        if text or (restart and self._reasoning_pieces):
+            self._append_reasoning(turn, text)
+
+    def _append_reasoning(self, turn: int, text: str) -> None:
+        before = self._reasoning_bytes
+        self._reasoning_bytes = before + size_of(text)
+        self._reasoning_pieces.append((len(self._sent), turn, before, text))
+        self._add(reasoning_event(turn, text, before))
 
     def tell(self, event: str, data: Mapping[str, Any], *, again: bool = False) -> None:
         """Tell something else; ``again`` to those who come back, too."""
@@ -101,15 +130,23 @@ class Log:
         return kept
 
     def merged(self) -> Log:
-        """Give one that ended with its reply in one piece: thousands of events weigh fifty times what they say."""
+        """Give one that ended with its reasoning and its reply in one piece each.
+
+        Thousands of events weigh fifty times what they say.
+        """
         kept = Log()
         tokens, notes = {at for at, _, _ in self._tokens}, set(self._notes)
+        thoughts = {at for at, _, _, _ in self._reasoning_pieces}
         for at, event in enumerate(self._sent):
-            if at not in tokens:
+            if at in tokens:
+                if at == self._tokens[0][0]:
+                    kept.token(self._tokens[0][1], self.text)
+            elif at in thoughts:
+                if at == self._reasoning_pieces[0][0]:
+                    kept._append_reasoning(self._reasoning_pieces[0][1], self.reasoning)
+            else:
                 kept._notes += [len(kept._sent)] if at in notes else []
                 kept._sent.append(event)
-            elif at == self._tokens[0][0]:
-                kept.token(self._tokens[0][1], self.text)
         kept.ended = True
         return kept
 
@@ -121,7 +158,7 @@ class Log:
         """Give everything after an offset of the reply, joined as it comes, until the end.
 
         Without an offset: from the beginning. A client may know more than was told here, for it may have read the
-        file: it is told nothing twice.
+        file: of the reply it is told nothing twice. The reasoning before the offset comes again, in one piece.
         """
         self.watchers += 1
         try:
@@ -147,10 +184,24 @@ class Log:
                 self._on_left()
 
     def _place(self, offset: int) -> tuple[int, bytes]:
-        """Find where to go on after what a client has, and what to send it before: notes that were told."""
+        """Find where to go on after what a client has of the reply, and what to send it before.
+
+        That is the notes that were told, and the reasoning: how much of it the client has is not known.
+        """
         told = bisect_right(self._ends, offset)
         place = self._tokens[told - 1][0] + 1 if told else 0
-        return place, b"".join(self._sent[at] for at in self._notes if at < place)
+        again = [self._sent[at] for at in self._notes if at < place]
+        if reasoning := self._reasoning_before(place):
+            again.append(reasoning_event(self._reasoning_pieces[0][1], reasoning, 0))
+        return place, b"".join(again)
+
+    def _reasoning_before(self, place: int) -> str:
+        """Join what was told of the reasoning before a place, since it last started over."""
+        told = self._reasoning_pieces[
+            : bisect_left(self._reasoning_pieces, place, key=lambda piece: piece[0])
+        ]
+        start = next((at for at in range(len(told) - 1, -1, -1) if told[at][2] == 0), 0)
+        return "".join(text for _, _, _, text in told[start:])
 
     def _told_before(self, place: int) -> int:
         """Count the bytes of the reply that were told before a place."""

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from cli.commands.options import AsJson
-from cli.running import services, wait_for
+from cli.commands.options import AsJson, Reasoning
+from cli.running import Refusal, services, wait_for
 
 Format = Literal[
     "veloca",
@@ -47,6 +47,15 @@ def bring_in(
             help="Replace what has the name or --id; never a story / 覆盖同名或 --id 指定的（故事除外）",
         ),
     ] = False,
+    update: Annotated[
+        bool,
+        typer.Option(
+            "--update", help="Update the character whose id a card carries / 用角色卡更新它所带 ID 的角色"
+        ),
+    ] = False,
+    copy: Annotated[
+        bool, typer.Option("--copy", help="Import such a card as another character / 另存为新角色")
+    ] = False,
     json: AsJson = False,
 ) -> int:
     """Bring in cards, worlds, lorebooks, chats and Veloca files / 导入角色卡、背景、世界书、聊天记录和 Veloca 文件
@@ -54,9 +63,14 @@ def bring_in(
     The format is told by the content. A file that cannot come in is listed with the reason, the others come in.
     """
     from cli.exchange import import_paths
+    from personalab.operations.imports import ImportWishes
 
-    wishes = {"character": character, "into": into, "new_id": new_id}
-    return wait_for(import_paths(services(), paths, wishes, overwrite=overwrite, as_json=json))
+    if update and copy:
+        raise Refusal("not_together", names="--update, --copy")
+    wishes = ImportWishes(
+        character, into, new_id, overwrite, "update" if update else "copy" if copy else None
+    )
+    return wait_for(import_paths(services(), paths, wishes, as_json=json))
 
 
 def send_out(
@@ -82,6 +96,13 @@ def send_out(
         Literal["v1", "v2", "v3"] | None,
         typer.Option("--card-version", help="Else as it came / 角色卡的版本"),
     ] = None,
+    markers: Annotated[
+        bool,
+        typer.Option(
+            "--markers", help="Show [PROGRESS:…] markers in transcripts and chats / 保留回复中的进度标记"
+        ),
+    ] = False,
+    reasoning: Reasoning = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a file that exists / 覆盖已有的文件")
     ] = False,
@@ -94,5 +115,16 @@ def send_out(
     """
     from cli.exchange import export_to
 
-    work = export_to(services(), entry, format, out, session, card_version, overwrite=overwrite, as_json=json)
+    work = export_to(
+        services(),
+        entry,
+        format,
+        out,
+        session,
+        card_version,
+        markers=markers,
+        reasoning=reasoning,
+        overwrite=overwrite,
+        as_json=json,
+    )
     wait_for(work)

@@ -13,3 +13,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON / 输出 JSON")
 Model = Annotated[
     str | None, typer.Option("--model", metavar="PROVIDER:MODEL", help="Answer with this model / 指定模型")
 ]
+Reasoning = Annotated[
+    bool, typer.Option("--reasoning", help="Show what the model thought / 显示模型的思考过程")
+]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.commands.options import AsJson, Instance, Model
+from cli.commands.options import AsJson, Instance, Model, Reasoning
 from cli.running import services, wait_for
 
 
@@ -29,23 +29,25 @@ def chat(
 def say(
     instance: Instance,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What you say; - reads stdin / 你说的话")],
+    reasoning: Reasoning = False,
     json: AsJson = False,
     model: Model = None,
 ) -> int:
     """Say one thing and stream the reply / 说一句话
 
-    With --json each event of the stream is one line.
+    With --json each event of the stream is one line. With --reasoning what the model thinks is printed on stderr.
     """
     from cli.turns import read_text, say_once
 
-    return wait_for(say_once(services(), instance, read_text(text), as_json=json, model=model))
+    said = read_text(text)
+    return wait_for(say_once(services(), instance, said, as_json=json, reasoning=reasoning, model=model))
 
 
-def retry(instance: Instance, json: AsJson = False, model: Model = None) -> int:
+def retry(instance: Instance, reasoning: Reasoning = False, json: AsJson = False, model: Model = None) -> int:
     """Answer the last turn again if it failed or was interrupted / 上一轮失败或中断时重新回答"""
     from cli.turns import retry_last
 
-    return wait_for(retry_last(services(), instance, as_json=json, model=model))
+    return wait_for(retry_last(services(), instance, as_json=json, reasoning=reasoning, model=model))
 
 
 def stop(instance: Instance, json: AsJson = False) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.commands.options import AsJson, Instance, Model
+from cli.commands.options import AsJson, Instance, Model, Reasoning
 from cli.running import services, wait_for
 
 
@@ -48,12 +48,14 @@ def read(
         int | None, typer.Option("--before", min=1, help="Only turns before this one / 此轮之前")
     ] = None,
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many turns / 轮数")] = 20,
+    reasoning: Reasoning = False,
     json: AsJson = False,
 ) -> None:
     """Read a story back / 阅读对话记录"""
     from cli.stories import show_session
 
-    wait_for(show_session(services(), instance, session, before, count, as_json=json))
+    work = show_session(services(), instance, session, before, count, reasoning=reasoning, as_json=json)
+    wait_for(work)
 
 
 def switch_background(

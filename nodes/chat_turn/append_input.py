@@ -11,8 +11,10 @@ from personalab.errors import Busy, UserError
 from personalab.ports import Clock
 from personalab.storage.leases import MAX_KEEP_SECONDS
 from personalab.storage.turns import OpenTurn, OpenTurns
+from personalab.story.director import has_speech
 from personalab.story.ids import check_id
 from personalab.story.lines import MAX_REQUEST_ID_CHARACTERS
+from personalab.story.reasoning import split_reasoning
 from personalab.story.transcript import Turn
 
 MAX_INPUT_CHARACTERS = 200_000
@@ -50,7 +52,7 @@ async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dic
             _resume(turn, turn.transcript.last, instance_id)
 
     else:
-        reply, number = _checked_text(state.get("caller_reply"), "blank_reply"), state.get("turn")
+        reply, number = _checked_reply(state.get("caller_reply")), state.get("turn")
         begun_by = _checked_request(state.get("request_id"))
 
         def prepare(turn: OpenTurn) -> None:
@@ -77,7 +79,13 @@ async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dic
     last = answered[0].last_reply if answered else None
     if last is not None:
         turn.lease.release()
-        return {**update, "status": last.status, "reply": last.content}
+        return {
+            **update,
+            "status": last.status,
+            "reply": last.content,
+            "reasoning": last.reasoning,
+            "truncated": last.truncated,
+        }
     return update
 
 
@@ -141,6 +149,14 @@ def _checked_text(text: object, blank: str) -> str:
     return text
 
 
+def _checked_reply(text: object) -> str:
+    """Check a caller's reply; one that holds only markers, blanks or thoughts is blank."""
+    reply = _checked_text(text, "blank_reply")
+    if not has_speech(split_reasoning(reply)[1]):
+        raise UserError("blank_reply")
+    return reply
+
+
 def _checked_request(request_id: object) -> str | None:
     if request_id is None:
         return None
@@ -161,6 +177,9 @@ def _checked_hold(seconds: object) -> float:
 
 def _resume(turn: OpenTurn, last: Turn | None, instance_id: str) -> None:
     if last is None or last.user is None or last.settled:
+        if (behind := turn.left_behind()) is not None:
+            session_id, number = behind
+            raise UserError("turn_left_behind", turn=number, session_id=session_id)
         raise UserError("nothing_to_retry", instance_id=instance_id)
     turn.number = last.number
 
@@ -180,6 +199,11 @@ def _waiting(turn: OpenTurn, number: object, reply: str, instance_id: str, reque
         )
     answer = found.last_reply
     repeated = request_id is not None and found.user.extra.get("request_id") == request_id
-    if found.settled and answer is not None and answer.content != reply and not repeated:
+    if found.settled and answer is not None and not repeated and not _is_same_reply(answer.content, reply):
         raise UserError("already_answered", turn=wanted)
     return found
+
+
+def _is_same_reply(content: str, reply: str) -> bool:
+    """Return whether a reply that is brought again is the stored one, which is kept without its thoughts."""
+    return content.strip() == split_reasoning(reply)[1].strip()

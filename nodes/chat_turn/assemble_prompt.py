@@ -10,19 +10,21 @@ from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnState
 from personalab.ports import TokenCounter
 from personalab.storage.turns import Scene
+from personalab.story.examples import parse_examples
 from personalab.story.lore import Lore
 from personalab.story.macros import replaced
-from personalab.story.prompt import Material, Prompt, assemble, check_budget
+from personalab.story.prompt import Material, Prompt, assemble, check_budget, uncounted_characters
 
-_QUICK_TURNS = 64
-"""So many turns can be counted without keeping others waiting."""
+QUICK_TURNS = 500
+QUICK_CHARACTERS = 20_000
+"""So many turns, with so many characters that were not counted yet, keep the event loop busy for a moment only."""
 
 
 async def assemble_prompt(
     state: TurnState, *, scene: Scene, lore: Lore, counter: TokenCounter, say: Say
 ) -> dict[str, Any]:
     """Assemble, count, warn; a prompt over its limit ends the turn and leaves the user line to be retried."""
-    prompt = await assembled(material_of(state, scene, lore), scene, counter)
+    prompt = await assembled(state, scene, lore, counter)
     config = scene.data.preferences.config
     tokens = {**prompt.token_report(config.max_total_tokens), "encoding": counter.encoding}
     say.warn(check_budget(prompt, config))
@@ -55,6 +57,7 @@ def material_of(state: Mapping[str, Any], scene: Scene, lore: Lore) -> Material:
         post_history=fill(replaced(told.post_history_instructions, templates["post_history_instructions"])),
         lore_before=lore.before,
         lore_after=lore.after,
+        examples=parse_examples(told.example_dialogue, data.names),
         outline=director.get("outline"),
         reminder=director.get("reminder"),
         recalled=[item["text"] for item in state.get("recalled", [])],
@@ -62,14 +65,44 @@ def material_of(state: Mapping[str, Any], scene: Scene, lore: Lore) -> Material:
     )
 
 
-async def assembled(material: Material, scene: Scene, counter: TokenCounter) -> Prompt:
-    """Assemble the prompt, aside from the event loop when there is much to count."""
+async def assembled(state: Mapping[str, Any], scene: Scene, lore: Lore, counter: TokenCounter) -> Prompt:
+    """Assemble the prompt, in a thread when there is much to count or to put together."""
     data = scene.data
-    arguments = (material, data.templates, counter.count, data.preferences.config)
-    uncounted = sum(1 for known in material.turns[-_QUICK_TURNS - 1 :] if not known.memo)
-    if uncounted > _QUICK_TURNS or len(scene.user_input) > 10_000:
-        return await asyncio.to_thread(assemble, *arguments)
-    return assemble(*arguments)
+
+    def work() -> Prompt:
+        material = material_of(state, scene, lore)
+        return assemble(material, data.templates, counter.count, data.preferences.config)
+
+    if is_quick(scene, counter, _head_characters(state, scene, lore)):
+        return work()
+    return await asyncio.to_thread(work)
+
+
+def is_quick(scene: Scene, counter: TokenCounter, more: int = 0) -> bool:
+    """Return whether the turns, and so many more characters, can be counted without delaying other requests."""
+    turns, templates = scene.transcript.turns, scene.data.templates
+    if len(turns) > QUICK_TURNS or more > QUICK_CHARACTERS:
+        return False
+    return more + uncounted_characters(turns, templates, counter.count) <= QUICK_CHARACTERS
+
+
+def _head_characters(state: Mapping[str, Any], scene: Scene, lore: Lore) -> int:
+    """Measure what the prompt holds beside the turns; most of it is the same in every turn, and may be huge."""
+    character = scene.character
+    texts = (
+        character.base_persona,
+        character.evolved_persona,
+        character.instructions.system_prompt,
+        character.instructions.post_history_instructions,
+        character.instructions.example_dialogue,
+        scene.data.background.world_setting,
+        state.get("player") or "",
+        lore.before,
+        lore.after,
+        *(point.content for point in scene.data.background.story_outline),
+        *(item["text"] for item in state.get("recalled", [])),
+    )
+    return sum(map(len, texts))
 
 
 def _as_json(prompt: Prompt) -> dict[str, Any]:

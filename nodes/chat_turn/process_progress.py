@@ -24,11 +24,13 @@ async def process_progress(state: TurnState, *, turn: OpenTurn, say: Say) -> dic
     done: DoneEvent = {
         "type": "done",
         "turn": turn.number,
+        "attempt": state.get("attempt", 1),
         "session_id": turn.instance.current_session_id,
         "content": reply,
         "interrupted": bool(line and line.interrupted),
         "empty": bool(line and line.empty),
         "error": bool(line and line.error),
+        "truncated": bool(line and line.truncated),
         "plot_state": plot_state,
         "tokens": state.get("tokens") or {},
         "usage": state.get("usage"),  # pyright: ignore[reportAssignmentType] (the shape is Usage)

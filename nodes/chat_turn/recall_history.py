@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import Any
 
+from nodes.chat_turn.assemble_prompt import is_quick
 from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnState
 from personalab.errors import PersonaLabError
@@ -13,11 +14,17 @@ from personalab.ports import EventLibrary, TokenCounter
 from personalab.storage.turns import Scene
 from personalab.story.events import Notice
 from personalab.story.prompt import window_start
-from personalab.story.recall import Search, StoryEvent, choose, plan_lookup, recalled_item, turn_event
+from personalab.story.recall import (
+    Search,
+    StoryEvent,
+    choose,
+    plan_lookup,
+    prompt_texts,
+    recalled_item,
+    turn_event,
+)
 
 _log = logging.getLogger("personalab.turn")
-_QUICK_TURNS = 500
-"""So many turns can be gone through without keeping others waiting."""
 
 
 async def recall_history(
@@ -37,9 +44,9 @@ async def recall_history(
     if lookup is None:
         return {"recalled": []}
     try:
-        many = len(scene.transcript.turns) > _QUICK_TURNS
-        first, forgotten = (
-            await asyncio.to_thread(_forgotten, scene, counter) if many else _forgotten(scene, counter)
+        quick = is_quick(scene, counter)
+        first, forgotten, in_prompt = (
+            _divided(scene, counter) if quick else await asyncio.to_thread(_divided, scene, counter)
         )
         if index and (missing := await library.missing(scene.instance.instance_id, list(forgotten))):
             await library.write([forgotten[event_id] for event_id in missing])
@@ -50,6 +57,7 @@ async def recall_history(
             instance_id=scene.instance.instance_id,
             skip_session=scene.instance.current_session_id,
             skip_from=first,
+            in_prompt=in_prompt,
         )
         hits = choose(await library.search(search), lookup)
     except Exception as error:  # noqa: BLE001 (a library never fails a turn, whoever wrote it)
@@ -66,11 +74,11 @@ def library_notice(error: Exception, say: Say) -> Notice:
     return Notice("recall_unavailable", {"reason": error.message(say.language)})
 
 
-def _forgotten(scene: Scene, counter: TokenCounter) -> tuple[int, dict[str, StoryEvent]]:
-    """Find the number of the first turn that is in the prompt, and the turns before it."""
+def _divided(scene: Scene, counter: TokenCounter) -> tuple[int, dict[str, StoryEvent], frozenset[str]]:
+    """Find the number of the first turn that is in the prompt, the turns before it, and the prompt's texts."""
     config, turns = scene.data.preferences.config, scene.transcript.turns
     if config.conversation_load_all:
-        return 0, {}
+        return 0, {}, prompt_texts(turns)
     start = window_start(turns, scene.data.templates, counter.count, config.conversation_max_tokens)
     instance = scene.instance
     place = (
@@ -80,4 +88,5 @@ def _forgotten(scene: Scene, counter: TokenCounter) -> tuple[int, dict[str, Stor
         instance.background_id or "",
     )
     events = (turn_event(old, *place) for old in turns[:start])
-    return turns[start].number, {event.event_id: event for event in events if event.text}
+    forgotten = {event.event_id: event for event in events if event.text}
+    return turns[start].number, forgotten, prompt_texts(turns[start:])

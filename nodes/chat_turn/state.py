@@ -54,6 +54,10 @@ class TurnOutput(TypedDict, total=False):
     status: Annotated[str, _latest]
     """done, interrupted, empty, error or awaiting_reply"""
     reply: str
+    reasoning: str
+    """What the model thought."""
+    truncated: bool
+    """Whether the model stopped at its length limit."""
     plot_state: dict[str, Any]
     warnings: list[dict[str, Any]]
     tokens: dict[str, Any] | None

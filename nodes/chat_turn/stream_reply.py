@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from nodes.chat_turn.saying import Say
@@ -16,7 +18,10 @@ from personalab.storage.files import write_error
 from personalab.storage.leases import STOP_POLL_SECONDS, unbroken
 from personalab.storage.reply_line import ReplyLine
 from personalab.storage.turns import OpenTurn, error_note
-from personalab.story.events import Event, Usage
+from personalab.story.director import silent_prefix
+from personalab.story.events import Event, Usage, added_usage
+from personalab.story.reasoning import ReasoningSplitter
+from personalab.tasks import end_tasks
 
 SYNC_SECONDS = 0.05
 """In ``fsync`` mode a token waits at most this long for the disk."""
@@ -27,44 +32,93 @@ _log = logging.getLogger("personalab.turn")
 
 
 class _Reply:
-    """The reply while it grows: a token is written to the file first and told to the caller afterwards.
+    """The reply while it grows: a token is written to the file first and emitted afterwards.
 
-    Tokens that came in one go are told in one event, as soon as the event loop is free again; in ``fsync`` mode when
-    the disk has them.
+    Tokens that came in one go are emitted in one event, as soon as the event loop is free again; in ``fsync`` mode
+    when the disk has them. What the model thinks is kept apart from what it says. Blanks and markers before the first
+    words wait for them: a reply without words is never shown.
     """
 
     def __init__(self, turn: OpenTurn, emit: Callable[[Event], None], timestamp: str) -> None:
         self.turn = turn
         self.timestamp = timestamp
         self.usage: Usage | None = None
+        self.truncated = False
         self.frozen = False
         self._emit = emit
         self._line: ReplyLine | None = None
-        self._untold: list[str] = []
-        self._told = 0
+        self._splitter = ReasoningSplitter()
+        self._silence: list[str] = []
+        self._unclear = ""
+        """What may be the beginning of a marker, before the first words."""
+        self._speaks = False
+        self._untold: list[tuple[bool, str]] = []
+        """Whether it is reasoning, and the text."""
+        self._told = {False: 0, True: 0}
         self._written = asyncio.Event()
         self._wake = self._written.set if turn.sync else self._tell_soon
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether no words have come."""
+        return not self._speaks
+
     def add(self, text: str) -> None:
-        """Write a token; it will be told soon."""
+        """Take a piece of the model's text, in which thoughts may be marked by tags."""
+        reasoning, speech = self._splitter.feed(text)
+        if reasoning:
+            self.think(reasoning)
+        if speech:
+            self._say(speech)
+
+    def flush(self) -> None:
+        """Take what was held back at the end of the model's text."""
+        reasoning, speech = self._splitter.flush()
+        if reasoning:
+            self.think(reasoning)
+        if speech:
+            self._say(speech)
+
+    def _say(self, text: str) -> None:
+        if not self._speaks:
+            self._unclear += text
+            silent, self._speaks = silent_prefix(self._unclear)
+            self._silence.append(self._unclear[:silent])
+            self._unclear = self._unclear[silent:]
+            if not self._speaks:
+                return
+            before = "".join(self._silence)
+            text = (before.lstrip() if self.turn.reasoning else before) + self._unclear
+        self._write(text, self.turn.text, is_reasoning=False)
+
+    def think(self, text: str) -> None:
+        """Take a piece of what the model thinks."""
+        self._write(text, self.turn.reasoning, is_reasoning=True)
+
+    def _write(self, text: str, kept: list[str], *, is_reasoning: bool) -> None:
+        """Write text to the file; it will be emitted soon."""
         if self.frozen:
             return
         turn = self.turn
         try:
             if self._line is None:
                 self._line = turn.begin_reply(self.timestamp)
-            self._line.write(text)
+            if is_reasoning:
+                self._line.think(text)
+            else:
+                self._line.write(text)
         except OSError as error:
             raise write_error(error, f"sessions/{turn.instance.current_session_id}.jsonl") from error
-        turn.text.append(text)
+        kept.append(text)
         if not self._untold:
             self._wake()
-        self._untold.append(text)
+        self._untold.append((is_reasoning, text))
 
     def note(self, text: str) -> None:
         """Write the last words of a reply that failed."""
         self.frozen = False
-        self.add(text)
+        self._speaks = True
+        self._write(text, self.turn.text, is_reasoning=False)
         self.tell()
         self.frozen = True
 
@@ -72,12 +126,28 @@ class _Reply:
         asyncio.get_running_loop().call_soon(self.tell)
 
     def tell(self, count: int | None = None) -> None:
-        """Tell the caller what is written, or the first so many pieces of it."""
-        text = "".join(self._untold[:count])
+        """Emit what is written, or the first so many pieces of it."""
+        pieces = self._untold[:count]
         del self._untold[:count]
-        if text:
-            offset, self._told = self._told, self._told + len(text)
-            self._emit({"type": "token", "turn": self.turn.number, "text": text, "offset": offset})
+        for is_reasoning, group in groupby(pieces, key=itemgetter(0)):
+            text = "".join(piece for _, piece in group)
+            offset = self._told[is_reasoning]
+            self._told[is_reasoning] = offset + len(text)
+            if is_reasoning:
+                self._emit({"type": "reasoning", "turn": self.turn.number, "text": text, "offset": offset})
+            else:
+                self._emit({"type": "token", "turn": self.turn.number, "text": text, "offset": offset})
+
+    def withdraw_reasoning(self) -> None:
+        """Tell that the reasoning so far is void: the next try thinks from the beginning."""
+        if self._told[True]:
+            self._emit({"type": "reasoning", "turn": self.turn.number, "text": "", "offset": 0})
+
+    def tell_moved(self, reasoning: str) -> None:
+        """Tell thoughts that were found in the speech when the line was closed."""
+        offset = self._told[True]
+        if rest := reasoning[offset:]:
+            self._emit({"type": "reasoning", "turn": self.turn.number, "text": rest, "offset": offset})
 
     async def keep_synced(self) -> None:
         """Bring written tokens to the disk in groups, then tell them."""
@@ -100,12 +170,23 @@ class _Reply:
 async def stream_reply(
     state: TurnState, *, turn: OpenTurn, open_model: OpenModel, now: Clock, say: Say
 ) -> dict[str, Any]:
-    """Let the model (or the caller's text) write the reply, and close its line however it ends."""
+    """Let the model (or the caller's text) write the reply, and close its line however it ends.
+
+    A model that answers with nothing but markers or blanks is asked once more.
+    """
     reply = _Reply(turn, say.emit, now())
     interrupted = False
     failure: PersonaLabError | None = None
+    attempt, usage = state.get("attempt", 1), None
     try:
         interrupted = await _write(reply, state, open_model)
+        if reply.is_silent and not interrupted and state.get("mode") != "end":
+            turn.close_reply(reply.timestamp, truncated=reply.truncated)
+            attempt, usage = attempt + 1, reply.usage
+            reply.withdraw_reasoning()
+            reply = _Reply(turn, say.emit, now())
+            turn.model_asked_at = reply.timestamp
+            interrupted = await _write(reply, state, open_model, again=True)
     except asyncio.CancelledError:
         await _close_cancelled(reply)
         raise
@@ -116,7 +197,10 @@ async def stream_reply(
         failure = ProviderError("provider.failed", reason=type(error).__name__)
     if failure is not None:
         _note(reply, failure, say)
-    line = turn.close_reply(reply.timestamp, interrupted=interrupted, error=failure is not None)
+    line = turn.close_reply(
+        reply.timestamp, interrupted=interrupted, error=failure is not None, truncated=reply.truncated
+    )
+    reply.tell_moved(line.reasoning)
     if turn.sync:
         try:
             await unbroken(turn.writer.sync)
@@ -124,8 +208,11 @@ async def stream_reply(
             failure = failure or error
     update: dict[str, Any] = {
         "reply": line.content,
-        "usage": reply.usage,
+        "reasoning": line.reasoning,
+        "usage": added_usage(usage, reply.usage),
+        "attempt": attempt,
         "status": line.status,
+        "truncated": line.truncated,
         "closed": True,
     }
     if failure is not None:
@@ -133,17 +220,19 @@ async def stream_reply(
     return update
 
 
-async def _write(reply: _Reply, state: TurnState, open_model: OpenModel) -> bool:
+async def _write(reply: _Reply, state: TurnState, open_model: OpenModel, *, again: bool = False) -> bool:
     """Write the whole reply; return whether someone asked to stop before it was done."""
     if state.get("mode") == "end":
         reply.add(state.get("brought", ""))
+        reply.flush()
         await _told(reply)
         return False
     if reply.turn.stopped or reply.turn.lease.stop_asked():
         return True
-    prompt = state.get("prompt") or {}
-    system: list[Message] = [{"role": "system", "content": prompt["system"]}] if prompt.get("system") else []
-    consumer = asyncio.create_task(_consume(reply, open_model, [*system, *prompt.get("messages", [])]))
+    messages = _messages(state)
+    if again:
+        messages = _asked_again(messages, reply.turn)
+    consumer = asyncio.create_task(_consume(reply, open_model, messages))
     syncer = asyncio.create_task(reply.keep_synced()) if reply.turn.sync else None
     running = {consumer} if syncer is None else {consumer, syncer}
     try:
@@ -158,8 +247,23 @@ async def _write(reply: _Reply, state: TurnState, open_model: OpenModel) -> bool
         return False
     finally:
         reply.frozen = True
-        await _end(running)
+        await end_tasks(running, 0.5)  # not for ever: the reply is frozen already
         await _told(reply)
+
+
+def _messages(state: TurnState) -> list[Message]:
+    prompt = state.get("prompt") or {}
+    system: list[Message] = [{"role": "system", "content": prompt["system"]}] if prompt.get("system") else []
+    return [*system, *prompt.get("messages", [])]
+
+
+def _asked_again(messages: list[Message], turn: OpenTurn) -> list[Message]:
+    """Add to the last message that the reply lacked words."""
+    reminder = turn.data.names.fill(turn.data.templates["empty_reply_reminder"]).strip()
+    if not messages or messages[-1]["role"] != "user":
+        return [*messages, {"role": "user", "content": reminder}]
+    *before, last = messages
+    return [*before, {"role": "user", "content": f"{last['content']}\n\n{reminder}"}]
 
 
 async def _consume(reply: _Reply, open_model: OpenModel, messages: list[Message]) -> None:
@@ -168,11 +272,16 @@ async def _consume(reply: _Reply, open_model: OpenModel, messages: list[Message]
     try:
         add = reply.add
         async for chunk in stream:
+            if chunk.reasoning:
+                reply.think(chunk.reasoning)
             if chunk.text:
                 add(chunk.text)
             if chunk.usage is not None:
                 reply.usage = chunk.usage
+            if chunk.truncated:
+                reply.truncated = True
     finally:
+        reply.flush()
         close = getattr(stream, "aclose", None)
         if close is not None:
             await close()
@@ -183,14 +292,6 @@ async def _told(reply: _Reply) -> None:
     if reply.turn.sync:
         await reply.sync()
     reply.tell()
-
-
-async def _end(tasks: set[asyncio.Task[None]]) -> None:
-    """Cancel tasks and wait for their clean-up, but not for ever: the reply is frozen already."""
-    for task in tasks:
-        task.cancel()
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())
-    await asyncio.wait(tasks, timeout=0.5)
 
 
 def _note(reply: _Reply, error: PersonaLabError, say: Say) -> None:

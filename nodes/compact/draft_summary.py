@@ -11,6 +11,7 @@ from nodes.asking import Asker
 from nodes.compact.material import same_as
 from nodes.compact.state import CompactState
 from personalab.archive.compacting import (
+    account_schema,
     compact_messages,
     cut_into_pieces,
     first_account,
@@ -47,7 +48,8 @@ async def draft_summary(
     read = partial(read_account, limit=limit, language=language)
     for number, piece in enumerate(pieces):
         tell(number, len(pieces))
-        account = (await asker.ask(compact_messages(piece, account, limit, templates), read)).value
+        asked = compact_messages(piece, account, limit, templates)
+        account = (await asker.ask(asked, read, account_schema(limit))).value
     tell(len(pieces), len(pieces))
     return _drafted(state, account, dict(asker.usage) if asker.usage else None)
 

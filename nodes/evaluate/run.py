@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from nodes.evaluate.state import EvaluateState
-from personalab.errors import BadRecord, UserError
-from personalab.lab.options import RunOptions, changed_options
+from personalab.errors import UserError
+from personalab.lab.options import RunOptions
 from personalab.lab.projects import Progress, ProjectStatus
 from personalab.operations.lab.evaluating import Evaluator, Tally, Task, Tell
-from personalab.operations.lab.projects import durable, save_changes
+from personalab.operations.lab.projects import check_changes, check_options, durable, save_changes
 from personalab.operations.lab.tasks import arms_of, tasks_of
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.storage.leases import unbroken
+from personalab.story.ids import check_given
 
 
 @dataclass(slots=True)
@@ -94,10 +95,7 @@ def set_status(place: ProjectPlace, status: ProjectStatus, now: str) -> None:
 
 def find_project(services: Services, state: EvaluateState) -> ProjectPlace:
     """Find the project that was named."""
-    project: object = state.get("project")
-    if not isinstance(project, str) or not project:
-        raise BadRecord("field_wrong", field="project", reason="it is not a text")
-    return services.projects.project(project)
+    return services.projects.project(check_given(state.get("project") or None, "project"))
 
 
 def open_run(
@@ -110,9 +108,11 @@ def open_run(
         raise UserError("field_wrong", field="changes", reason="it is not an object")
     options = place.options()
     if first and changes and state.get("dry_run"):
-        options = changed_options(options, changes, begun=place.has_results())
+        options = check_changes(services, place, changes)
     elif first and changes:
-        options = save_changes(place, changes, services.now())
+        options = save_changes(services, place, changes)
         place = place.again()
+    else:
+        check_options(services, options)
     again = bool(state.get("rerun_failed")) if first else bool(state.get("again"))
     return Run(services, place, options, again, tell, stop_asked)

@@ -15,9 +15,8 @@ async def modify(state: MemorizeState, *, subject: Subject, now: Clock) -> dict[
     """Find the facts; those that rest on no message are dropped."""
     said = await subject.said()
     shown = await subject.shown(CONTENT_TYPES, said.text)
-    answered, usage = await subject.ask(
-        modify_messages(said.text, shown.text(), subject.templates), subject.reader.findings
-    )
+    asked, reader = modify_messages(said.text, shown.text(), subject.templates), subject.reader
+    answered, usage = await subject.ask(asked, reader.findings, reader.findings_schema())
     findings = answered.value
     return {
         "facts": [fact.fields() for fact in findings.facts],

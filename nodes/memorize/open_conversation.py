@@ -9,6 +9,7 @@ from personalab.errors import NotFound, UserError
 from personalab.memory.pipeline import has_succeeded
 from personalab.memory.records import read_request
 from personalab.services import Services
+from personalab.story.ids import check_given
 
 
 async def open_conversation(state: MemorizeState, *, services: Services) -> dict[str, Any]:
@@ -16,12 +17,11 @@ async def open_conversation(state: MemorizeState, *, services: Services) -> dict
     request, conversation_id = state.get("request"), state.get("conversation_id")
     if request is not None:
         found = await services.memories.save_conversation(read_request(request, services.now()))
-    elif conversation_id:
-        found = await services.memories.conversation(conversation_id)
-        if found is None:
-            raise NotFound("no_conversation", conversation_id=str(conversation_id)[:80])
     else:
-        raise UserError("field_missing", field="conversation_id")
+        named = check_given(conversation_id or None, "conversation_id")
+        found = await services.memories.conversation(named)
+        if found is None:
+            raise NotFound("no_conversation", conversation_id=named[:80])
     if not found.messages:
         raise UserError("empty_conversation", conversation_id=found.conversation_id)
     learned = has_succeeded(found.pipeline_result) and not state.get("again")

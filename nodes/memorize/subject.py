@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from nodes.asking import Answered, Asker, added, never
+from nodes.asking import Answered, Asker, never
 from nodes.memorize.state import MemorizeState
+from personalab.answer_schema import AnswerSchema
 from personalab.dialogue import Message
 from personalab.errors import NotFound
 from personalab.memory.pipeline import (
@@ -24,7 +25,7 @@ from personalab.memory.pipeline import (
 from personalab.memory.records import ContentType, Conversation, Memory, empty_memory
 from personalab.ports import ReplyModel, TokenCounter
 from personalab.services import Services
-from personalab.story.events import Usage
+from personalab.story.events import Usage, added_usage
 
 T = TypeVar("T")
 
@@ -60,10 +61,10 @@ class Subject:
         return Asker(self.model, self.templates["json_repair"], stop_asked=self.stop_asked)
 
     async def ask(
-        self, messages: Sequence[Message], read: Callable[[str], T]
+        self, messages: Sequence[Message], read: Callable[[str], T], schema: AnswerSchema
     ) -> tuple[Answered[T], dict[str, Any]]:
         """Ask, and tell what it used: the provider's numbers, or our own count of them."""
-        answered = await self._asker().ask(messages, read)
+        answered = await self._asker().ask(messages, read, schema)
         if (told := answered.usage) is not None:
             return answered, llm_usage(told["input_tokens"], told["output_tokens"], estimated=False)
 
@@ -78,7 +79,7 @@ class Subject:
 def used(state: MemorizeState, more: Usage | None) -> dict[str, int] | None:
     """Add what a stage used to what the stages before it did, where the provider says so."""
     before = state.get("usage")
-    both = added(cast("Usage", before) if before else None, more)
+    both = added_usage(cast("Usage", before) if before else None, more)
     return cast("dict[str, int]", dict(both)) if both else None
 
 

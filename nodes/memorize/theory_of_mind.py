@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from nodes.memorize.state import MemorizeState
@@ -25,7 +26,8 @@ async def theory_of_mind(state: MemorizeState, *, subject: Subject, now: Clock) 
     shown = await subject.shown(("mind",), said.text)
     profile = "\n".join(f"- {text}" for text in revised.memory.texts("profile")[-100:])
     asked = mind_messages(said.text, profile, shown, subject.templates)
-    answered, usage = await subject.ask(asked, lambda answer: subject.reader.minds(answer, shown))
+    reader = subject.reader
+    answered, usage = await subject.ask(asked, partial(reader.minds, shown=shown), reader.minds_schema(shown))
     wishes = answered.value
     told = {
         "insights": wishes.insights,

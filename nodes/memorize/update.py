@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from nodes.memorize.state import MemorizeState
@@ -23,7 +24,10 @@ async def update(state: MemorizeState, *, subject: Subject, now: Clock) -> dict[
         return {"operations": [], "result": {**result, "update_result": _told(False, "", now(), usage)}}
     shown = await subject.shown(_TYPES, "\n".join(fact.text for fact in facts))
     asked = update_messages((await subject.said()).text, shown, facts, subject.templates)
-    answered, usage = await subject.ask(asked, lambda answer: subject.reader.wishes(answer, shown, _TYPES))
+    reader = subject.reader
+    answered, usage = await subject.ask(
+        asked, partial(reader.wishes, shown=shown, types=_TYPES), reader.wishes_schema(shown, _TYPES)
+    )
     wishes = answered.value
     revised = revise(
         subject.memory,

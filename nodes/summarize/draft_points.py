@@ -16,6 +16,7 @@ from personalab.storage.leases import Lease
 from personalab.story.summary import (
     PlotPoint,
     cut_into_pieces,
+    points_schema,
     read_points,
     summary_messages,
     worth_telling,
@@ -37,7 +38,7 @@ async def draft_points(
     material = await asyncio.to_thread(
         read_material, services, state.get("instance_id", ""), last_turn=state.get("last_turn")
     )
-    turns = worth_telling(material.transcript)
+    turns = worth_telling(material.transcript) if state.get("has_news", True) else []
     budget = material.config.max_total_tokens // 4
     pieces = await asyncio.to_thread(cut_into_pieces, turns, material.templates, counter.count, budget)
     asker = Asker(
@@ -58,7 +59,7 @@ async def draft_points(
             material.templates,
         )
         read = partial(read_points, first=piece.first, last=piece.last, language=material.language)
-        points += (await asker.ask(asked, read)).value
+        points += (await asker.ask(asked, read, points_schema(piece.first, piece.last))).value
     tell(len(pieces), len(pieces))
     usage = asker.usage
     return {

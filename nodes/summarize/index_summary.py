@@ -32,6 +32,10 @@ async def index_summary(state: SummaryState, *, services: Services) -> dict[str,
         turns = (turn_event(turn, *place, background) for turn in material.transcript.turns)
         events += [event for event in turns if event.text]
     session = instance.current_session_id
+    notices: list[Notice] = []
+    if behind := state.get("left_behind"):
+        turns = ("、" if material.config.language == "zh" else ", ").join(map(str, behind))
+        notices.append(Notice("turns_left_behind", {"turns": turns, "session_id": session}))
     try:
         await services.library.remove(instance.instance_id, session_id=session, kinds=("summary", "plot"))
         await services.library.write(events)
@@ -42,6 +46,5 @@ async def index_summary(state: SummaryState, *, services: Services) -> dict[str,
             if isinstance(error, PersonaLabError)
             else type(error).__name__
         )
-        notice = Notice("summary_not_indexed", {"reason": reason})
-        return {"warnings": [dict(notice.event(None, material.config.language))]}
-    return {}
+        notices.append(Notice("summary_not_indexed", {"reason": reason}))
+    return {"warnings": [dict(notice.event(None, material.config.language)) for notice in notices]}

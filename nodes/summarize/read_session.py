@@ -5,22 +5,28 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from nodes.summarize.carrying import carry_turns
 from nodes.summarize.material import Material, read_material
 from nodes.summarize.state import SummaryState
 from personalab.errors import UserError
 from personalab.services import Services
 from personalab.story.ids import check_id
-from personalab.story.summary import last_turns
 from personalab.story.transcript import taken_over
 
 
 async def read_session(state: SummaryState, *, services: Services) -> dict[str, Any]:
-    """Find what there is to tell, under the instance's lock, and name the session that will follow."""
+    """Find what there is to tell, under the instance's lock, and name the session that will follow.
+
+    A session without news is summarised only to leave turns behind that are too long for any prompt.
+    """
     instance_id = check_id(state.get("instance_id"), "instance_id")
     lease = await services.leases.acquire(instance_id, "summarize", wait=services.settings.busy_seconds)
     material = await asyncio.to_thread(read_material, services, instance_id)
     session_id = material.instance.current_session_id
-    if not await asyncio.to_thread(_has_news, services, material):
+    counter = await services.counter()
+    carried = await asyncio.to_thread(carry_turns, services, material, (), counter.count)
+    news = await asyncio.to_thread(_has_news, services, material)
+    if not news and not carried.left_behind:
         raise UserError("nothing_to_summarize", instance_id=instance_id, session_id=session_id)
     last = material.transcript.last
     return {
@@ -29,16 +35,18 @@ async def read_session(state: SummaryState, *, services: Services) -> dict[str, 
         "session_id": session_id,
         "new_session_id": services.summaries.next_session_id(session_id),
         "last_turn": last.number if last else 0,
-        "kept_turns": len(last_turns(material.transcript, material.config.summary_last_n_turns)),
+        "has_news": news,
+        "kept_turns": len(carried.turns),
     }
 
 
 def _has_news(services: Services, material: Material) -> bool:
     """Tell whether anything happened that the session did not take over from the one before."""
     transcript = material.transcript
-    before = transcript.metadata.continued_from if transcript.metadata else None
+    instance = material.instance
+    before = services.stories.session_before(instance.instance_id, instance.current_session_id)
     fresh = transcript.turns
-    if before in services.stories.session_ids(material.instance.instance_id):
-        older = services.stories.session(material.instance.instance_id, before).view()
+    if before is not None:
+        older = services.stories.session(instance.instance_id, before).view()
         fresh = fresh[taken_over(fresh, older) :]
     return any(turn.user is not None and turn.answer is not None for turn in fresh)

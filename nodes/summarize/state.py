@@ -38,5 +38,9 @@ class SummaryState(SummaryInput, SummaryOutput, total=False):
     preview: bool
     turns_indexed: bool
     """Whether the turns are in the library already."""
+    has_news: bool
+    """Whether anything happened that the session did not take over from the one before."""
+    left_behind: list[int]
+    """The turns that stay behind unanswered, because they are too long."""
     last_turn: int
     """The newest turn when the session was read: if another one came, the summary is not of it."""

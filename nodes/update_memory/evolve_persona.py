@@ -13,7 +13,13 @@ from nodes.update_memory.state import UpdateState
 from personalab.ports import ReplyModel, TokenCounter
 from personalab.services import Services
 from personalab.storage.leases import Lease
-from personalab.story.persona import diff, evolve_messages, read_evolution, turns_to_learn_from
+from personalab.story.persona import (
+    diff,
+    evolution_schema,
+    evolve_messages,
+    read_evolution,
+    turns_to_learn_from,
+)
 
 Tell = Callable[[int, int], None]
 
@@ -46,7 +52,7 @@ async def evolve_persona(
     )
     shown = {turn.number for turn in turns}
     read = partial(read_evolution, shown=shown, base=base, old=old, language=material.language)
-    found = (await asker.ask(asked, read)).value
+    found = (await asker.ask(asked, read, evolution_schema(shown))).value
     tell(1, 1)
     return {
         "evolved_persona": found.evolved_persona,

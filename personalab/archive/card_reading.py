@@ -103,6 +103,12 @@ class Card:
         return as_object(self.extensions.get(OURS))
 
     @property
+    def world(self) -> str:
+        """The name of the World Info that SillyTavern links to it; blank where there is none."""
+        found: object = self.extensions.get("world")
+        return clean_name(found)[:MAX_NAME_CHARACTERS] if isinstance(found, str) else ""
+
+    @property
     def is_newer(self) -> bool:
         """Whether it says to be of a version nobody knew when this was written."""
         return _number_of(self.data.get("spec_version")) > _NEWEST

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any, cast
 
 from personalab.archive.book_shapes import book_as, is_world_info
@@ -25,7 +26,6 @@ from personalab.archive.card_reading import (
     clean_name,
     read_card,
 )
-from personalab.archive.naming import id_for, is_numbered
 from personalab.dialogue import language_among
 from personalab.story.ids import is_id
 from personalab.story.instance import Instructions
@@ -34,7 +34,14 @@ from personalab.texts import LANGUAGES, Language, say
 
 __all__ = ["Card", "CardVersion", "book_of", "card_of", "character_of", "read_card"]
 
-_PERSONA = ("description", "personality", "scenario", "mes_example")
+_PERSONA = ("description", "personality", "scenario")
+_EXAMPLES = "mes_example"
+_TOLD = {
+    "system_prompt": "system_prompt",
+    "post_history_instructions": "post_history_instructions",
+    "example_dialogue": _EXAMPLES,
+}
+"""Which field of a card holds which of a character's instructions."""
 _START = re.compile(r"<START>", re.IGNORECASE)
 _MACRO = re.compile(r"\{\{[^{}]*\}\}|<(?:bot|user|char|start)>", re.IGNORECASE)
 _BETWEEN_EXAMPLES = "\n---\n"
@@ -62,6 +69,7 @@ _CARRIED = (
     "greetings",
     "system_prompt",
     "post_history_instructions",
+    "example_dialogue",
 )
 """What of a definition stands in a card's own fields."""
 
@@ -80,7 +88,7 @@ def character_of(card: Card, character_id: str) -> Character:
         _language_of(card),
         {**called, **kept},
         card.greetings,
-        Instructions(card.text("system_prompt"), card.text("post_history_instructions")),
+        Instructions(**{name: card.text(field) for name, field in _TOLD.items()}),
     )
 
 
@@ -91,12 +99,21 @@ def book_of(card: Card) -> dict[str, Any] | None:
 
 def _persona_of(card: Card) -> str:
     """Join who the character is, the description first, each of the rest under its name."""
-    language = _language_among(*(card.text(name) for name in _PERSONA)) or "en"
-    examples = [block.strip() for block in _START.split(card.text("mes_example"))]
+    return _joined(card, {})
+
+
+def _persona_with_examples(card: Card) -> str:
+    """Join it as earlier versions did, with the example dialogues at its end."""
+    examples = [block.strip() for block in _START.split(card.text(_EXAMPLES))]
+    return _joined(card, {"card.examples": _BETWEEN_EXAMPLES.join(block for block in examples if block)})
+
+
+def _joined(card: Card, more: Mapping[str, str]) -> str:
+    language = _language_among(*(card.text(name) for name in (*_PERSONA, _EXAMPLES))) or "en"
     rest = {
         "card.personality": card.text("personality").strip(),
         "card.scenario": card.text("scenario").strip(),
-        "card.examples": _BETWEEN_EXAMPLES.join(block for block in examples if block),
+        **more,
     }
     named = [say(code, language, text=text) for code, text in rest.items() if text]
     description = card.text("description")
@@ -108,7 +125,8 @@ def _language_of(card: Card) -> Language | None:
     if "language" in card.ours:
         found: object = card.ours["language"]
         return next((language for language in LANGUAGES if language == found), None)
-    return _language_among(*(card.text(name) for name in _PERSONA), *card.greetings[:1])
+    texts = (card.text(name) for name in (*_PERSONA, _EXAMPLES))
+    return _language_among(*texts, *card.greetings[:1])
 
 
 def _language_among(*texts: str) -> Language | None:
@@ -141,11 +159,21 @@ def card_of(
     place becomes V3, too.
     """
     card, book = read_card(dict(kept)) if kept is not None else None, book or None
+    character = _with_examples_apart(card, character)
     wanted = version or (card.version if card else "v3")
     written = _written(card, character, book, wanted)
     if version is None and wanted == "v1" and not _says_all(written, character, book):
         return _written(card, character, book, "v3")
     return written
+
+
+def _with_examples_apart(card: Card | None, character: Character) -> Character:
+    """Take the example dialogues out of a persona that an earlier version joined of the card's fields."""
+    had_field = character.instructions.example_dialogue or "example_dialogue" in character.source
+    if card is None or had_field or character.base_persona != _persona_with_examples(card):
+        return character
+    apart = replace(character.instructions, example_dialogue=card.text(_EXAMPLES))
+    return replace(character, base_persona=_persona_of(card), instructions=apart)
 
 
 def _written(
@@ -179,9 +207,9 @@ def _changes(card: Card | None, character: Character) -> dict[str, Any]:
     if character.greetings != was.greetings:
         first, *others = character.greetings or ("",)
         changes |= {"first_mes": first, "alternate_greetings": others}
-    for name in ("system_prompt", "post_history_instructions"):
+    for name, field in _TOLD.items():
         if (text := getattr(character.instructions, name)) != getattr(was.instructions, name):
-            changes[name] = text
+            changes[field] = text
     return changes
 
 
@@ -235,11 +263,6 @@ def _says_all(written: dict[str, Any], character: Character, book: Mapping[str, 
 # --- the id it has here
 
 
-def id_of_card(card: Card) -> str:
-    """Tell which id a card would have: the one it left with, or one made of its name."""
-    return marked_id(card) or id_for("char", card.name)
-
-
 def marked_id(card: Card) -> str | None:
     """Tell the id a card left with, if it carries one."""
     found: object = card.ours.get(_ID)
@@ -247,9 +270,8 @@ def marked_id(card: Card) -> str | None:
 
 
 def with_id(written: dict[str, Any], character_id: str) -> dict[str, Any]:
-    """Let a card say which id it has here, unless its name tells it; V1 has no place for it."""
-    card = read_card(written)
-    if card.version == "v1" or is_numbered(character_id, id_of_card(card)):
+    """Write into a card which id it has here, so that it is recognised when it comes back; V1 has no place for it."""
+    if read_card(written).version == "v1":
         return written
     fields = dict(as_object(written["data"]))
     _put_ours(fields, {_ID: character_id})

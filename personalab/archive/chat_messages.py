@@ -1,18 +1,20 @@
 """How does one message of a SillyTavern chat become lines of a session, and lines a message?
 
 A message that came from there is kept whole in its line, under ``sillytavern``, but for its text. A message made of
-our own lines carries what it has no place for in its ``extra``, under ``personalab`` (the mark); what SillyTavern
-adds to such a message later is kept under ``sillytavern_added``.
+our own lines carries what it has no place for in its ``extra``, under ``personalab`` (the mark), also the markers and
+the reasoning that are not shown; what SillyTavern adds to such a message later is kept under ``sillytavern_added``.
+SillyTavern shows ``extra.reasoning`` as a message's reasoning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from personalab.archive.card_reading import clean_name
 from personalab.archive.chat_times import sent_at, time_of
+from personalab.story.director import ANY_MARKER, without_markers
 from personalab.story.lines import (
     AssistantLine,
     Line,
@@ -23,6 +25,7 @@ from personalab.story.lines import (
     line_fields,
     parse_line,
 )
+from personalab.story.reasoning import separate_reasoning, split_reasoning
 from personalab.story.transcript import usable_reply
 
 Raw = Mapping[str, Any]
@@ -68,9 +71,29 @@ def chosen(message: Raw) -> int | None:
 def kept_of(message: Raw) -> dict[str, Any]:
     """Give all of a message that its line has no place for: all but the text, where nothing else tells it."""
     text, at = message.get("mes"), chosen(message)
-    if isinstance(text, str) and (at is None or spoken(message["swipes"][at]) == text):
+    told = at is None and isinstance(text, str) and _speech(message, text) == text
+    if told or (at is not None and isinstance(text, str) and spoken(message["swipes"][at]) == text):
         return {name: value for name, value in message.items() if name != "mes"}
     return dict(message)
+
+
+def _speech(message: Raw, text: str) -> str:
+    """Give what a line holds of a message's text: a character's without its thoughts."""
+    return text if message.get("is_user") else split_reasoning(text)[1]
+
+
+def reasoning_in(extra: object) -> str:
+    """Find the reasoning that SillyTavern shows with a message."""
+    found = cast("dict[str, Any]", extra).get("reasoning") if isinstance(extra, dict) else None
+    return found if isinstance(found, str) and found.strip() else ""
+
+
+def without_reasoning(message: Raw) -> dict[str, Any]:
+    """Leave out the reasoning, which a line of ours has a field for."""
+    if not reasoning_in(extra := message.get("extra")):
+        return dict(message)
+    rest = {name: value for name, value in cast("dict[str, Any]", extra).items() if name != "reasoning"}
+    return {**message, "extra": rest}
 
 
 def _text_before(kept: Raw) -> str | None:
@@ -83,9 +106,10 @@ def _text_before(kept: Raw) -> str | None:
 
 def message_of(kept: Raw, text: str) -> dict[str, Any]:
     """Put a message together again; where the text is another one now, the chosen swipe is, too."""
-    message = {**kept, "mes": kept.get("mes", text)}
+    before = _text_before(kept)
+    message = {**kept, "mes": kept.get("mes", text if before is None else before)}
     at = chosen(message)
-    if _text_before(kept) not in (None, text):
+    if before is not None and text not in (before, _speech(kept, before)):
         message["mes"] = _respoken(message["mes"], text)
         if at is not None:
             swipes = list(cast("list[object]", kept["swipes"]))
@@ -221,7 +245,20 @@ def with_added(made: Raw, added: object, inner: Inner, own: Sequence[str] = _TEX
 # --- messages made of our lines, and the rows of their marks
 
 
-def made_of(group: Sequence[Line], character: str, player: str, when: str) -> dict[str, Any] | None:
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What of a reply is shown to other programs beside its words; marks carry it in any case."""
+
+    markers: bool = False
+    reasoning: bool = False
+
+
+WORDS_ONLY = Shown()
+
+
+def made_of(
+    group: Sequence[Line], character: str, player: str, when: str, shown_too: Shown = WORDS_ONLY
+) -> dict[str, Any] | None:
     """Make a message of lines that belong together; ``None`` for lines that nobody says."""
     line = group[-1]
     if isinstance(line, Summary):
@@ -234,12 +271,26 @@ def made_of(group: Sequence[Line], character: str, player: str, when: str) -> di
     shown = [one for one in tries if usable_reply(one) is not None]
     if not shown:
         return _message(character, line.content, line.timestamp, hidden=True)
-    message = _message(character, shown_text(shown[-1]), shown[-1].timestamp)
+    message = _message(character, shown_text(shown[-1], shown_too), shown[-1].timestamp)
     if len(shown) > 1:
         message["swipe_id"] = len(shown) - 1
-        message["swipes"] = [shown_text(one) for one in shown]
-        message["swipe_info"] = [{"send_date": sent_at(one.timestamp), "extra": {}} for one in shown]
+        message["swipes"] = [shown_text(one, shown_too) for one in shown]
+        message["swipe_info"] = [
+            with_reasoning({"send_date": sent_at(one.timestamp), "extra": {}}, [one], shown_too)
+            for one in shown
+        ]
     return message
+
+
+def with_reasoning(message: Raw, group: Sequence[Line], shown_too: Shown) -> dict[str, Any]:
+    """Add the reasoning of the reply that a message shows, if it is to be shown."""
+    replies = [one for one in group if isinstance(one, AssistantLine) and usable_reply(one) is not None]
+    extra: object = message.get("extra", {})
+    if not shown_too.reasoning or not replies or not isinstance(extra, dict) or "reasoning" in extra:
+        return dict(message)
+    thoughts = replies[-1].reasoning
+    shown = {"reasoning": thoughts} if thoughts.strip() else {}
+    return {**message, "extra": {**cast("dict[str, Any]", extra), **shown}}
 
 
 def _message(name: str, text: str, when: str, *, hidden: bool = False) -> dict[str, Any]:
@@ -253,15 +304,18 @@ def _message(name: str, text: str, when: str, *, hidden: bool = False) -> dict[s
     }
 
 
-def shown_text(line: Line) -> str:
+def shown_text(line: Line, shown_too: Shown = WORDS_ONLY) -> str:
     """Give what a message shows of a line."""
     if isinstance(line, AssistantLine):
-        return usable_reply(line) or line.content
+        text = usable_reply(line) or line.content
+        return text if shown_too.markers else without_markers(text)
     return line.content if isinstance(line, UserLine | Summary) else ""
 
 
-def rows_of(group: Sequence[Line], *, without: str | None = None) -> list[dict[str, Any]]:
-    """Give what a mark says of each line: its fields but for the text, and which swipe that is."""
+def rows_of(
+    group: Sequence[Line], *, without: str | None = None, shown_too: Shown = WORDS_ONLY
+) -> list[dict[str, Any]]:
+    """Give what a mark says of each line: its fields but for a text that is shown whole, and which swipe that is."""
     rows: list[dict[str, Any]] = []
     shown = [line for line in group if not isinstance(line, AssistantLine) or usable_reply(line) is not None]
     for line in group:
@@ -274,7 +328,7 @@ def rows_of(group: Sequence[Line], *, without: str | None = None) -> list[dict[s
             at = 0
         if at is not None:
             row["swipe"] = at
-            if shown_text(line) == fields["content"] and not _failed(line):
+            if shown_text(line, shown_too) == fields["content"] and not _failed(line):
                 del fields["content"]
         rows.append(row)
     return rows
@@ -290,22 +344,35 @@ def lines_from(rows: object, message: Raw) -> list[Line] | None:
     if not isinstance(rows, list) or not rows:
         return None
     texts, at = _texts_in(message)
-    found = [_from_row(row, texts) for row in cast("list[object]", rows)]
+    thoughts = [reasoning_in(_extra_of(message, swipe, at)) for swipe in range(len(texts))]
+    found = [_from_row(row, texts, thoughts) for row in cast("list[object]", rows)]
     told = [one for one in found if one is not None]
-    return _in_order(told, texts, at, message) if len(told) == len(found) else None
+    return _in_order(told, texts, thoughts, at, message) if len(told) == len(found) else None
 
 
-def _from_row(row: object, texts: Sequence[str]) -> tuple[int | None, Line] | None:
+def _extra_of(message: Raw, swipe: int, at: int) -> object:
+    """Find the ``extra`` of a swipe; that of the chosen one is the message's own."""
+    if swipe == at:
+        return message.get("extra")
+    match message.get("swipe_info"):
+        case [*rows] if swipe < len(rows) and isinstance(rows[swipe], dict):
+            return cast("dict[str, Any]", rows[swipe]).get("extra")
+        case _:
+            return None
+
+
+def _from_row(row: object, texts: Sequence[str], thoughts: Sequence[str]) -> tuple[int | None, Line] | None:
     data = cast("dict[str, Any]", row) if isinstance(row, dict) else {}
     fields, swipe = data.get("fields"), data.get("swipe")
     if not isinstance(fields, dict):
         return None
-    text: str | None = None
-    if swipe is not None:
-        if not isinstance(swipe, int) or not 0 <= swipe < len(texts):
-            return None
-        text = texts[swipe]
-    line = _line_from(cast("dict[str, Any]", fields), text)
+    known = cast("dict[str, Any]", fields)
+    if swipe is None:
+        line = _parsed(known)
+    elif not isinstance(swipe, int) or not 0 <= swipe < len(texts):
+        return None
+    else:
+        line = _line_from(known, texts[swipe], thoughts[swipe])
     return (swipe, line) if line is not None else None
 
 
@@ -319,23 +386,41 @@ def _texts_in(message: Raw) -> tuple[list[str], int]:
     return texts, at
 
 
-def _line_from(fields: dict[str, Any], text: str | None) -> Line | None:
+def _parsed(fields: dict[str, Any]) -> UserLine | AssistantLine | Summary | None:
     try:
-        whole = {**fields, "content": fields.get("content", text)}
-        line = parse_line(dump_object(whole))
+        line = parse_line(dump_object(fields))
     except ValueError:
         return None
-    if not isinstance(line, UserLine | AssistantLine | Summary):
+    return line if isinstance(line, UserLine | AssistantLine | Summary) else None
+
+
+def _line_from(fields: dict[str, Any], text: str, thoughts: str) -> Line | None:
+    if fields.get("role") != "assistant":
+        line = _parsed({**fields, "content": fields.get("content", text)})
+        return line if line is None or text == shown_text(line) else replace(line, content=text)
+    thoughts, text = separate_reasoning(text, thoughts)
+    line = _parsed({**fields, "content": fields.get("content", text)})
+    if not isinstance(line, AssistantLine):
         return None
-    if text is None or text == shown_text(line):
+    if thoughts:
+        line = replace(line, reasoning=thoughts)
+    if text in (shown_text(line), shown_text(line, Shown(markers=True))):
         return line
-    if isinstance(line, AssistantLine):
-        return replace(line, content=text, empty=False, error=False)
-    return replace(line, content=text)
+    return replace(line, content=_with_markers(text, line.content), empty=False, error=False)
+
+
+def _with_markers(text: str, before: str) -> str:
+    """Put the markers that were not shown at the end of a text that was edited elsewhere."""
+    markers = ANY_MARKER.findall(before)
+    return text if not markers or ANY_MARKER.search(text) else f"{text}\n\n{' '.join(markers)}"
 
 
 def _in_order(
-    found: Sequence[tuple[int | None, Line]], texts: Sequence[str], at: int, message: Raw
+    found: Sequence[tuple[int | None, Line]],
+    texts: Sequence[str],
+    thoughts: Sequence[str],
+    at: int,
+    message: Raw,
 ) -> list[Line]:
     """Add the tries that were made elsewhere, and let the chosen one be the newest."""
     known = {swipe for swipe, _ in found if swipe is not None}
@@ -344,7 +429,9 @@ def _in_order(
     if isinstance(last, AssistantLine):
         for swipe in range(len(texts)):
             if swipe not in known:
-                rows.append((swipe, AssistantLine(texts[swipe], last.turn, _swiped_at(message, swipe))))
+                reasoning, text = separate_reasoning(texts[swipe], thoughts[swipe])
+                when = _swiped_at(message, swipe)
+                rows.append((swipe, AssistantLine(text, last.turn, when, reasoning=reasoning)))
         newest = max((swipe for swipe, _ in rows if swipe is not None), default=at)
         if at != newest:
             rows.sort(key=lambda row: row[0] == at)

@@ -1,10 +1,16 @@
-"""What stands in a SillyTavern chat: who talks with whom, and what is said, a line a message?"""
+"""SillyTavern chats: who talks with whom, and what is said, a line per message.
+
+A chat may be larger than what fits into memory several times over, so its messages are read from the file each time
+they are gone through.
+"""
 
 from __future__ import annotations
 
 import io
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, BinaryIO, TypeGuard, cast
 
 from personalab.archive.chat_messages import Raw, speaker_of, spoken, unmarked
@@ -32,12 +38,13 @@ _LINE_CODES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Chat:
     """A chat's header, if it has one, and its messages, all as they stand in the file."""
 
     header: Raw | None
-    messages: tuple[Raw, ...]
+    messages: Iterable[Raw]
+    """They can be gone through several times."""
 
     @property
     def character_name(self) -> str:
@@ -65,7 +72,7 @@ class Chat:
         found: object = (self._mark or {}).get("character_id")
         return str(found) if is_id(found) else None
 
-    @property
+    @cached_property
     def others(self) -> frozenset[str]:
         """Who speaks beside the character, where several do."""
         said = (one for one in self.messages if not one.get("is_user") and not one.get("is_system"))
@@ -89,16 +96,48 @@ class Chat:
     @property
     def created_at(self) -> str:
         """When it was begun, or its first message sent; blank where nobody says it."""
-        told = [(self.header or {}).get("create_date"), *(one.get("send_date") for one in self.messages[:1])]
+        first = next(iter(self.messages), None) or {}
+        told = [(self.header or {}).get("create_date"), first.get("send_date")]
         return next((time for time in map(time_of, told) if time), "")
 
 
 def read_chat(raw: Iterable[bytes] | BinaryIO) -> Chat:
-    """Read a chat line by line; a line that cannot be read is named by its number."""
-    header: Raw | None = None
-    messages: list[Raw] = []
-    size, parts = 0, [0 for _ in _PARTS]
-    pieces = _pieces(cast("BinaryIO", raw)) if isinstance(raw, io.IOBase) else raw
+    """Read a chat line by line; a line that cannot be read is named by its number.
+
+    The messages of a file are checked now and read again when they are needed: it stays open until then.
+    """
+    if not isinstance(raw, io.IOBase):
+        rows = tuple(_objects(raw))
+        header = _header_of(rows[0] if rows else None)
+        return Chat(header, rows if header is None else rows[1:])
+    file = cast("BinaryIO", raw)
+    header = _header_of(next(_objects(_pieces(file)), None))
+    messages = _FileMessages(file)
+    deque(messages, maxlen=0)
+    return Chat(header, messages)
+
+
+def _header_of(first: Raw | None) -> Raw | None:
+    if first is None:
+        raise BadRecord("chat_empty")
+    return first if is_header(first) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _FileMessages:
+    """The messages of a file; they are parsed whenever they are gone through."""
+
+    file: BinaryIO
+
+    def __iter__(self) -> Iterator[Raw]:
+        for number, data in enumerate(_objects(_pieces(self.file))):
+            if number or not is_header(data):
+                yield data
+
+
+def _objects(pieces: Iterable[bytes]) -> Iterator[Raw]:
+    """Parse every line that is not blank: the header, if there is one, and the messages."""
+    size, parts, is_first = 0, [0 for _ in _PARTS], True
     for number, piece in enumerate(pieces, start=1):
         size += len(piece)
         if size > MAX_CHAT_BYTES:
@@ -107,20 +146,15 @@ def read_chat(raw: Iterable[bytes] | BinaryIO) -> Chat:
             raise BadRecord("chat_too_many_lines", limit=MAX_CHAT_LINES)
         _count_parts(piece, parts, size, number)
         text = piece.removeprefix(_BOM) if number == 1 else piece
-        if not text.strip():
-            continue
-        data = _object_in(text, number)
-        if header is None and not messages and is_header(data):
-            header = data
-        else:
-            messages.append(_checked(data, number))
-    if header is None and not messages:
-        raise BadRecord("chat_empty")
-    return Chat(header, tuple(messages))
+        if text.strip():
+            data = _object_in(text, number)
+            yield data if is_first and is_header(data) else _checked(data, number)
+            is_first = False
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    """Read lines of a file, none further than it takes to see that it is too long."""
+    """Read lines of a file from its start, none further than it takes to see that it is too long."""
+    file.seek(0)
     while piece := file.readline(MAX_LINE_BYTES + 1):
         yield piece
 

@@ -16,7 +16,9 @@ from personalab.archive.chat_messages import (
     ADDED,
     FOREIGN,
     FORMAT,
+    WORDS_ONLY,
     Raw,
+    Shown,
     added_to,
     foreign_message,
     hidden_line,
@@ -25,12 +27,15 @@ from personalab.archive.chat_messages import (
     made_of,
     marked,
     prefixed_speaker,
+    reasoning_in,
     rows_of,
     speaker_of,
     spoken,
     spoken_by,
     unmarked,
     with_added,
+    with_reasoning,
+    without_reasoning,
 )
 from personalab.archive.chat_reading import HEADER_FIELDS, Chat, is_header, read_chat
 from personalab.archive.chat_times import begun_at, time_of
@@ -45,8 +50,9 @@ from personalab.story.lines import (
     line_fields,
     parse_line,
 )
+from personalab.story.reasoning import separate_reasoning
 
-__all__ = ["Chat", "chat_of", "lines_of", "read_chat", "user_named_in"]
+__all__ = ["Chat", "Shown", "chat_of", "each_line_of", "lines_of", "read_chat", "user_named_in"]
 
 
 # --- a chat as a session
@@ -54,18 +60,27 @@ __all__ = ["Chat", "chat_of", "lines_of", "read_chat", "user_named_in"]
 
 def lines_of(chat: Chat, instance_id: str, session_id: str, now: str) -> list[Line]:
     """Make the lines of a session of a chat; ``now`` is when it begins, where the chat does not say it."""
+    return list(each_line_of(chat, instance_id, session_id, now))
+
+
+def each_line_of(chat: Chat, instance_id: str, session_id: str, now: str) -> Iterator[Line]:
+    """Make the lines one by one, for a chat that is too long to be in memory whole."""
     metadata = Metadata(instance_id, session_id, chat.created_at or now)
     header, mark = unmarked(chat.header or {}, "chat_metadata")
     if mark is None:
         kept = None if chat.header is None else dict(chat.header)
         metadata = replace(metadata, extra={FOREIGN: kept})
-        return [metadata, *_told(chat, None)]
+        yield metadata
+        yield from _told(chat, None)
+        return
     match mark.get("names"):
         case [str(character), str(player)]:
             names = (character, player)
         case _:
             names = (chat.character_name, chat.user_name)
-    return [_begun(metadata, header, mark), *_told(chat, names), *_carried(mark.get("after"))]
+    yield _begun(metadata, header, mark)
+    yield from _told(chat, names)
+    yield from _carried(mark.get("after"))
 
 
 def _begun(metadata: Metadata, header: Raw, mark: Raw) -> Metadata:
@@ -124,7 +139,8 @@ def _foreign_line(message: Raw, numbering: Numbering, others: frozenset[str]) ->
     extra = {FOREIGN: kept_of(message)}
     if message.get("is_user"):
         return UserLine(text, numbering.said(), when, extra)
-    line = AssistantLine(text, numbering.replied(), when, extra=extra)
+    reasoning, text = separate_reasoning(text, reasoning_in(message.get("extra")))
+    line = AssistantLine(text, numbering.replied(), when, extra=extra, reasoning=reasoning)
     speaker = speaker_of(message)
     return spoken_by(line, speaker) if speaker in others else line
 
@@ -134,7 +150,7 @@ def _restored(message: Raw, mark: Raw, names: tuple[str, str]) -> list[Line] | N
     if "lines" not in mark:
         return None
     if mark.get("theirs"):
-        lines = lines_from(mark["lines"], {"mes": message["mes"]})
+        lines = lines_from(mark["lines"], {"mes": message["mes"], "extra": message.get("extra")})
         if lines is None or message.get("is_system"):
             return None
         last = _with_extra(lines[-1], FOREIGN, kept_of(message))
@@ -145,6 +161,8 @@ def _restored(message: Raw, mark: Raw, names: tuple[str, str]) -> list[Line] | N
     made = made_of(lines, *names, "") or {}
     if message.get("is_system") and not made.get("is_system"):
         return None
+    if isinstance(lines[-1], AssistantLine):
+        message = without_reasoning(message)
     added = added_to(made, message, "extra")
     return [*lines[:-1], _with_extra(lines[-1], ADDED, added)] if added else lines
 
@@ -166,13 +184,18 @@ def _with_extra(line: Line, name: str, value: object) -> Line:
 
 
 def chat_of(
-    lines: Sequence[Line], character: str, player: str, named: str = "", character_id: str | None = None
+    lines: Sequence[Line],
+    character: str,
+    player: str,
+    named: str = "",
+    character_id: str | None = None,
+    shown_too: Shown = WORDS_ONLY,
 ) -> list[dict[str, Any]]:
     """Make the lines of a chat of a session: the header, then the messages.
 
     ``named`` and ``character_id`` are who the character is in the library, where messages call it something else.
     """
-    return _as_it_came(lines) or _marked_chat(lines, _Told(character, player, named, character_id))
+    return _as_it_came(lines) or _marked_chat(lines, _Told(character, player, named, character_id, shown_too))
 
 
 def _as_it_came(lines: Sequence[Line]) -> list[dict[str, Any]] | None:
@@ -187,9 +210,16 @@ def _as_it_came(lines: Sequence[Line]) -> list[dict[str, Any]] | None:
         return None
     chat = Chat(header, tuple(whole))
     again = lines_of(chat, first.instance_id, first.session_id, first.created_at)
-    if [_bare(line) for line in again] != [_bare(line) for line in lines]:
+    if len(again) != len(lines) or not all(map(_is_same, lines, again)):
         return None
-    return [dict(one) for one in (chat.header, *chat.messages) if one is not None]
+    return [dict(one) for one in (header, *whole) if one is not None]
+
+
+def _is_same(line: Line, again: Line) -> bool:
+    """Return whether the message of a line would become that line; an older import knows no reasoning."""
+    if isinstance(line, AssistantLine) and isinstance(again, AssistantLine) and not line.reasoning:
+        again = replace(again, reasoning="")
+    return _bare(line) == _bare(again)
 
 
 def _bare(line: Line) -> Line:
@@ -207,6 +237,7 @@ class _Told:
     player: str
     named: str
     character_id: str | None
+    shown_too: Shown
 
 
 def _marked_chat(lines: Sequence[Line], told: _Told) -> list[dict[str, Any]]:
@@ -217,7 +248,7 @@ def _marked_chat(lines: Sequence[Line], told: _Told) -> list[dict[str, Any]]:
     place = 0
     for group in _groups([line for line in lines if line is not metadata]):
         place += len(group)
-        found = _message_and_mark(group, told.character, told.player, when)
+        found = _message_and_mark(group, told, when)
         if found is None:
             before += [line_fields(line) for line in group]
             continue
@@ -249,7 +280,7 @@ def _tried_again(line: Line, after: Line) -> bool:
 
 
 def _message_and_mark(
-    group: Sequence[Line], character: str, player: str, when: str
+    group: Sequence[Line], told: _Told, when: str
 ) -> tuple[dict[str, Any], dict[str, Any]] | None:
     last = group[-1]
     mark: dict[str, Any] = {"format": FORMAT}
@@ -262,13 +293,13 @@ def _message_and_mark(
         mark |= {"theirs": True, "lines": rows_of([last], without=FOREIGN)}
         speaker = prefixed_speaker(last)
         return message, {**mark, "speaker": speaker} if speaker else mark
-    made = made_of(group, character, player, when)
+    made = made_of(group, told.character, told.player, when, told.shown_too)
     if made is None:
         return None
     extra: Raw = last.extra if isinstance(last, UserLine | AssistantLine | Summary) else {}
     message = with_added(made, extra.get(ADDED), "extra")
-    rows = rows_of(group, without=ADDED if message else None)
-    return message or made, {**mark, "lines": rows}
+    rows = rows_of(group, without=ADDED if message else None, shown_too=told.shown_too)
+    return with_reasoning(message or made, group, told.shown_too), {**mark, "lines": rows}
 
 
 def _header_of(metadata: Metadata | None, after: Sequence[Raw], told: _Told) -> dict[str, Any]:

@@ -12,8 +12,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from personalab.answer_schema import AnswerSchema, object_schema, text_schema
 from personalab.archive.veloca import CompactedDialogue, Entry
-from personalab.dialogue import Message, indented, is_in, language_among, object_in
+from personalab.dialogue import Message, indented, indented_block, is_in, language_among, object_in
 from personalab.texts import Language, fill
 
 MAX_SUMMARY = 6_000
@@ -127,7 +128,7 @@ def compact_messages(piece: Piece, before: str, limit: int, templates: Templates
     """Ask for the account of a piece and of all that came before it."""
     asked = fill(
         templates["compact"],
-        before=indented(before) or "–",
+        before=indented_block(before) or "–",
         first=piece.first,
         last=piece.last,
         conversation=piece.text,
@@ -137,6 +138,11 @@ def compact_messages(piece: Piece, before: str, limit: int, templates: Templates
 
 
 # --- what the model answers
+
+
+def account_schema(limit: int) -> AnswerSchema:
+    """Give the JSON schema of the account that ``read_account`` reads."""
+    return AnswerSchema("account", object_schema(summary=text_schema(at_most=limit)))
 
 
 def read_account(answer: str, limit: int, language: Language | None) -> str:

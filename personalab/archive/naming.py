@@ -16,9 +16,13 @@ _LONGEST = 48
 _LEAST = 2
 """One letter that is left of a name names nobody."""
 _APART = re.compile(r"[^a-z0-9]+")
-_NUMBER = re.compile(r"[2-9]|[1-9][0-9]+")
 _ENDINGS = re.compile(r"\.(?:world-info|lorebook|background)$", re.IGNORECASE)
 """What our own files have before their last ending."""
+_LONGEST_STEM = 180
+"""Bytes; file systems allow 255, and an ending and a number come behind it."""
+_FORBIDDEN = dict.fromkeys('/\\:*?"<>|', "_")
+_RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)
+"""Device names on Windows, whatever their ending."""
 
 
 def id_for(prefix: str, name: str) -> str:
@@ -41,6 +45,17 @@ def called_by_file(name: str) -> str:
     return _ENDINGS.sub("", PurePath(name).stem)
 
 
+def file_stem(name: str, fallback: str) -> str:
+    """Return a name as a file may be called on any system, as close to it as can be; ``fallback`` if nothing is left.
+
+    SillyTavern takes a World Info's file name as the book's name, so letters of any language and spaces stay.
+    """
+    plain = "".join(_FORBIDDEN.get(letter, letter) for letter in name if letter.isprintable())
+    cut = plain.encode("utf-8", "ignore")[:_LONGEST_STEM].decode("utf-8", "ignore")
+    stem = cut.strip().strip(".").strip()
+    return f"_{stem}" if _RESERVED.fullmatch(stem) else stem or fallback
+
+
 def _slug(name: str) -> str:
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode("ascii").lower()
     found = _APART.sub("_", plain.replace("'", "")).strip("_")[:_LONGEST].strip("_")
@@ -55,12 +70,3 @@ def numbered(entry_id: str) -> Iterator[str]:
         tail = f"_{number}"
         yield entry_id[: MAX_ID - len(tail)] + tail
         number += 1
-
-
-def is_numbered(entry_id: str, first: str) -> bool:
-    """Tell whether an id is another one, or that with a number."""
-    if entry_id == first:
-        return True
-    stem, _, number = entry_id.rpartition("_")
-    tail = f"_{number}"
-    return _NUMBER.fullmatch(number) is not None and stem == first[: MAX_ID - len(tail)]

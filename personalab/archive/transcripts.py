@@ -2,7 +2,7 @@
 
 Each turn is told once, with the reply that counts: what a session took over from the one before it was told there.
 What is said cannot be taken for the transcript's own words: in Markdown nothing but emphasis is left standing, in plain
-text the lines after the first are set off.
+text the lines after the first are set off. Progress markers and a model's reasoning are left out unless asked for.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from personalab.archive.chat_messages import WORDS_ONLY, Shown
 from personalab.archive.chat_times import moment_of
 from personalab.dialogue import indented
+from personalab.story.director import without_markers
 from personalab.story.lines import OPENING_TURN, AssistantLine, Metadata, UserLine
 from personalab.story.transcript import Transcript, Turn, taken_over, usable_reply
 from personalab.texts import Language, say
@@ -30,10 +32,16 @@ _TAB = 4
 
 
 def transcript_of(
-    sessions: Iterable[Transcript], *, style: Style, character: str, player: str, language: Language
+    sessions: Iterable[Transcript],
+    *,
+    style: Style,
+    character: str,
+    player: str,
+    language: Language,
+    shown_too: Shown = WORDS_ONLY,
 ) -> Iterator[str]:
     """Tell sessions in their order, in pieces of text."""
-    teller = _Teller(_STYLES[style](), _one_line(character), _one_line(player), language)
+    teller = _Teller(_STYLES[style](), _one_line(character), _one_line(player), language, shown_too)
     yield teller.style.title(teller.character)
     for session in sessions:
         yield from teller.tell(session)
@@ -56,6 +64,7 @@ class _Teller:
     character: str
     player: str
     language: Language
+    shown_too: Shown
     told: dict[str, Transcript] = field(default_factory=dict[str, Transcript])
     held: Turn | None = None
     """The last turn of a session, while nobody has answered it: the next session may go on with it."""
@@ -106,11 +115,16 @@ class _Teller:
             yield self._said(self.player, turn.user, turn.user.content, "")
         answers = [line for line in turn.replies if usable_reply(line) is not None]
         if answers:
-            status = answers[-1].status
-            mark = self._word(status) if status in ("interrupted", "error") else ""
-            yield self._said(self.character, answers[-1], usable_reply(answers[-1]) or "", mark)
+            yield from self._answer(answers[-1], usable_reply(answers[-1]) or "")
         elif turn.replies:
             yield self._said(self.character, turn.replies[-1], "", self._word("empty"))
+
+    def _answer(self, line: AssistantLine, text: str) -> Iterator[str]:
+        if self.shown_too.reasoning and line.reasoning.strip():
+            yield self.style.summary(self._word("reasoning"), line.reasoning.strip())
+        text = text if self.shown_too.markers else without_markers(text)
+        endings = [name for name in ("interrupted", "error", "truncated") if getattr(line, name)]
+        yield self._said(self.character, line, text, " ".join(map(self._word, endings)))
 
     def _said(self, name: str, line: UserLine | AssistantLine, text: str, mark: str) -> str:
         return self.style.said(name, _time(line.timestamp), text, mark)

@@ -76,7 +76,8 @@ def records_of(
     before: _Told | None = None
     for one in told:
         arrays["entries"] += one.entries()
-        dialogues, carried = one.dialogues(by_name.get(one.continued_from or "") or before)
+        older = by_name.get(one.continued_from or "")
+        dialogues, carried = one.dialogues(older if older is not None and older is not one else before)
         arrays["compacted_dialogues"] += dialogues
         name = f"{character_name} · {state.instance_id} · {one.session.session_id}"
         arrays["sessions"].append(one.record(name, carried))
@@ -111,8 +112,11 @@ class _Told:
         """Note which turns stand only in the summary of the session that follows."""
         count = taken_over(newer.transcript.turns, self.transcript)
         told = told_turns(self.transcript)
-        if told and told[-1].answer is None and _same_words(newer.transcript.turns[count:], told[-1]):
-            count += 1
+        if told and told[-1].answer is None:
+            if _same_words(newer.transcript.turns[count:], told[-1]):
+                count += 1
+            else:
+                told.pop()
         newer.fresh_from = count
         if any(isinstance(line, Summary) for line in newer.session.lines):
             kept = {id(turn) for turn in told[len(told) - count :]}

@@ -38,6 +38,7 @@ from personalab.story.lines import (
     dump_object,
     parse_line,
 )
+from personalab.story.reasoning import split_reasoning
 
 Key = tuple[int, int, int]
 """Where a line stands: at or behind which line of ours, and the how manieth there."""
@@ -209,7 +210,8 @@ def foreign_line(entry: Entry, numbering: Numbering) -> Line:
     when, extra = time_of(entry.create_at), {FOREIGN: rest}
     if entry.role == "user":
         return UserLine(entry.message, numbering.said(), when, extra)
-    return AssistantLine(entry.message, numbering.replied(), when, extra=extra)
+    reasoning, text = split_reasoning(entry.message)
+    return AssistantLine(text, numbering.replied(), when, extra=extra, reasoning=reasoning)
 
 
 def foreign_summary(dialogue: CompactedDialogue) -> Summary:

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast, get_args
 
-from personalab.errors import UserError
+from personalab.answer_schema import choice_schema, list_schema, object_schema, text_schema
+from personalab.errors import ProviderError, UserError
 from personalab.lab.dimensions import DIMENSIONS, MAXIMA, Dimension
 from personalab.lab.findings import AdvantageSegment, AnalysisReport, DimensionLeaders, Issue, SegmentType
 from personalab.lab.judging import DIMENSION_NAMES, speakable, unused_mark
@@ -206,35 +207,28 @@ def _scores(row: RankRow, language: Language) -> str:
 
 def analysis_schema(letters: Sequence[str]) -> dict[str, Any]:
     """Give the JSON schema of an analysis."""
-    skill = {"type": "string", "enum": list(letters)}
-    dimension = {"type": "string", "enum": list(DIMENSIONS)}
-    segment = {
-        "skill": skill,
-        "type": {"type": "string", "enum": list(TYPES)},
-        "content": {"type": "string"},
-        "reason": {"type": "string"},
-        "dimension": dimension,
-    }
-    issue = {"skill": skill, "dimension": dimension, "description": {"type": "string"}}
-    lists = {"segments": _list_of(segment), "issues": _list_of(issue)}
-    return {"type": "object", "properties": lists, "required": list(lists), "additionalProperties": False}
-
-
-def _list_of(properties: dict[str, Any]) -> dict[str, Any]:
-    row = {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-    return {"type": "array", "items": row}
+    skill, dimension = choice_schema(letters), choice_schema(DIMENSIONS)
+    segment = object_schema(
+        skill=skill,
+        type=choice_schema(TYPES),
+        content=text_schema(),
+        reason=text_schema(),
+        dimension=dimension,
+    )
+    issue = object_schema(skill=skill, dimension=dimension, description=text_schema())
+    return object_schema(
+        segments=list_schema(segment, at_most=MAX_ROWS), issues=list_schema(issue, at_most=MAX_ROWS)
+    )
 
 
 # --- what the analyst answers
 
 
 class AnalysisReader:
-    """Reads an analyst's answer; quotes that are not exact are told to it once, the next time they are left out."""
+    """Reads an analyst's answer; quotes that are not exact are told to it once, the next time they are left out.
+
+    An answer that quotes nothing exactly the second time is a ``ProviderError``: it is no analysis of these skills.
+    """
 
     def __init__(self, shown: Sequence[Shown]) -> None:
         self._skills = {row.letter: row for row in shown}
@@ -258,6 +252,8 @@ class AnalysisReader:
             self._told = True
             quotes = "; ".join(f"segments[{row['at']}]: {row['quote']}" for row in wrong)
             raise ValueError(f"these are no exact quotes of their skills: {quotes}")
+        if wrong and not placed:
+            raise ProviderError("lab_no_exact_quotes", retryable=True, count=len(wrong))
         placed.sort(key=lambda found: found[:2])
         segments = tuple(
             segment.model_copy(update={"id": f"seg_{number:03d}"})

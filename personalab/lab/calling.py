@@ -17,25 +17,14 @@ MAX_TIMEOUT = 86_400.0
 
 _CALL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 _MAX_MODEL = 200
-_REFUSED_FLAGS = frozenset(
-    [
-        # how we speak with the program
-        *("--print", "--output-format", "--input-format", "--include-partial-messages"),
-        *("--replay-user-messages", "--json-schema", "--version", "--help"),
-        # what is measured: the skill, the model, one question without a past
-        *("--system-prompt", "--system-prompt-file", "--append-system-prompt"),
-        *("--append-system-prompt-file", "--model", "--resume", "--continue", "--session-id"),
-        *("--fork-session", "--from-pr", "--teleport", "--remote", "--worktree", "--tmux"),
-        # what nobody should run unattended
-        *("--dangerously-skip-permissions", "--allow-dangerously-skip-permissions"),
-    ]
+VALUE_FLAGS = (
+    *("--effort", "--max-turns", "--max-budget-usd", "--max-thinking-tokens", "--thinking", "--betas"),
 )
-_REFUSED_BEGINNINGS = (
-    *("--allow", "--disallow", "--tool", "--mcp", "--strict-mcp", "--setting", "--plugin", "--agent"),
-    *("--permission", "--add-dir", "--fallback-model", "--ide", "--chrome", "--init"),
-)
-"""What would give the program tools, settings or another model: then it would not be the skill that is measured."""
-_NO_ASKING = "bypasspermissions"
+"""Flags of the ``claude`` command line that a person may set for a run, as ``--name=value``."""
+SWITCHES = ("--verbose", "--disable-slash-commands", "--no-chrome")
+"""Flags without a value that a person may set. None of them opens a file, runs a program, grants a tool or changes
+what is asked: the skill is measured, not the machine."""
+_FLAG_VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._,-]{0,99}", re.ASCII)
 
 
 class CallUsage(TypedDict):
@@ -131,26 +120,16 @@ class CallAnswer:
 
 
 def check_flags(flags: Iterable[str]) -> tuple[str, ...]:
-    """Return a person's extra flags unchanged, or refuse those that change what is asked and how it is answered."""
+    """Return a person's extra flags unchanged, or refuse one that is not on the list of allowed ones."""
     known = tuple(flags)
-    for at, flag in enumerate(known):
-        name = flag.partition("=")[0]
-        reason = ""
-        if not flag.isprintable():
-            reason = "it has control or invisible characters"
-        elif at == 0 and not flag.startswith("--"):
-            reason = "it is no flag with a long name"
-        elif flag == "--" or _is_refused(name.lower()) or _NO_ASKING in flag.lower():
-            reason = "the lab sets it itself, or cannot work with it"
-        elif flag.startswith("-") and not flag.startswith("--") and not _is_number(flag):
-            reason = "it is no flag with a long name"
-        if reason:
-            raise UserError("lab_flag_refused", flag=flag[:80], reason=reason)
+    for flag in known:
+        name, equals, value = flag.partition("=")
+        is_plain = _FLAG_VALUE.fullmatch(value) is not None
+        if not (name in VALUE_FLAGS and is_plain if equals else name in SWITCHES):
+            listed = ", ".join([*(f"{one}=…" for one in VALUE_FLAGS), *SWITCHES])
+            shown = "".join(one if one.isprintable() else "�" for one in flag[:80])
+            raise UserError("lab_flag_refused", flag=shown, allowed=listed)
     return known
-
-
-def _is_refused(name: str) -> bool:
-    return name in _REFUSED_FLAGS or name.startswith(_REFUSED_BEGINNINGS)
 
 
 def plain_params(params: Mapping[str, object]) -> dict[str, str | int | float]:
@@ -170,14 +149,6 @@ def amount_of(value: object) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) and number >= 0 else None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _text(row: Mapping[str, object], field: str) -> str:

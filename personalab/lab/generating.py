@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
+from personalab.answer_schema import choice_schema, list_schema, object_schema, text_schema
 from personalab.errors import NotFound, UserError
 from personalab.lab.assets import Case
 from personalab.lab.dimensions import CATEGORIES, Category
@@ -17,30 +18,6 @@ MAX_GENERATED = 50
 _MAX_NAME, _MAX_TEXT = 200, 100_000
 _SHOWN_CASES = 60
 DRAFTS_FILE = "x_drafts.json"
-
-CASES_SCHEMA: Mapping[str, object] = {
-    "type": "object",
-    "properties": {
-        "cases": {
-            "type": "array",
-            "minItems": 1,
-            "items": {
-                "type": "object",
-                "properties": {
-                    "name": {"type": "string"},
-                    "category": {"type": "string", "enum": list(CATEGORIES)},
-                    "input": {"type": "string"},
-                    "expected_output": {"type": "string"},
-                    "description": {"type": "string"},
-                },
-                "required": ["name", "category", "input", "expected_output", "description"],
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["cases"],
-    "additionalProperties": False,
-}
 
 _SYSTEM: dict[Language, str] = {
     "zh": """=== 用例生成任务 ===
@@ -121,6 +98,18 @@ def generation_prompt(
     }
     text = fill(_TEXT[language], count=count, mark=unused_mark(*told.values()), **told)
     return fill(_SYSTEM[language], count=count), text
+
+
+def cases_schema(count: int) -> dict[str, Any]:
+    """Give the JSON schema of so many cases at most."""
+    case = object_schema(
+        name=text_schema(),
+        category=choice_schema(CATEGORIES),
+        input=text_schema(),
+        expected_output=text_schema(),
+        description=text_schema(at_least=0),
+    )
+    return object_schema(cases=list_schema(case, at_least=1, at_most=count))
 
 
 def read_cases(data: Mapping[str, object], count: int) -> list[Drafted]:

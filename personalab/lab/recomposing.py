@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from personalab.answer_schema import object_schema, text_schema
 from personalab.dialogue import language_among
 from personalab.errors import UserError
 from personalab.lab.findings import AdvantageSegment, AnalysisReport, Provenance, SourceSkill
@@ -167,12 +168,7 @@ def writer_call(choice: Choice, rules: str, language: Language) -> WriterCall:
             )
         )
     parts.append(f"{getattr(_RULES, language)}\n<<<{mark}\n{rules.strip() or '–'}\n{mark}>>>")
-    schema = {
-        "type": "object",
-        "properties": {"content": {"type": "string"}},
-        "required": ["content"],
-        "additionalProperties": False,
-    }
+    schema = object_schema(content=text_schema())
     return WriterCall(getattr(_SYSTEM, language), "\n\n".join(parts), schema)
 
 

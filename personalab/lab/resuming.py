@@ -63,6 +63,10 @@ class CallRow(Record):
     model_version: str = ""
     usage: dict[str, int] | None = None
     cost_usd: Number | None = None
+    compressed: bool = False
+    """Whether the prompt was sent shortened, because it was too long for the project's ``context_config``."""
+    context_export: str | None = None
+    """The file of the project that has the whole prompt then."""
 
     def accounting(self) -> dict[str, Any]:
         """Give what stands in ``calls.jsonl``: everything but texts."""

@@ -42,6 +42,11 @@ class TempSession(Record):
         """Tell whether its time has come."""
         return parse_time(now) >= parse_time(self.expires_at)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is marked as expired and names no export."""
+        return self.status == "expired" and not self.context_exports
+
 
 def expiry(created_at: str, ttl_days: int) -> str:
     """Tell when a session expires."""

@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, cast
 
+from personalab.answer_schema import list_schema, object_schema, text_schema
 from personalab.errors import NotFound, UserError
 from personalab.lab.assets import AutoTag, ManualTag, Tags
 from personalab.lab.judging import unused_mark
@@ -20,19 +21,9 @@ _UNSEEN = ("Cc", "Cf", "Cs")
 _BLANK = "\u115f\u1160\u2800\u3164\uffa0"
 """Letters and signs that show nothing."""
 
-TAG_SCHEMA: Mapping[str, object] = {
-    "type": "object",
-    "properties": {
-        "tags": {
-            "type": "array",
-            "items": {"type": "string", "maxLength": MAX_TAG},
-            "minItems": 1,
-            "maxItems": MAX_TAGS,
-        }
-    },
-    "required": ["tags"],
-    "additionalProperties": False,
-}
+TAG_SCHEMA: Mapping[str, object] = object_schema(
+    tags=list_schema(text_schema(at_most=MAX_TAG), at_least=1, at_most=MAX_TAGS)
+)
 
 _SYSTEM: dict[Language, str] = {
     "zh": """=== 打标签任务 ===

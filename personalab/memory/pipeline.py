@@ -12,6 +12,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, cast
 
+from personalab.answer_schema import (
+    AnswerSchema,
+    Schema,
+    any_schema,
+    choice_schema,
+    list_schema,
+    object_schema,
+    share_schema,
+    text_schema,
+    whole_number_schema,
+)
 from personalab.dialogue import (
     Message,
     indented,
@@ -24,7 +35,15 @@ from personalab.dialogue import (
 )
 from personalab.errors import BadRecord
 from personalab.memory.changes import VERBS, Operation
-from personalab.memory.records import ContentType, Conversation, Entry, Memory, check_entry, clean
+from personalab.memory.records import (
+    MAX_ENTRY,
+    ContentType,
+    Conversation,
+    Entry,
+    Memory,
+    check_entry,
+    clean,
+)
 from personalab.texts import Language, fill
 
 Count = Callable[[str], int]
@@ -35,6 +54,8 @@ MAX_FACTS = 60
 MAX_OPERATIONS = 60
 MAX_INSIGHTS = 4_000
 MAX_REASON = 500
+MAX_SOURCES = 20
+"""So many messages a fact is asked for; more are read, too."""
 _NAMED = 10
 _SHOWN_SHARE = 4
 """One part in so many of the conversation's room goes to what is known already."""
@@ -108,7 +129,7 @@ class Shown:
 
     def text(self) -> str:
         """List them."""
-        return "\n".join(f"{label}. {entry.text}" for label, entry in self.entries.items()) or "–"
+        return "\n".join(f"{label}. {indented(entry.text)}" for label, entry in self.entries.items()) or "–"
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,13 +261,54 @@ def _asked(text: str, templates: Templates) -> list[Message]:
 
 
 class Reader:
-    """Reads answers about one conversation; ``ValueError`` says what does not fit."""
+    """Describes and reads answers about one conversation; ``ValueError`` says what does not fit."""
 
     def __init__(self, conversation: Conversation) -> None:
         self._sayable = {
             message.message_index for message in conversation.messages if message.role != "system"
         }
         self._language: Language | None = language_of(conversation)
+
+    # --- their schemas
+
+    def findings_schema(self) -> AnswerSchema:
+        """Give the JSON schema of what ``findings`` reads."""
+        fact = object_schema(
+            text=text_schema(at_most=MAX_ENTRY),
+            type=choice_schema(("profile", "event")),
+            messages=self._sources_schema(),
+        )
+        return AnswerSchema("facts", object_schema(facts=list_schema(fact, at_most=MAX_FACTS)))
+
+    def wishes_schema(self, shown: Shown, types: Sequence[ContentType]) -> AnswerSchema:
+        """Give the JSON schema of what ``wishes`` reads."""
+        return AnswerSchema("operations", object_schema(operations=self._operations_schema(shown, types)))
+
+    def minds_schema(self, shown: Shown) -> AnswerSchema:
+        """Give the JSON schema of what ``minds`` reads."""
+        schema = object_schema(
+            insights=text_schema(at_least=0, at_most=MAX_INSIGHTS),
+            confidence_score=share_schema(),
+            operations=self._operations_schema(shown, ("mind",)),
+        )
+        return AnswerSchema("insights", schema)
+
+    def _operations_schema(self, shown: Shown, types: Sequence[ContentType]) -> Schema:
+        """Describe operations; entries can be replaced and removed only where some were shown."""
+        text = {"text": text_schema(at_most=MAX_ENTRY)}
+        basis = {"reason": text_schema(at_least=0, at_most=MAX_REASON), "messages": self._sources_schema()}
+        kind = {"type": choice_schema(types)} if len(types) > 1 else {}
+        forms = [object_schema(op=choice_schema(("add",)), **kind, **text, **basis)]
+        if labels := [label for label, entry in shown.entries.items() if entry.content_type in types]:
+            target = {"target": choice_schema(labels)}
+            forms.append(object_schema(op=choice_schema(("replace",)), **target, **text, **basis))
+            forms.append(object_schema(op=choice_schema(("remove",)), **target, **basis))
+        return list_schema(any_schema(forms), at_most=MAX_OPERATIONS)
+
+    def _sources_schema(self) -> Schema:
+        return list_schema(whole_number_schema(self._sayable), at_least=1, at_most=MAX_SOURCES)
+
+    # --- what they say
 
     def findings(self, answer: str) -> Findings:
         """Read what is worth remembering."""
@@ -301,7 +363,8 @@ class Reader:
         if score is None:
             raise ValueError('"confidence_score" is not a number from 0 to 1')
         self._check_language([insights], '"insights" is')
-        wishes = self._wishes(list_of(found, "operations"), shown, ("mind",))
+        changes = list_of(found, "operations") if found.get("operations") is not None else []
+        wishes = self._wishes(changes, shown, ("mind",))
         return Wishes(wishes.operations, wishes.dropped, clean(insights.strip()), score)
 
     def _operation(

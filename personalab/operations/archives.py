@@ -25,6 +25,7 @@ from personalab.archive.veloca import (
 )
 from personalab.archive.veloca_compaction import Material
 from personalab.archive.veloca_rules import EntryFilter
+from personalab.data_files import make_folder
 from personalab.errors import BadRecord, NotFound, UserError
 from personalab.services import Services
 from personalab.storage.files import writing
@@ -238,7 +239,7 @@ async def begin_session(place: ArchivePlace, name: str) -> dict[str, Any]:
     def write() -> dict[str, Any]:
         if place.in_root:
             with writing(place.shown):
-                place.path.parent.mkdir(parents=True, exist_ok=True)
+                make_folder(place.path.parent)
         with VelocaStore(place.path, wait=place.wait) as store:
             return store.create_session(_given("name", name)).fields()
 

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from personalab import config
-from personalab.errors import Busy, PersonaLabError
+from personalab.data_files import make_folder
+from personalab.errors import Busy, PersonaLabError, reason_of
 from personalab.operations.doctor_archive import examine_archives, examine_beside
 from personalab.operations.doctor_findings import Finding, Report
 from personalab.operations.doctor_lab import examine_lab
@@ -38,7 +39,7 @@ from personalab.story.ids import is_id
 from personalab.story.instance import CharacterState, InstanceState, object_of
 from personalab.story.library import Background, Character, began_as
 from personalab.story.persona_history import PersonaHistory, revision_of
-from personalab.texts import LANGUAGES
+from personalab.texts import LANGUAGES, Language
 
 __all__ = ["Finding", "Report", "examine_root"]
 
@@ -82,7 +83,7 @@ async def _examine_instance(services: Services, ward: _Ward, folder: Path) -> No
                 found = await asyncio.to_thread(_Instance(ward, folder, fix=True).check)
         except PersonaLabError as error:
             code = "busy" if isinstance(error, Busy) else "not_repaired"
-            found.append(Finding(code, ward.shown(folder), params={"reason": str(error)}))
+            found.append(Finding(code, ward.shown(folder), params={"reason": error}))
     ward.findings += found
 
 
@@ -95,12 +96,24 @@ async def _examine_index(services: Services, ward: _Ward) -> None:
         state = await services.library.state()
         code, params = f"index_{state.status}", {"embedder": state.embedder, "reason": ""}
     except Exception as error:  # noqa: BLE001 (a damaged index may raise anything; the doctor only reports it)
-        reason = str(error) if isinstance(error, PersonaLabError) else type(error).__name__
-        code, params = "index_unreadable", {"reason": f": {reason}"}
+        code, params = "index_unreadable", {"reason": _Because(error)}
     if code not in ("index_other_embedder", "index_unreadable"):
         return
     finding = Finding(code, "event_library", params=params, fixable=True)
     ward.findings.append(await _rebuilt(services, finding) if ward.fix else finding)
+
+
+@dataclass(frozen=True, slots=True)
+class _Because:
+    """A failure of the index, said after the sentence that it explains."""
+
+    error: Exception
+
+    def message(self, language: Language) -> str:
+        """Say it in the reader's language."""
+        error = self.error
+        words = error.message(language) if isinstance(error, PersonaLabError) else type(error).__name__
+        return f"：{words}" if language == "zh" else f": {words}"
 
 
 async def _rebuilt(services: Services, finding: Finding) -> Finding:
@@ -109,8 +122,7 @@ async def _rebuilt(services: Services, finding: Finding) -> Finding:
     try:
         await reindex(services)
     except Exception as error:  # noqa: BLE001 (as above)
-        reason = str(error) if isinstance(error, PersonaLabError) else type(error).__name__
-        return replace(finding, fixable=False, params={**finding.params, "reason": f": {reason}"})
+        return replace(finding, fixable=False, params={**finding.params, "reason": _Because(error)})
     return replace(finding, fixed=True)
 
 
@@ -189,6 +201,8 @@ class _Ward:
         """Check config.json, the modules and the prompt templates."""
         for folder in (self.root, self.root / "modules"):
             self.leftovers(folder, self.findings, fix=self.fix)
+        if self.root.stat().st_mode & (stat.S_IROTH | stat.S_IXOTH):
+            self.findings.append(Finding("root_readable", ".", level="note"))
         self._check_config()
         modules = {
             "director": config.read_director,
@@ -199,10 +213,16 @@ class _Ward:
         for name, read in modules.items():
             path = self.root / "modules" / f"{name}.json"
             _, finding = self.read(path, read)
-            if finding is not None and not (name != "director" and finding.code == "missing"):
+            optional = name != "director" or self._has_old_director_switch()
+            if finding is not None and not (optional and finding.code == "missing"):
                 self.findings.append(self._restored(path, finding))
         for language in LANGUAGES:
             self._check_templates(self.root / "prompt_templates" / language)
+
+    def _has_old_director_switch(self) -> bool:
+        """Return whether an older config.json holds the switch until the next save moves it."""
+        switch, finding = self.read(self.root / "config.json", config.old_director_switch)
+        return finding is None and switch is not None
 
     def _check_config(self) -> None:
         values, finding = self.read(self.root / "config.json", config.read_values)
@@ -233,7 +253,7 @@ class _Ward:
     def _restored(self, path: Path, finding: Finding) -> Finding:
         """Offer the shipped file in place of one that cannot be used; with ``fix``, put it there."""
         shipped = self.services.settings.shipped / path.relative_to(self.root)
-        if finding.code not in ("missing", "broken") or shipped == path or not shipped.is_file():
+        if finding.code not in ("missing", "broken") or not shipped.is_file():
             return finding
         finding = replace(finding, fixable=True)
         return replace(finding, fixed=_works(lambda: _restore(path, shipped))) if self.fix else finding
@@ -350,6 +370,8 @@ class _Instance:
                 self._add(Finding("broken", shown, params={"reason": reason}))
                 return
             scan = scan_session(path)
+            if self.ward.services.stories.closes_loop(self.folder.name, path.stem):
+                scan.cut_loop()
         except OSError as error:
             self._add(Finding("broken", shown, params={"reason": _why(error)}))
             return
@@ -393,12 +415,11 @@ def _mismatch(shown: str, name: str, value: object, expected: str) -> Finding:
     )
 
 
-def _why(error: Exception) -> str:
-    if isinstance(error, PersonaLabError):
-        return str(error.params.get("reason") or error)[:300]
+def _why(error: Exception) -> object:
     if isinstance(error, OSError):
         return error.strerror or str(error)
-    return str(error)[:300]
+    reason = reason_of(error)
+    return reason[:300] if isinstance(reason, str) else reason
 
 
 def _is_stale(path: Path) -> bool:
@@ -420,7 +441,7 @@ def _removed(path: Path) -> bool:
 
 def _restore(path: Path, shipped: Path) -> None:
     """Put a shipped file in its place; what stands there is set aside under a free name."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     if os.path.lexists(path):
         _set_aside(path)
     replace_file(path, shipped.read_bytes(), path.name)

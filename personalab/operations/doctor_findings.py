@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from personalab.texts import Language, Text, fill
+from personalab.texts import Language, Text, fill, in_language
 
 Level = Literal["problem", "note"]
 
@@ -24,14 +24,16 @@ class Finding:
 
     def message(self, language: Language) -> str:
         """Say what is wrong."""
-        return fill(getattr(MESSAGES[self.code], language), **self.params)
+        return fill(getattr(MESSAGES[self.code], language), **in_language(self.params, language))
 
     def remedy(self, language: Language) -> str:
         """Say what to do."""
         if self.fixable:
             return getattr(_FIX, language)
         text = REMEDIES.get(self.code)
-        return fill(getattr(text, language), file=self.file, **self.params) if text else ""
+        if text is None:
+            return ""
+        return fill(getattr(text, language), file=self.file, **in_language(self.params, language))
 
     def as_json(self, language: Language) -> dict[str, Any]:
         """Give the form that leaves the process, with the message in both languages."""
@@ -89,6 +91,14 @@ MESSAGES: dict[str, Text] = {
     "torn_line": Text("最后一行没有写完", "the last line was never finished"),
     "no_metadata": Text("缺少 metadata 行", "the metadata line is missing"),
     "metadata_late": Text("metadata 行不在第一行", "the metadata line is not the first"),
+    "root_readable": Text(
+        "其他用户可以读取数据目录；如不希望如此，用 chmod 700 收紧权限",
+        "other users can read the data root; run chmod 700 on it if they should not",
+    ),
+    "session_loop": Text(
+        "continued_from 指向 {session_id}，会话首尾相接，程序忽略这个链接",
+        "continued_from names {session_id}, which makes the sessions a loop; the link is ignored",
+    ),
     "turn_order": Text("第 {turn} 轮出现在第 {previous} 轮之后", "turn {turn} comes after turn {previous}"),
     "turn_gap": Text("轮次从 {previous} 跳到 {turn}", "the turns jump from {previous} to {turn}"),
     "session_missing": Text(

@@ -84,8 +84,8 @@ def _check_sessions(files: LabFiles, services: Services, *, fix: bool) -> None:
             files.doubt(
                 path, [Doubt("session_id", f"'{session.session_id}', but the file says '{path.stem}'")]
             )
-        elif session.status == "active" and session.is_over(services.now()):
-            params = {"expires_at": session.expires_at}
+        elif not session.is_settled and session.is_over(services.now()):
+            params = {"expires_at": session.expires_at, "status": session.status}
             over.append(
                 LabFinding("lab_doctor_expired", files.shown(path), params=params, fixable=True, level="note")
             )

@@ -9,7 +9,8 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from personalab.errors import PersonaLabError
+from personalab.data_files import check_regular
+from personalab.errors import PersonaLabError, reason_of
 from personalab.operations.doctor_findings import Finding
 from personalab.services import Services
 
@@ -24,7 +25,10 @@ async def examine_memories(services: Services, *, fix: bool) -> list[Finding]:
         return await _ask(services)
     if not path.exists():
         return []
-    damage, aside = await asyncio.to_thread(_looked_at, path)
+    try:
+        damage, aside = await asyncio.to_thread(_looked_at, path)
+    except (PersonaLabError, OSError) as error:
+        return [Finding("memory_unusable", FILE, params={"reason": str(error)})]
     if not damage:
         notes = [Finding("memory_aside", FILE, params={"count": aside}, level="note")] if aside else []
         return [*notes, *await _ask(services)]
@@ -35,7 +39,7 @@ async def examine_memories(services: Services, *, fix: bool) -> list[Finding]:
     try:
         broken, counts = await asyncio.to_thread(_saved, path)
     except (OSError, sqlite3.Error, PersonaLabError) as error:
-        return [finding, Finding("not_repaired", FILE, params={"reason": str(error)})]
+        return [finding, Finding("not_repaired", FILE, params={"reason": reason_of(error)})]
     params = {
         "file": f"memory/{broken.name}",
         "memories": counts["memories"],
@@ -51,7 +55,7 @@ async def _ask(services: Services) -> list[Finding]:
         await services.memories.memories(limit=1)
     except PersonaLabError as error:
         name = "PERSONALAB_DATABASE" if services.settings.database else FILE
-        return [Finding("memory_unusable", name, params={"reason": str(error)})]
+        return [Finding("memory_unusable", name, params={"reason": reason_of(error)})]
     return []
 
 
@@ -59,6 +63,8 @@ def _looked_at(path: Path) -> tuple[str, int]:
     """Tell how a database file is damaged, and how many rows were set aside in it."""
     from personalab.retrieval.memory.salvage import is_damage
 
+    for part in (*_PARTS, "-journal"):
+        check_regular(f"{path}{part}", shown=f"{FILE}{part}")
     try:
         with closing(
             sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)

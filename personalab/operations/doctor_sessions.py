@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
+from personalab.data_files import open_regular, without_bom
 from personalab.operations.doctor_findings import Finding
-from personalab.storage.files import writing
+from personalab.storage.files import create_file, open_aside, writing
 from personalab.storage.sessions import MAX_SESSION_BYTES
 from personalab.storage.stories import StoryFiles
 from personalab.story.lines import AssistantLine, Line, Metadata, UserLine, dump_line, parse_line
@@ -19,7 +20,6 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 """A longer line is set aside unread."""
 MAX_TORN_BYTES = 4 * 1024 * 1024
 """Recovering the text of a torn line takes many times its size in memory."""
-_BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,20 @@ class Scan:
     order: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
     """Line, turn and the turn before it, where they do not follow each other."""
     torn: RawLine | None = None
+    loop: str = ""
+    """The session that this one continues, where that closes a loop."""
 
     @property
     def rewrite(self) -> bool:
-        """Whether lines have to be moved."""
-        return bool(self.broken) or self.metadata is None or self.metadata_number != self.first_number
+        """Whether lines have to be moved or changed."""
+        moved = bool(self.broken) or self.metadata is None or self.metadata_number != self.first_number
+        return moved or bool(self.loop)
+
+    def cut_loop(self) -> None:
+        """Let the session continue none when it is repaired."""
+        if self.metadata is not None and self.metadata.continued_from is not None:
+            self.loop = self.metadata.continued_from
+            self.metadata_raw = dump_line(replace(self.metadata, continued_from=None))
 
 
 def raw_lines(file: BinaryIO) -> Iterator[RawLine]:
@@ -73,7 +82,7 @@ def scan_session(path: Path) -> Scan:
     """Read a session file as the program would, but go on after a broken line."""
     scan = Scan()
     turn: int | None = None
-    with path.open("rb") as file:
+    with os.fdopen(open_regular(path), "rb") as file:
         for raw in raw_lines(file):
             if not raw.whole:
                 if raw.content is None or raw.content.strip(b"\x00"):
@@ -81,7 +90,7 @@ def scan_session(path: Path) -> Scan:
                 break
             content = raw.content
             if content is not None and raw.number == 1:
-                content = content.removeprefix(_BOM)
+                content = without_bom(content)
             if content is not None and not content.strip():
                 continue
             line = _parsed(content, raw.number, scan)
@@ -133,6 +142,9 @@ def session_findings(
         if scan.metadata_number != scan.first_number:
             found.append(Finding("metadata_late", shown, scan.metadata_number, fixable=True))
         found += _mismatches(scan, scan.metadata, shown, instance_id, session_id)
+        if scan.loop:
+            params = {"session_id": scan.loop[:80]}
+            found.append(Finding("session_loop", shown, scan.metadata_number, params, fixable=True))
     for number, turn, previous in scan.order:
         gap = turn > previous
         params = {"turn": turn, "previous": previous}
@@ -205,7 +217,10 @@ def _moved(scan: Scan, raw: RawLine, *, hopeless: bool) -> str | None:
 
 def _set_aside(path: Path, scan: Scan, *, hopeless: bool) -> None:
     """Keep what leaves the session in ``{session}.broken``: a heading with its number, then its bytes."""
-    with path.open("rb") as source, path.with_suffix(".broken").open("ab") as aside:
+    if not scan.broken and not hopeless:
+        return
+    aside_path = path.with_suffix(".broken")
+    with os.fdopen(open_regular(path), "rb") as source, os.fdopen(open_aside(aside_path), "ab") as aside:
         lines = list(_places(source, scan, hopeless=hopeless))
         for raw, reason in lines:
             aside.write(f"# line {raw.number}: {' '.join(reason.split())}\n".encode("utf-8", "replace"))
@@ -233,13 +248,13 @@ def _rewrite(path: Path, scan: Scan, metadata: bytes, *, hopeless: bool) -> None
     """Replace the file atomically: the metadata, then every line that stays, byte for byte."""
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with path.open("rb") as source, fresh.open("xb") as target:
+        with os.fdopen(open_regular(path), "rb") as source, os.fdopen(create_file(fresh), "wb") as target:
             target.write(metadata)
             for raw in raw_lines(source):
                 if raw.number == scan.metadata_number or _moved(scan, raw, hopeless=hopeless) is not None:
                     continue
                 content = raw.content or b""
-                target.write(content.removeprefix(_BOM) if raw.number == 1 else content)
+                target.write(without_bom(content) if raw.number == 1 else content)
                 target.write(b"\n" if raw.whole else b"")
             target.flush()
             os.fsync(target.fileno())

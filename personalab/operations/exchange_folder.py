@@ -6,10 +6,12 @@ A name is a plain file name: nothing that lies elsewhere can be reached by it, n
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from personalab.data_files import make_folder
 from personalab.errors import NotFound, UserError
 from personalab.operations.exporting import ExportFormat, export_entry, write_export
 from personalab.operations.importing import Progress, import_files
@@ -25,6 +27,8 @@ _SHOWN_NAMES = 20
 _BEGINNING_BYTES = 64 * 1024
 _TEXTS = ("text/", "application/json")
 _SAME_NAMES = 10_000
+_ENDING = re.compile(r"(?:\.(?:lorebook|background|junit))?\.[A-Za-z0-9]+$")
+"""What stands behind the number of a file whose name was taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +80,18 @@ def _lying_there(folder: Path, name: str) -> Path:
 
 
 async def export_to_exchange(
-    services: Services, entry_id: str, format: ExportFormat | None = None, *, session_id: str | None = None
+    services: Services,
+    entry_id: str,
+    format: ExportFormat | None = None,
+    *,
+    session_id: str | None = None,
+    markers: bool = False,
+    reasoning: bool = False,
 ) -> Put:
     """Put a story, a character or a background into the folder, under a name that no file there has."""
-    exported = await export_entry(services, entry_id, format, session_id=session_id)
+    exported = await export_entry(
+        services, entry_id, format, session_id=session_id, markers=markers, reasoning=reasoning
+    )
     path = await asyncio.to_thread(_free_path, exchange_folder(services), exported.name)
     begun = bytearray()
     size = await write_export(replace(exported, chunks=_noted(exported.chunks, begun)), path)
@@ -98,16 +110,17 @@ async def export_to_exchange(
 async def put_into_exchange(services: Services, name: str, content: bytes) -> str:
     """Put a file into the folder, under a name that no file there has; give that name."""
     path = await asyncio.to_thread(_free_path, exchange_folder(services), name)
-    await unbroken(lambda: write_outside(path, [content], overwrite=False))
+    await unbroken(lambda: write_outside(path, [content], overwrite=False, private=True))
     return path.name
 
 
 def _free_path(folder: Path, name: str) -> Path:
     """Make the folder and find a name that is free in it."""
     with writing(FOLDER):
-        folder.mkdir(exist_ok=True)
-    stem, dot, ending = name.partition(".")
-    names = (name if number == 1 else f"{stem}-{number}{dot}{ending}" for number in range(1, _SAME_NAMES))
+        make_folder(folder)
+    ending = found[0] if (found := _ENDING.search(name)) else ""
+    stem = name.removesuffix(ending)
+    names = (name if number == 1 else f"{stem}-{number}{ending}" for number in range(1, _SAME_NAMES))
     for path in (folder / name for name in names):
         if not path.is_symlink() and not path.exists():
             return path

@@ -11,9 +11,11 @@ from typing import Any, Literal, get_args
 from personalab.archive.book_shapes import book_as, with_name
 from personalab.archive.cards import CardVersion, card_of, read_card, with_id
 from personalab.archive.charx import write_charx
+from personalab.archive.chat_messages import WORDS_ONLY, Shown
 from personalab.archive.chats import chat_of, user_named_in
 from personalab.archive.instances import archive_of
 from personalab.archive.loading import MAX_CARD_BYTES, MAX_CARRIER_BYTES, load_json, object_at
+from personalab.archive.naming import file_stem
 from personalab.archive.pictures import picture_in_charx, with_main_icon
 from personalab.archive.png import without_cards, write_card_png
 from personalab.archive.transcripts import transcript_of
@@ -61,7 +63,7 @@ _ENDINGS: dict[ExportFormat, tuple[str, str]] = {
     "card-png": ("png", "image/png"),
     "charx": ("charx", "application/zip"),
     "lorebook": ("lorebook.json", "application/json"),
-    "world-info": ("world-info.json", "application/json"),
+    "world-info": ("json", "application/json"),
     "background": ("background.json", "application/json"),
 }
 _OF_ONE_SESSION: tuple[ExportFormat, ...] = ("markdown", "text", "sillytavern")
@@ -93,6 +95,7 @@ class _Request:
     format: ExportFormat
     session_id: str | None
     version: CardVersion | None
+    shown_too: Shown = WORDS_ONLY
 
     def exported(self, *chunks: bytes, others: tuple[str, ...] = ()) -> Exported:
         return self.streamed(chunks, others)
@@ -111,14 +114,23 @@ async def export_entry(
     session_id: str | None = None,
     version: CardVersion | None = None,
     language: Language | None = None,
+    markers: bool = False,
+    reasoning: bool = False,
 ) -> Exported:
     """Give a story, a character or a background in a form that others read.
 
     ``characters/ID`` tells those that share an id apart. ``language`` is what a transcript's own words are in.
+    Transcripts and chats show progress markers and reasoning only with ``markers`` and ``reasoning``; a Veloca file
+    has them in any case.
     """
 
     def export() -> Exported:
         request = _checked(services.stories, entry_id, format, session_id, version)
+        if request.kind != "instances" and (markers or reasoning):
+            option = "markers" if markers else "reasoning"
+            known = ", ".join(_FORMATS["instances"])
+            raise UserError("option_not_for", option=option, format=request.format, known=known)
+        request = replace(request, shown_too=Shown(markers, reasoning))
         match request.kind:
             case "instances":
                 return _story(services, request, language or services.preferences.language())
@@ -199,7 +211,12 @@ def _story(services: Services, request: _Request, language: Language) -> Exporte
     sessions = [request.session_id] if request.session_id else _told_sessions(stories, state)
     told = [stories.session(instance_id, session_id).view() for session_id in sessions]
     pieces = transcript_of(
-        told, style=style, character=people.character, player=people.player, language=language
+        told,
+        style=style,
+        character=people.character,
+        player=people.player,
+        language=language,
+        shown_too=request.shown_too,
     )
     return request.streamed(piece.encode("utf-8", "replace") for piece in pieces)
 
@@ -214,8 +231,7 @@ def _told_sessions(stories: StoryFiles, state: InstanceState) -> list[str]:
     """List the sessions that are the story: not a draft, nor one that was undone."""
     found: list[str] = []
     for session_id in stories.session_ids(state.instance_id):
-        metadata = stories.session(state.instance_id, session_id).transcript.metadata
-        if metadata is None or metadata.continued_from != state.current_session_id:
+        if stories.session_before(state.instance_id, session_id) != state.current_session_id:
             found.append(session_id)
     return found
 
@@ -229,7 +245,8 @@ def _chat(stories: StoryFiles, request: _Request, state: InstanceState, people: 
         raise NotFound("no_session", instance_id=request.entry_id, session_id=chosen)
     here = stories.listed("characters", state.character_id).record
     named = here.name if isinstance(here, Character) else ""
-    chat = chat_of(lines, people.character, user_named_in(lines) or people.player, named, state.character_id)
+    names = (people.character, user_named_in(lines) or people.player, named, state.character_id)
+    chat = chat_of(lines, *names, request.shown_too)
     rows = (dump_object(row) + b"\n" for row in chat)
     others = () if request.session_id else tuple(_told_sessions(stories, state))
     return request.streamed(rows, tuple(one for one in others if one != chosen))
@@ -295,8 +312,12 @@ def _book(stories: StoryFiles, request: _Request) -> Exported:
         name = stories.character(request.entry_id).name
     else:
         name = stories.background(request.entry_id).name
-    shape = "world_info" if request.format == "world-info" else "lorebook_v3"
-    return request.exported(dump_json(with_name(book_as(book, shape, name), name)))
+    if request.format == "lorebook":
+        return request.exported(dump_json(with_name(book_as(book, "lorebook_v3", name), name)))
+    made = with_name(book_as(book, "world_info", name), name)
+    exported = request.exported(dump_json(made))
+    stem = file_stem(str(made["name"]), request.entry_id)
+    return replace(exported, name=f"{stem}.{_ENDINGS['world-info'][0]}")
 
 
 def _kept_json(stories: StoryFiles, kind: Kind, entry_id: str, name: str) -> dict[str, Any] | None:

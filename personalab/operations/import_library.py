@@ -32,7 +32,7 @@ from personalab.archive.worlds import meaning_of, read_world
 from personalab.errors import BadRecord, UserError
 from personalab.operations.entries import find_entry
 from personalab.operations.import_places import Arrival, Library
-from personalab.operations.imports import Arriving, Imported, Outcome, Told
+from personalab.operations.imports import CONFLICT_OPTIONS, Arriving, Imported, Outcome, Told
 from personalab.storage.files import dump_json, replace_file
 from personalab.story.ids import is_id
 from personalab.story.library import Background, Character
@@ -62,6 +62,10 @@ def bring_card(library: Library, file: Arriving) -> Imported:
     told: tuple[Told, ...] = ()
     with stories.library_lock():
         entry_id, outcome = library.place(_arrival(library, brought), ids)
+        if outcome in ("new", "exists") and library.wishes.new_id is None:
+            entry_id, outcome, told = library.placeholders.settle(brought.character, entry_id, outcome)
+        if outcome == "exists":
+            return _conflict(library, file, entry_id, name)
         if outcome == "same":
             outcome, told = _complete(library, brought, entry_id)
         else:
@@ -70,6 +74,14 @@ def bring_card(library: Library, file: Arriving) -> Imported:
             stories.save_character(character, {**old, **_beside(brought)})
             library.saved("characters", entry_id, brought.raw)
     return replace(file.became("character", entry_id, name, outcome), told=told)
+
+
+def _conflict(library: Library, file: Arriving, entry_id: str, name: str) -> Imported:
+    """Leave a character alone whose id a card carries that says something else, and offer what can be done."""
+    left = file.became("character", entry_id, name, "exists")
+    if library.wishes.on_conflict == "skip":
+        return left.with_note("card_left_out", character_id=entry_id)
+    return replace(left, options=CONFLICT_OPTIONS).with_note("card_conflict", character_id=entry_id)
 
 
 def _read_card(file: Arriving) -> _Brought:
@@ -118,7 +130,9 @@ def _arrival(library: Library, brought: _Brought) -> Arrival:
     def meaning() -> object:
         return without_id(brought.card.data)
 
-    return Arrival("characters", brought.raw, meaning, looks, is_namesake, version)
+    return Arrival(
+        "characters", brought.raw, meaning, looks, is_namesake, version, marked=marked_id(brought.card)
+    )
 
 
 def _complete(library: Library, brought: _Brought, entry_id: str) -> tuple[Outcome, tuple[Told, ...]]:

@@ -12,12 +12,14 @@ import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain, takewhile
 from typing import Any, cast
 
 from personalab.archive.loading import MAX_CARD_BYTES, load_json
 from personalab.archive.naming import numbered
 from personalab.errors import BadRecord, PersonaLabError, StorageError, UserError
+from personalab.operations.import_joining import Placeholders
 from personalab.operations.imports import ImportWishes, Outcome
 from personalab.storage.files import read_bytes
 from personalab.storage.stories import Kind, StoryFiles
@@ -44,6 +46,8 @@ class Arrival:
     """Looks of different variants are remembered apart."""
     is_its_own: Callable[[str], bool] = lambda entry_id: True
     """Whether an entry beside which these bytes stand was made of them."""
+    marked: str | None = None
+    """The id that it carries because it left from here."""
 
 
 @dataclass
@@ -57,6 +61,11 @@ class Library:
     _looks: dict[tuple[Kind, str], dict[str, frozenset[bytes]]] = field(
         default_factory=dict[tuple[Kind, str], dict[str, frozenset[bytes]]]
     )
+
+    @cached_property
+    def placeholders(self) -> Placeholders:
+        """The characters that chats made."""
+        return Placeholders(self.files)
 
     def place(self, arrival: Arrival, ids: Sequence[str]) -> tuple[str, Outcome]:
         """Choose an id, the first of these that can be had, and tell what becomes of the entry that has it."""
@@ -76,7 +85,14 @@ class Library:
             for entry_id in taken:
                 if entry_id in held or arrival.is_namesake(entry_id):
                     return entry_id, "replaced"
+        elif (marked := self._conflicting(arrival)) is not None:
+            return marked, "replaced" if self.wishes.on_conflict == "update" else "exists"
         return self._free(arrival, ids), "new"
+
+    def _conflicting(self, arrival: Arrival) -> str | None:
+        """Find the entry whose id an arrival carries though it says something else, unless a copy is wanted."""
+        is_here = arrival.marked is not None and self._exists(arrival.kind, arrival.marked)
+        return arrival.marked if is_here and self.wishes.on_conflict != "copy" else None
 
     def _wished(self, arrival: Arrival, entry_id: str) -> tuple[str, Outcome]:
         if not self._exists(arrival.kind, check_id(entry_id, "id")):

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
 
 from personalab.archive.card_reading import clean_name
-from personalab.archive.chats import lines_of, read_chat
+from personalab.archive.chats import each_line_of, read_chat
 from personalab.archive.detecting import MAX_RECORD_BYTES
 from personalab.archive.instances import (
     Conversation,
@@ -38,7 +38,7 @@ from personalab.storage.veloca import VelocaStore
 from personalab.storage.veloca_files import place_of
 from personalab.story.ids import is_id
 from personalab.story.instance import InstanceState, PlotState
-from personalab.story.library import MAX_NAME, Character, began_as, called
+from personalab.story.library import MAX_NAME, Character, began_as, called, placeholder
 from personalab.story.lines import Line, Metadata, dump_line
 
 FIRST_SESSION = "sess_001"
@@ -111,7 +111,7 @@ class Stories:
             return self.files.character(found), False
         taken = set(self.files.names("characters"))
         free = next(entry_id for entry_id in numbered(id_for("char", name)) if entry_id not in taken)
-        return Character(free, name, name), True
+        return placeholder(free, name), True
 
 
 # --- conversations of elsewhere
@@ -124,6 +124,8 @@ class _Arrival:
     created_at: str
     sessions: tuple[SessionLines, ...]
     digest: str
+    streamed: Callable[[], Mapping[str, Iterable[Line]]] = dict[str, Iterable[Line]]
+    """Gives the lines of sessions that are not held in memory, anew each time."""
 
 
 def bring_chat(stories: Stories, file: Arriving) -> Imported:
@@ -138,9 +140,13 @@ def bring_chat(stories: Stories, file: Arriving) -> Imported:
     name = (clean_name(chat.character_name) or file.called)[:MAX_NAME]
     if not name and stories.wishes.character is None:
         raise UserError("chat_nameless")
-    lines = lines_of(chat, _NOT_YET, FIRST_SESSION, stories.now())
-    sessions = (SessionLines(FIRST_SESSION, tuple(lines)),)
-    arrival = _Arrival(chat.created_at or stories.now(), sessions, told_by.hexdigest())
+    now = stories.now()
+    arrival = _Arrival(
+        chat.created_at or now,
+        (SessionLines(FIRST_SESSION, ()),),
+        told_by.hexdigest(),
+        lambda: {FIRST_SESSION: each_line_of(chat, _NOT_YET, FIRST_SESSION, now)},
+    )
     told: list[Told] = []
     with stories.files.library_lock(), all_or_nothing() as made:
         stories.look()
@@ -169,18 +175,24 @@ def _settle(
     state = InstanceState(_NOT_YET, character.character_id, None, current, arrival.created_at, PlotState())
     origin = {"file": Path(file.shown).name, "digest": arrival.digest}
     files = InstanceFiles({**state.fields(), ORIGIN: origin}, began_as(character).fields(), arrival.sessions)
-    instance_id = _write(stories, files, stories.free_ids, made)
+    instance_id = _write(stories, files, stories.free_ids, made, arrival.streamed)
     return file.became("instance", instance_id, character.name, "new")
 
 
-def _write(stories: Stories, files: InstanceFiles, free: Iterator[str], made: list[Path]) -> str:
+def _write(
+    stories: Stories,
+    files: InstanceFiles,
+    free: Iterator[str],
+    made: list[Path],
+    streamed: Callable[[], Mapping[str, Iterable[Line]]] = dict[str, Iterable[Line]],
+) -> str:
     """Write a story under the id that was wished for, or the first free one."""
     wished, folder = stories.wishes.new_id, stories.files.instances
     for instance_id in [wished] if wished is not None else free:
         if wished is None and (folder / instance_id).exists():
             continue
         try:
-            write_instance(stories.files, files, instance_id)
+            write_instance(stories.files, files, instance_id, streamed())
         except UserError as error:
             if error.code != "instance_exists" or wished is not None:
                 raise

@@ -20,9 +20,11 @@ from typing import BinaryIO, cast
 from personalab.archive.detecting import Format, detect
 from personalab.archive.naming import called_by_file
 from personalab.errors import PersonaLabError, UserError
+from personalab.operations.import_joining import join_stories
 from personalab.operations.import_library import bring_book, bring_card, bring_world
 from personalab.operations.import_places import Library
 from personalab.operations.import_stories import Stories, bring_archive, bring_chat
+from personalab.operations.import_worlds import link_worlds
 from personalab.operations.imports import (
     NO_WISHES,
     UNNAMED,
@@ -199,8 +201,13 @@ def _bring_as(batch: _Batch, file: Arriving) -> list[Imported]:
 
 
 async def _reported(batch: _Batch, show: Callable[[str], None] = lambda name: None) -> ImportReport:
-    """Make the stories that came in findable; the library is derived, so a failure is told and undoes nothing."""
+    """Join what belongs together and make the stories that came in findable.
+
+    The event library is derived, so a failure to write it is told and undoes nothing.
+    """
     report = batch.report()
+    await unbroken(link_worlds, batch.library, report)
+    await join_stories(batch.services, report)
     try:
         for entry in report.imported:
             if entry.kind == "instance" and entry.outcome == "new":

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, get_args
 
 from personalab.archive.detecting import Format
 from personalab.errors import PersonaLabError
 from personalab.texts import Language, say
 
 EntryKind = Literal["character", "background", "instance"]
-Outcome = Literal["new", "same", "replaced", "completed", "given"]
-"""Whether it is new, was there, or took another's place; got the file it came in; or got a lorebook."""
+Outcome = Literal["new", "same", "replaced", "completed", "given", "joined", "exists"]
+"""Whether it is new, was there, or took another's place; got the file it came in; got a lorebook; gave a persona to
+the character that a chat had made; or was left out, because the id it carries belongs to a character that differs."""
+OnConflict = Literal["update", "copy", "skip"]
+CONFLICT_OPTIONS: tuple[OnConflict, ...] = get_args(OnConflict)
+WorldStatus = Literal["linked", "missing", "ambiguous"]
 UNNAMED = "content"
 """What a content at hand is called where nobody named it."""
 
@@ -30,6 +34,9 @@ class ImportWishes:
     """The id of what comes in, where that is one thing."""
     overwrite: bool = False
     """Replace a character or a background of the same name or the given id, or a lorebook; never a story."""
+    on_conflict: OnConflict | None = None
+    """What to do with a card that carries the id of a character here and differs from it; ``None`` changes nothing
+    and returns the options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,20 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedWorld:
+    """The World Info that a card names (``extensions.world``) and does not bring."""
+
+    name: str
+    status: WorldStatus
+    background_ids: tuple[str, ...] = ()
+    """The backgrounds that have a lorebook of that name."""
+
+    def fields(self) -> dict[str, Any]:
+        """Give it as JSON."""
+        return {"name": self.name, "status": self.status, "background_ids": list(self.background_ids)}
+
+
+@dataclass(frozen=True, slots=True)
 class Imported:
     """What a file became, or a part of it."""
 
@@ -74,9 +95,21 @@ class Imported:
     name: str
     outcome: Outcome
     told: tuple[Told, ...] = ()
+    options: tuple[OnConflict, ...] = ()
+    """What the person may choose, where the outcome is ``exists``."""
+    world: NamedWorld | None = None
+
+    def with_note(self, code: str, **params: object) -> Imported:
+        """Add something to know about it."""
+        return replace(self, told=(*self.told, Told(code, params)))
 
     def fields(self, language: Language) -> dict[str, Any]:
         """Give it as JSON."""
+        offered: dict[str, Any] = {}
+        if self.options:
+            offered["options"] = list(self.options)
+        if self.world is not None:
+            offered["world"] = self.world.fields()
         return {
             "file": self.file,
             "format": self.format,
@@ -85,6 +118,7 @@ class Imported:
             "name": self.name,
             "outcome": self.outcome,
             "notes": [told.message(language) for told in self.told],
+            **offered,
         }
 
 

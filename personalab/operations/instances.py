@@ -116,7 +116,7 @@ async def read_session(
         if before is None:
             entries += [line_fields(note) for note in transcript.trailing]
         older = shown[0].number if shown and len(turns) > len(shown) else None
-        continued = transcript.metadata.continued_from if transcript.metadata else None
+        continued = services.stories.session_before(instance_id, chosen)
         return Page(instance_id, chosen, continued, entries, older)
 
     return await asyncio.to_thread(read)

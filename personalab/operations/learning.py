@@ -119,7 +119,7 @@ def _session(services: Services, instance_id: str, session_id: str) -> Session:
     transcript = services.stories.session(instance_id, session_id).view()
     metadata = transcript.metadata
     name = story_session(instance_id, session_id, metadata.created_at if metadata else "")
-    before = metadata.continued_from if metadata else None
+    before = services.stories.session_before(instance_id, session_id)
     turns = transcript.turns
     if before is not None:
         try:

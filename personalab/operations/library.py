@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeVar
 
-from personalab.archive.card_reading import Card, read_card
+from personalab.archive.card_reading import Card, clean_name, read_card
 from personalab.archive.loading import MAX_CARD_BYTES, load_json
 from personalab.archive.worlds import MAX_NAME, MAX_POINT, MAX_POINTS, MAX_TEXT
 from personalab.errors import NotFound, PersonaLabError, UserError
@@ -46,6 +46,7 @@ async def save_character(
     A blank ``language`` leaves it to the reader's.
     """
     check_id(character_id, "character_id")
+    name = name if name is None else clean_name(name)
     _check_length("name", name, MAX_NAME)
     _check_length("base_persona", base_persona, MAX_TEXT)
     _check_texts("greetings", greetings, MAX_GREETINGS, MAX_TEXT)

@@ -7,7 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from personalab.errors import PersonaLabError
+from personalab.data_files import open_regular
+from personalab.errors import PersonaLabError, StorageError
 from personalab.services import Services
 from personalab.storage.leases import running
 from personalab.storage.reply_line import recover
@@ -71,8 +72,8 @@ def _story(stories: StoryFiles, instance_id: str) -> Story:
 def last_words(path: Path) -> LastWords | None:
     """Read the last thing that was said in a session's file, also while it is being written."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+        fd = open_regular(path)
+    except (OSError, StorageError):
         return None
     try:
         size, length = os.fstat(fd).st_size, _TAIL_BYTES

@@ -31,6 +31,8 @@ Cost = Callable[[str], int]
 _CURSOR = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63}):([0-9]{1,9}):([0-9]{1,9}):([0-9]{1,9})")
 _LINE_COST = 40
 """What a line's role, turn, time and flags cost."""
+_REASONING_SHARE = 4
+"""A page spends at most this part of its budget on the reasoning of one reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,9 @@ async def read_newest(
     budget: int,
     cost: Cost,
     cut: Cut,
+    reasoning: bool = False,
 ) -> BudgetedPage:
-    """Read a session's newest turns, or go on from a cursor, within a budget."""
+    """Read a session's newest turns, or go on from a cursor, within a budget; long reasoning is cut."""
     check_id(instance_id, "instance_id")
     if session_id is not None:
         check_id(session_id, "session_id")
@@ -79,16 +82,15 @@ async def read_newest(
         if chosen is None:
             chosen = services.stories.instance(instance_id).current_session_id
         transcript = _transcript(services, instance_id, chosen)
-        groups = _groups(transcript)
+        groups = _groups(transcript, reasoning=reasoning)
         place = start or Place(chosen, len(groups) - 1)
         if start is not None and not _is_there(groups, start):
             raise UserError("bad_cursor", value=str(cursor)[:80])
         entries, following = _page(groups, place, budget, cost, cut)
-        metadata = transcript.metadata
         return BudgetedPage(
             instance_id,
             chosen,
-            metadata.continued_from if metadata else None,
+            services.stories.session_before(instance_id, chosen),
             len(transcript.turns),
             entries,
             str(following) if following else None,
@@ -123,9 +125,9 @@ def _transcript(services: Services, instance_id: str, session_id: str) -> Transc
         raise
 
 
-def _groups(transcript: Transcript) -> list[list[dict[str, Any]]]:
+def _groups(transcript: Transcript, *, reasoning: bool) -> list[list[dict[str, Any]]]:
     """Give each turn's lines; summaries after the last turn are the newest group."""
-    groups = [plain_lines(turn) for turn in transcript.turns]
+    groups = [plain_lines(turn, reasoning=reasoning) for turn in transcript.turns]
     if transcript.trailing:
         groups.append([_plain(note) for note in transcript.trailing])
     return groups
@@ -137,17 +139,19 @@ def _is_there(groups: list[list[dict[str, Any]]], place: Place) -> bool:
     return place.offset == 0 or place.offset < len(groups[place.position][place.line]["content"])
 
 
-def plain_lines(turn: Turn) -> list[dict[str, Any]]:
+def plain_lines(turn: Turn, *, reasoning: bool = False) -> list[dict[str, Any]]:
     """Give a turn's lines without what other programs added to them, and tell of one that nobody answered."""
-    found = [_plain(line) for line in _said(turn)]
+    found = [_plain(line, reasoning=reasoning) for line in _said(turn)]
     if turn.user is not None and not turn.replies:
         found[-1]["unanswered"] = True
     return found
 
 
-def _plain(line: Summary | UserLine | AssistantLine) -> dict[str, Any]:
+def _plain(line: Summary | UserLine | AssistantLine, *, reasoning: bool = False) -> dict[str, Any]:
     if isinstance(line, Summary):
         return {"type": "summary", "content": line.content}
+    if isinstance(line, AssistantLine) and not reasoning:
+        line = replace(line, reasoning="")
     request_id = line.extra.get("request_id")
     named = isinstance(request_id, str) and len(request_id) <= MAX_REQUEST_ID_CHARACTERS
     bare = replace(line, timestamp=line.timestamp[:40], extra={"request_id": request_id} if named else {})
@@ -171,17 +175,19 @@ def _page(
     line, offset = place.line, place.offset
     for position in range(place.position, -1, -1):
         lines = groups[position]
-        needed = sum(cost(entry["content"]) + _beside(entry, cost) for entry in lines[line:])
+        share = budget // _REASONING_SHARE
+        needed = sum(cost(entry["content"]) + _beside(entry, cost, share) for entry in lines[line:])
         if needed > left and entries:
             return entries, Place(place.session_id, position, line, offset)
         for number in range(line, len(lines)):
             rest = lines[number]["content"][offset:]
-            shown = cut(rest, left - _LINE_COST)
-            entry = {**lines[number], "content": shown}
+            entry = _with_reasoning(lines[number], offset, cut, min(share, left // 2))
+            shown = cut(rest, left - _beside(entry, cost, share))
+            entry["content"] = shown
             if offset or len(shown) < len(rest):
                 entry["part"] = [offset, offset + len(shown), len(lines[number]["content"])]
             entries.append(entry)
-            left -= cost(shown) + _beside(entry, cost)
+            left -= cost(shown) + _beside(entry, cost, share)
             if len(shown) < len(rest):
                 return entries, Place(place.session_id, position, number, offset + len(shown))
             offset = 0
@@ -191,6 +197,17 @@ def _page(
     return entries, None
 
 
-def _beside(entry: dict[str, Any], cost: Cost) -> int:
+def _with_reasoning(entry: dict[str, Any], offset: int, cut: Cut, share: int) -> dict[str, Any]:
+    """Copy a line with what its share allows of its reasoning, on the page where its text begins."""
+    made = {name: value for name, value in entry.items() if name != "reasoning"}
+    if offset == 0 and (whole := entry.get("reasoning")):
+        shown = cut(whole, share)
+        made["reasoning"] = shown if len(shown) == len(whole) else f"{shown}…"
+    return made
+
+
+def _beside(entry: dict[str, Any], cost: Cost, share: int) -> int:
     """Count what a line costs beside its text."""
-    return _LINE_COST + (cost(entry["request_id"]) if "request_id" in entry else 0)
+    named = cost(entry["request_id"]) if "request_id" in entry else 0
+    thoughts = min(cost(entry["reasoning"]), share + 1) if "reasoning" in entry else 0
+    return _LINE_COST + named + thoughts

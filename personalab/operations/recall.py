@@ -9,7 +9,16 @@ from typing import Any, Literal
 from personalab.errors import UserError
 from personalab.services import Services
 from personalab.story.ids import check_id
-from personalab.story.recall import Kind, Search, StoryEvent, distinct, plan_lookup, recalled_item, turn_event
+from personalab.story.recall import (
+    Kind,
+    Search,
+    StoryEvent,
+    distinct,
+    plan_lookup,
+    recalled_item,
+    turn_event,
+    with_evidence,
+)
 
 Depth = Literal["auto", "summaries", "plots", "turns"]
 NEWEST_TURNS = 500
@@ -32,7 +41,8 @@ async def look_up(
     words = lookup.query if lookup else query
     if "turn" in kinds:
         await _index_newest(services, instance_id)
-    hits = distinct(await services.library.search(Search(words, kinds, limit, instance_id)))
+    found = await services.library.search(Search(words, kinds, limit, instance_id))
+    hits = distinct(with_evidence(found))
     return [recalled_item(hit, templates, reader) for hit in hits]
 
 

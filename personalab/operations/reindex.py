@@ -104,10 +104,10 @@ def session_events(services: Services, instance: InstanceState, session_id: str)
     The points with their plots stand in a file beside it. Where there is none, a summary line may name the turns it
     covers (``turns``) and carry its plot (``plot``) itself.
     """
-    transcript = services.stories.session(instance.instance_id, session_id).transcript
+    transcript = services.stories.session(instance.instance_id, session_id, keep=False).transcript
     background = instance.background_id or ""
     place = (instance.instance_id, session_id, instance.character_id, background)
-    before = transcript.metadata.continued_from if transcript.metadata else None
+    before = services.stories.session_before(instance.instance_id, session_id)
     if before == instance.current_session_id:
         return []  # a draft, or a session that was undone: until the story goes on in it, nobody reads it
     events = [event for turn in transcript.turns if (event := turn_event(turn, *place)).text]

@@ -57,9 +57,8 @@ async def undo_summary(services: Services, instance_id: str) -> Undone:
 def _session_before(services: Services, instance_id: str) -> tuple[InstanceState, str]:
     state = services.stories.instance(instance_id)
     current = state.current_session_id
-    metadata = services.stories.session(instance_id, current).transcript.metadata
-    before = metadata.continued_from if metadata else None
-    if before is None or before not in services.stories.session_ids(instance_id):
+    before = services.stories.session_before(instance_id, current)
+    if before is None:
         raise UserError("nothing_to_undo", instance_id=instance_id, session_id=current)
     return state, before
 

@@ -15,13 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from personalab.answer_schema import AnswerSchema
 from personalab.dialogue import Message, object_in
 from personalab.errors import ProviderError
 from personalab.lab.calling import Call, CallAnswer, CallUsage, plain_params
-from personalab.ports import ReplyChunk, ReplyModel
+from personalab.ports import ReplyChunk, ReplyModel, stream_answer
 from personalab.providers.call_spool import CallFiles, forget_call, spooling
 from personalab.providers.claude_results import formed, sentence_of
 from personalab.providers.well_formed import well_formed
+from personalab.story.reasoning import split_reasoning
 
 _SCHEMA_NOTE = "Answer with one JSON object that fits this JSON schema, and with nothing else:\n{schema}"
 MAX_TEXT = 4_000_000
@@ -79,7 +81,8 @@ class ChatExecutor:
         return answer
 
     async def _ask(self, call: Call, heard: _Heard) -> None:
-        await self._listen(self._messages(call), heard)
+        schema = AnswerSchema("answer", call.schema) if call.schema is not None else None
+        await self._listen(self._messages(call), schema, heard)
         if call.schema is not None:
             heard.structured = _structured(heard.text, call.schema)
 
@@ -91,10 +94,10 @@ class ChatExecutor:
         system: list[Message] = [{"role": "system", "content": "\n\n".join(told)}] if told else []
         return [*system, {"role": "user", "content": well_formed(call.text)}]
 
-    async def _listen(self, messages: Sequence[Message], heard: _Heard) -> None:
+    async def _listen(self, messages: Sequence[Message], schema: AnswerSchema | None, heard: _Heard) -> None:
         pieces: list[str] = []
         length = 0
-        stream = cast("AsyncGenerator[ReplyChunk]", self._model.stream(messages))
+        stream = cast("AsyncGenerator[ReplyChunk]", stream_answer(self._model, messages, schema))
         async with aclosing(stream):
             async for chunk in stream:
                 pieces.append(chunk.text)
@@ -105,7 +108,7 @@ class ChatExecutor:
                     raise ProviderError(
                         "provider.bad_answer", reason=f"it has more than {MAX_TEXT} characters"
                     )
-        heard.text = well_formed("".join(pieces))
+        heard.text = split_reasoning(well_formed("".join(pieces)))[1]
 
     def _answer(self, heard: _Heard, failure: ProviderError | None, took: float) -> CallAnswer:
         return CallAnswer(

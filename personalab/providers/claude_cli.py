@@ -23,6 +23,7 @@ from pathlib import Path
 from personalab.errors import ProviderError
 from personalab.lab.calling import Call, CallAnswer
 from personalab.providers.call_spool import CallFiles, forget_call, spooling
+from personalab.providers.child_environment import child_environment
 from personalab.providers.claude_process import (
     Child,
     End,
@@ -48,8 +49,6 @@ _SMALL = 64 * 1024
 """So much that was written just now is read faster than a thread is asked to."""
 _PROBE_SECONDS = 10.0
 _NO_VERSION = "unknown"
-_INSIDE = "CLAUDECODE"
-"""What the program sets for its own children; with it, it takes us for one of them."""
 _SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 _LEAST_SECRET = 8
 _NOT_THERE = (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.ELOOP, errno.EISDIR)
@@ -67,7 +66,9 @@ def find_program(cli_path: str, path: str | None = None) -> str | None:
 
 def is_under_way(spool: Path, call_id: str) -> bool:
     """Tell whether a program that an earlier process started still works on a call."""
-    return is_held(CallFiles(spool, call_id))
+    files = CallFiles(spool, call_id)
+    with spooling(files):
+        return is_held(files)
 
 
 def answer_left(spool: Path, call_id: str) -> CallAnswer | None:
@@ -89,7 +90,7 @@ def answer_left(spool: Path, call_id: str) -> CallAnswer | None:
 class ClaudeCli:
     """Runs calls through ``claude -p``, one process each.
 
-    ``environment`` is what the program gets, without ``CLAUDECODE``; ``None`` hands on our own.
+    ``environment`` is what the program may see; only the names of ``child_environment`` are handed on.
     """
 
     name = "claude-cli"
@@ -98,17 +99,15 @@ class ClaudeCli:
         self,
         cli_path: str = "claude",
         *,
-        environment: Mapping[str, str] | None = None,
+        environment: Mapping[str, str],
         max_output: int = MAX_OUTPUT,
     ) -> None:
         self._cli_path = cli_path
         self._max_output = max_output
-        self._environment = (
-            None if environment is None else {key: environment[key] for key in environment if key != _INSIDE}
-        )
+        self._environment = child_environment(environment)
         self._secrets = tuple(
             value
-            for key, value in (environment or {}).items()
+            for key, value in environment.items()
             if len(value) >= _LEAST_SECRET and any(word in key.upper() for word in _SECRET_NAMES)
         )
         self._probing = threading.Lock()
@@ -193,12 +192,10 @@ class ClaudeCli:
         """Find the program and ask its version, once."""
         with self._probing:
             if self._found is None:
-                path = None if self._environment is None else self._environment.get("PATH")
-                found = find_program(self._cli_path, path)
+                found = find_program(self._cli_path, self._environment.get("PATH"))
                 if found is None:
                     raise self._missing("it is not there, or may not be run")
-                before = () if self._environment is not None else ("env", "-u", _INSIDE)
-                command = (*before, os.path.abspath(found))
+                command = (os.path.abspath(found),)
                 self._found = command, self._probe(command)
             return self._found
 

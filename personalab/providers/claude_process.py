@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -44,7 +45,7 @@ class Run:
 def hold(files: CallFiles) -> int | None:
     """Open and lock the output file; ``None`` if a program that was started earlier still holds it."""
     while True:
-        fd = files.open("out", os.O_RDWR)
+        fd = files.open("out", os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(fd).st_ino == _inode(files.path("out")):
@@ -61,7 +62,7 @@ def hold(files: CallFiles) -> int | None:
 def is_held(files: CallFiles) -> bool:
     """Tell whether some program still holds the output file."""
     try:
-        fd = os.open(files.path("out"), os.O_RDONLY | os.O_CLOEXEC)
+        fd = files.open("out", os.O_RDONLY)
     except FileNotFoundError:
         return False
     try:
@@ -78,7 +79,7 @@ class Start:
     """What is started, and with what."""
 
     command: Sequence[str]
-    environment: Mapping[str, str] | None
+    environment: Mapping[str, str]
     stdin: bytes
     timeout: float
     cli_version: str
@@ -167,7 +168,7 @@ def start(files: CallFiles, out: int, start: Start) -> Child:
     try:
         write_all(asked, start.stdin)
         os.lseek(asked, 0, os.SEEK_SET)
-        err = files.open("err", os.O_WRONLY | os.O_TRUNC)
+        err = files.create("err")
         try:
             write_all(err, json.dumps([run.started_at, run.timeout, run.cli_version]).encode("ascii") + b"\n")
             return Child(_spawn(files, start, asked, out, err))
@@ -181,7 +182,7 @@ def _input(files: CallFiles) -> int:
     """Open what the program reads: where the system has such, a file without a name, which lives while it is read."""
     if sys.platform == "linux":
         return os.memfd_create("input")
-    return files.open("in", os.O_RDWR | os.O_TRUNC)
+    return files.create("in")
 
 
 class NotStarted(Exception):  # noqa: N818 (what happened, for the caller to word)
@@ -305,21 +306,33 @@ def _leads(pid: int) -> bool:
 
 def _inode(path: str) -> int:
     try:
-        return os.stat(path).st_ino
+        return os.lstat(path).st_ino
     except FileNotFoundError:
         return -1
 
 
 def _holders(files: CallFiles) -> list[int]:
-    """Find the processes whose standard output is the call's file."""
+    """Find the processes whose standard output is the call's file, locked as we started them.
+
+    The lock belongs to the open file that a program inherits from us. A process that opened the file by itself, or
+    whose output a planted link names, does not hold it, and is left alone.
+    """
     try:
-        wanted = os.stat(files.path("out"))
+        wanted = os.lstat(files.path("out"))
         numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
+        return []
+    if not stat.S_ISREG(wanted.st_mode) or wanted.st_nlink != 1:
         return []
     found: list[int] = []
     for pid in numbers:
         with contextlib.suppress(OSError):
-            if os.path.samestat(os.stat(f"/proc/{pid}/fd/1"), wanted):
+            if os.path.samestat(os.stat(f"/proc/{pid}/fd/1"), wanted) and _has_lock(pid):
                 found.append(pid)
     return [pid for pid in found if pid != os.getpid()]
+
+
+def _has_lock(pid: int) -> bool:
+    """Return whether the standard output of a process is an open file that is locked."""
+    with open(f"/proc/{pid}/fdinfo/1", encoding="ascii") as info:
+        return any(row.startswith("lock:") and "FLOCK" in row and "->" not in row for row in info)

@@ -32,6 +32,12 @@ _KEYS = re.compile(
 _PASSING = {"rate_limit_exceeded", "server_error", "overloaded_error", "overloaded", "408", "429"} | {
     str(status) for status in range(500, 600)
 }
+_ABOUT_SCHEMA = re.compile(
+    r"response[_ -]?(?:format|schema)|json[_ -]?schema|structured[_ -]?output|grammar|guided|\bschemas?\b"
+    r"|tool_choice|\btools?\b|additionalProperties|requested parameters|support .*parameters"
+    r"|\bunknown (?:name|field|parameter|argument)|\bextra (?:fields|inputs)",
+    re.IGNORECASE,
+)
 _LANGUAGE_ERRORS = (ValueError, TypeError, LookupError, AttributeError)
 
 
@@ -73,6 +79,23 @@ def explain(error: Exception, attempt: Attempt) -> Failure:
         transient = bool(_PASSING & {_field(error, "code"), _field(error, "type")})
         return Failure(ProviderError("provider.mid_stream", retryable=True, reason=reason), transient)
     return Failure(ProviderError("provider.failed", reason=reason))
+
+
+def may_refuse_schema(error: Exception) -> bool:
+    """Tell whether a request may have failed only because it had a schema; asking again without it tells for sure.
+
+    A wrong key, a limit, a prompt that is too long and a lost connection are never taken for that. A bad request that
+    gives no reason is; a missing model or a failing server only where its words are about schemas.
+    """
+    status, words = _status(error), _words(error)
+    if status in (401, 402, 403, 408, 413, 429) or _is_overflow(error, words):
+        return False
+    if status in (400, 415, 422, 501):
+        return True
+    body = getattr(error, "body", None)
+    said = json.dumps(body, ensure_ascii=False, default=str) if body is not None else ""
+    answered = status is not None or hasattr(error, "body")
+    return answered and not _is_connection(error) and _ABOUT_SCHEMA.search(f"{words} {said}") is not None
 
 
 def clean_reason(text: str, secrets: Sequence[str] = ()) -> str:

@@ -23,12 +23,18 @@ from personalab.providers.fake_claude_answers import MARK, fitting
 VERSION = "0.0.0-fake"
 MODEL = "fake-claude"
 
-_FLAGS = frozenset(["--print", "--no-session-persistence", "--strict-mcp-config", "--verbose", "--version"])
+_FLAGS = frozenset(
+    [
+        *("--print", "--no-session-persistence", "--strict-mcp-config", "--verbose", "--version"),
+        *("--disable-slash-commands", "--no-chrome"),
+    ]
+)
 _VALUES = frozenset(
     [
         *("--output-format", "--model", "--system-prompt", "--system-prompt-file", "--tools"),
         *("--append-system-prompt", "--setting-sources", "--json-schema", "--max-turns"),
         *("--max-budget-usd", "--allowedTools", "--disallowedTools", "--effort", "--settings"),
+        *("--max-thinking-tokens", "--thinking", "--betas"),
     ]
 )
 _SHORT = {"-p": "--print", "-v": "--version"}

@@ -6,8 +6,9 @@ import secrets
 from collections.abc import AsyncIterator, Generator, MutableMapping, Sequence
 from contextlib import contextmanager
 
+from personalab.answer_schema import AnswerSchema
 from personalab.dialogue import Message, digest
-from personalab.ports import ReplyChunk, ReplyModel
+from personalab.ports import ReplyChunk, ReplyModel, stream_answer
 
 
 @contextmanager
@@ -29,14 +30,23 @@ class Remembering:
         self._model = model
         self._answers = answers
 
-    async def stream(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
+    def stream(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
         """Give the answer that is known, or ask for one and remember it."""
+        return self._stream(messages, None)
+
+    def stream_json(self, messages: Sequence[Message], schema: AnswerSchema) -> AsyncIterator[ReplyChunk]:
+        """Do the same with a schema; the question is known by its messages alone."""
+        return self._stream(messages, schema)
+
+    async def _stream(
+        self, messages: Sequence[Message], schema: AnswerSchema | None
+    ) -> AsyncIterator[ReplyChunk]:
         question = digest(messages)
         if (known := self._answers.get(question)) is not None:
             yield ReplyChunk(known)
             return
         said: list[str] = []
-        stream = self._model.stream(messages)
+        stream = stream_answer(self._model, messages, schema)
         try:
             async for chunk in stream:
                 said.append(chunk.text)

@@ -7,7 +7,6 @@ one; with the library's Python callbacks it would be aborted then.
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import os
 import secrets
@@ -21,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from personalab.errors import ProviderError
 from personalab.providers.langchain_model import LangChainModel
+from personalab.providers.model_files import NotAModelFile, check_regular
+from personalab.providers.model_opening import ModelOpener
 from personalab.providers.model_settings import ModelSettings
 from personalab.providers.openai_chat import OpenAIEndpoint, open_chat_openai
 
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
     from langchain_openai import ChatOpenAI
 
 _LONGEST_REPLY = 2048
+_LOAD_SECONDS = 600.0
 # Tokens read at a time: a cancelled request is noticed after each, and on a CPU more brings little speed.
 _BATCH = 256
+_THINKING: dict[str | None, dict[str, object]] = {"off": {"chat_template_kwargs": {"enable_thinking": False}}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,8 @@ class LocalServer:
     handle: object = field(repr=False)
 
 
-_servers: dict[tuple[str, int], LocalServer] = {}
+_loading = ModelOpener()
+_servers: dict[tuple[str, int, int], LocalServer] = {}
 _starting = threading.Lock()
 
 
@@ -49,41 +53,45 @@ def open_local_model(path: Path, settings: ModelSettings) -> LangChainModel:
     """Open a model file; it is loaded at the first reply, once per process."""
     if importlib.util.find_spec("xllamacpp") is None:
         raise ProviderError("provider.not_installed", model=f"local:{path}", package="xllamacpp")
-    if not path.is_file():
-        raise ProviderError("provider.no_model_file", file=str(path))
+    try:
+        check_regular(path)
+    except NotAModelFile as error:
+        raise ProviderError("provider.no_model_file", file=str(path), reason=str(error)) from error
     patient = replace(settings, max_output_tokens=settings.max_output_tokens or _LONGEST_REPLY)
     return LangChainModel(
         name=f"local:{path}",
         open_chat=partial(_open_chat, path, patient),
         settings=patient,
         openai_wire=True,
+        text_lengths=True,
     )
 
 
 @asynccontextmanager
 async def _open_chat(path: Path, settings: ModelSettings) -> AsyncGenerator[ChatOpenAI]:
-    server = await asyncio.to_thread(start_server, path, settings.local_context)
+    load = partial(start_server, path, settings.local_context, settings.local_threads)
+    server = await _loading.run(f"local:{path}", load, seconds=_LOAD_SECONDS)
     endpoint = OpenAIEndpoint(
         model="local",
         base_url=f"{server.url}/v1",
         api_key=server.key,
         # Each batch of the prompt that was read is a sign of life: a slow machine is not a stalled one.
-        extra_body={"return_progress": True},
+        extra_body={"return_progress": True, **_THINKING.get(settings.reasoning, {})},
     )
     async with open_chat_openai(endpoint, settings) as chat:
         yield chat
 
 
-def start_server(path: Path, context: int) -> LocalServer:
+def start_server(path: Path, context: int, threads: int = 0) -> LocalServer:
     """Load a model and serve it on a loopback port, or give the one that is loaded already."""
-    which = (os.path.realpath(path), context)
+    which = (os.path.realpath(path), context, threads)
     with _starting:
         if which not in _servers:
-            _servers[which] = _start(path, context)
+            _servers[which] = _start(path, context, threads)
         return _servers[which]
 
 
-def _start(path: Path, context: int) -> LocalServer:
+def _start(path: Path, context: int, threads: int) -> LocalServer:
     import xllamacpp
 
     library: Any = xllamacpp
@@ -93,6 +101,8 @@ def _start(path: Path, context: int) -> LocalServer:
     params.n_ctx = context
     params.n_batch = params.n_ubatch = _BATCH
     params.n_gpu_layers = 0
+    if threads:
+        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
     params.use_jinja = True
     params.hostnames = ["127.0.0.1"]
     params.port = 0

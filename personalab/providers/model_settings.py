@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
+
+ReasoningEffort = Literal["off", "low", "medium", "high"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,11 @@ class ModelSettings:
     """The wait after the first failed try; it doubles with each."""
     temperature: float | None = None
     max_output_tokens: int | None = None
+    reasoning: ReasoningEffort | None = None
+    """How much a reasoning model may think before it answers; ``None`` leaves that to the provider."""
     rehearsal_delay: float = 0.01
     """Between two pieces of a rehearsed reply."""
     local_context: int = 8192
     """Tokens a ``local:`` model keeps in mind; memory grows with it."""
+    local_threads: int = 0
+    """Threads a ``local:`` model runs on; 0: one per core. On a busy machine fewer are faster."""

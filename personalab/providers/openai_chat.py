@@ -13,7 +13,7 @@ import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from personalab.providers.model_settings import ModelSettings
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 OPENAI_URL = "https://api.openai.com/v1"
 # Local servers want no key, but the client library wants one.
 NO_KEY = "no-key"
+REASONING_FIELD = "reasoning_content"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,6 @@ async def open_chat_openai(endpoint: OpenAIEndpoint, settings: ModelSettings) ->
 
 
 def _chat(endpoint: OpenAIEndpoint, settings: ModelSettings, **clients: object) -> ChatOpenAI:
-    from langchain_openai import ChatOpenAI
-
     own = endpoint.base_url == OPENAI_URL
     body = dict(endpoint.extra_body)
     if settings.max_output_tokens is not None:
@@ -76,7 +75,41 @@ def _chat(endpoint: OpenAIEndpoint, settings: ModelSettings, **clients: object) 
         "stream_chunk_timeout": None,
         "use_responses_api": None if own else False,
     }
-    return ChatOpenAI(**options)
+    if settings.reasoning is not None:
+        options["reasoning_effort"] = "none" if settings.reasoning == "off" else settings.reasoning
+    return _reasoning_chat()(**options)
+
+
+@functools.cache
+def _reasoning_chat() -> type[ChatOpenAI]:
+    """Make a ChatOpenAI that keeps the reasoning other servers send; LangChain's own drops it."""
+    from langchain_openai import ChatOpenAI
+
+    class ReasoningChatOpenAI(ChatOpenAI):
+        def _convert_chunk_to_generation_chunk(
+            self,
+            chunk: dict[str, Any],
+            default_chunk_class: type,
+            base_generation_info: dict[str, Any] | None,
+        ) -> Any:
+            made: Any = super()._convert_chunk_to_generation_chunk(
+                chunk, default_chunk_class, base_generation_info
+            )
+            if made is not None and (reasoning := _delta_reasoning(chunk)):
+                made.message.additional_kwargs[REASONING_FIELD] = reasoning
+            return made
+
+    return ReasoningChatOpenAI
+
+
+def _delta_reasoning(chunk: Mapping[str, Any]) -> str:
+    """Read what a chunk holds of the model's reasoning: servers call the field one or the other."""
+    for choice in chunk.get("choices") or ():
+        delta = cast("Mapping[str, object]", choice.get("delta") or {})
+        for name in (REASONING_FIELD, "reasoning"):
+            if isinstance(value := delta.get(name), str) and value:
+                return value
+    return ""
 
 
 def _import() -> None:

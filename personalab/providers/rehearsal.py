@@ -46,6 +46,8 @@ _NOTE_END = re.compile(r"^(?:（以上.*）|\(The above.*\))[ \t]*$", re.MULTILI
 _LAST_NOTE = re.compile(
     r"^(?:（以下是给你的要求.*）|\(What follows are instructions.*\))[ \t]*$", re.MULTILINE
 )
+_EXAMPLE_START = re.compile(r"^(?:（以下是示例.*）|\(The following is an example.*\))[ \t]*$", re.MULTILINE)
+_EXAMPLE_END = re.compile(r"^(?:（示例结束.*）|\(End of the examples.*\))[ \t]*$", re.MULTILINE)
 _NAME_ZH = re.compile(
     r"^\W*(?:你是|我是|姓名是?|名字[是叫]?|角色)?[\s:：“「『]*([^\s，,。.；;：:、（(）)”」』！!]{1,16})"
 )
@@ -113,6 +115,7 @@ class RehearsalModel:
 
 def read_scene(messages: Sequence[Message]) -> Scene:
     """Find in a prompt who speaks, where the story stands and what was said."""
+    messages = _without_examples(messages)
     system = "\n".join(said["content"] for said in messages if said["role"] == "system")
     last = next((said["content"] for said in reversed(messages) if said["role"] == "user"), "")
     head, notes = _sections(system), _sections(last)
@@ -191,6 +194,18 @@ def _sections(text: str) -> dict[Section, str]:
         if (section := _HEADINGS.get(heading[1].strip())) is not None:
             found[section] = text[heading.end() : end].strip()
     return found
+
+
+def _without_examples(messages: Sequence[Message]) -> list[Message]:
+    """Leave out the example dialogues before the story."""
+    system = [said for said in messages if said["role"] == "system"]
+    told = [said for said in messages if said["role"] != "system"]
+    if told and _EXAMPLE_START.match(told[0]["content"]):
+        for at, said in enumerate(told):
+            if said["role"] == "user" and (end := _EXAMPLE_END.search(said["content"])) is not None:
+                rest = Message(role="user", content=said["content"][end.end() :].strip())
+                return [*system, rest, *told[at + 1 :]]
+    return list(messages)
 
 
 def _player_words(text: str) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from personalab.dialogue import Message, is_in
+from personalab.dialogue import Message, is_in, without_indentation
 from personalab.story.persona import MAX_PERSONA, NONE
 from personalab.story.quantities import figure_in
 from personalab.texts import Language
@@ -79,7 +79,7 @@ def write_persona(messages: Sequence[Message]) -> str | None:
 
 def _so_far(told: str) -> str:
     found = _SO_FAR.search(told)
-    return "" if found is None or found[1].strip() == NONE else found[1].strip()
+    return "" if found is None or found[1].strip() == NONE else without_indentation(found[1]).strip()
 
 
 def _kept(old: str, words: _Words, language: Language) -> list[str]:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from personalab.dialogue import Message
 from personalab.errors import ProviderError
 from personalab.ports import ReplyChunk
+from personalab.providers.model_files import NotAModelFile, read_script
 from personalab.providers.well_formed import well_formed
 from personalab.story.events import Usage
 
@@ -33,6 +34,10 @@ class ScriptedReply:
     """How many pieces come before it fails with ``error``; all of them if only ``error`` is given."""
     error: str | None = None
     usage: Usage | None = None
+    reasoning: tuple[str, ...] = ()
+    """What it thinks before its pieces."""
+    truncated: bool = False
+    """Whether it ends at a length limit."""
     hang: bool = False
     """Whether it stays silent after its pieces, until it is cancelled."""
 
@@ -65,9 +70,9 @@ class ScriptedModel:
     def from_file(cls, path: Path) -> ScriptedModel:
         """Read a script: a JSON list of replies, or ``{"replies": […], "loop": true}``."""
         try:
-            script = _script_type().validate_json(path.read_bytes())
-        except OSError as error:
-            raise _bad_script(path, error.strerror or str(error)) from error
+            script = _script_type().validate_json(read_script(path))
+        except NotAModelFile as error:
+            raise _bad_script(path, str(error)) from error
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(str(step) for step in first["loc"])
@@ -93,6 +98,10 @@ class ScriptedModel:
             raise ProviderError("provider.script_ended", model=self._name, count=len(self._replies))
         reply, chunks = self._replies[which], self._chunks[which]
         whole = reply.fail_after is None
+        for thought in reply.reasoning:
+            if reply.delay > 0:
+                await asyncio.sleep(reply.delay)
+            yield ReplyChunk(reasoning=well_formed(thought))
         for at, chunk in enumerate(chunks if whole else chunks[: reply.fail_after], 1):
             if reply.delay > 0:
                 await asyncio.sleep(reply.delay)
@@ -104,8 +113,8 @@ class ScriptedModel:
             raise ProviderError(code, retryable=True, reason="it was scripted to fail")
         if reply.hang:
             await asyncio.Event().wait()
-        if reply.usage is not None:
-            yield ReplyChunk(usage=reply.usage)
+        if reply.usage is not None or reply.truncated:
+            yield ReplyChunk(usage=reply.usage, truncated=reply.truncated)
 
 
 class _UsageRow(BaseModel):
@@ -124,11 +133,22 @@ class _Row(BaseModel):
     fail_after: int | None = Field(default=None, ge=0)
     error: str | None = None
     usage: _UsageRow | None = None
+    reasoning: list[str] = Field(default_factory=list[str])
+    truncated: bool = False
     hang: bool = False
 
     def reply(self) -> ScriptedReply:
         usage = Usage(**self.usage.model_dump()) if self.usage else None
-        return ScriptedReply(tuple(self.pieces), self.delay, self.fail_after, self.error, usage, self.hang)
+        return ScriptedReply(
+            tuple(self.pieces),
+            self.delay,
+            self.fail_after,
+            self.error,
+            usage,
+            tuple(self.reasoning),
+            self.truncated,
+            self.hang,
+        )
 
 
 class _Script(BaseModel):

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+from personalab.data_files import open_regular
 from personalab.errors import StorageError
 from personalab.story.recall import Search
 
@@ -84,7 +85,8 @@ class CatalogueFile:
                 pass
         key = self._key()
         try:
-            catalogue = _parsed(self._path.read_bytes())
+            with os.fdopen(open_regular(self._path), "rb") as file:
+                catalogue = _parsed(file.read())
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -95,7 +97,8 @@ class CatalogueFile:
     def write(self, catalogue: Catalogue) -> None:
         """Replace the file in one step."""
         draft = self._path.with_suffix(".new")
-        draft.write_text(_worded(catalogue), encoding="utf-8")
+        with os.fdopen(open_regular(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+            file.write(_worded(catalogue).encode("utf-8"))
         os.replace(draft, self._path)
         self._known = (self._key(), catalogue)
 

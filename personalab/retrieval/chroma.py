@@ -5,12 +5,16 @@ Only this module opens Chroma. Every vector is ours: Chroma's own embedding func
 
 from __future__ import annotations
 
+import os
+import time
 import weakref
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from personalab.data_files import FILE_MODE, FOLDER_MODE, check_regular, make_folder, open_regular
 from personalab.errors import PersonaLabError, StorageError
 
 if TYPE_CHECKING:
@@ -23,8 +27,11 @@ COSINE: dict[str, Any] = {"hnsw:space": "cosine"}
 class ChromaFolder:
     """An open Chroma folder; a closed one opens itself when it is used again."""
 
-    def __init__(self, path: Path, *, shown: str, unreadable: str) -> None:
+    def __init__(
+        self, path: Path, *, shown: str, unreadable: str, clock: Callable[[], float] = time.time
+    ) -> None:
         self._path = path
+        self._clock = clock
         self._shown = shown
         self._unreadable = unreadable
         self._client: Client | None = None
@@ -44,7 +51,7 @@ class ChromaFolder:
             import chromadb
             from chromadb.config import Settings
 
-            self._path.mkdir(parents=True, exist_ok=True)
+            self._prepare()
             settings = Settings(anonymized_telemetry=False)
             try:
                 self._client = cast("Client", chromadb.PersistentClient(str(self._path), settings=settings))
@@ -53,6 +60,16 @@ class ChromaFolder:
                 raise
             self._release = weakref.finalize(self, self._client.close)
         return self._client
+
+    def _prepare(self) -> None:
+        """Check that Chroma will find regular files only, and make its database for the owner alone."""
+        make_folder(self._path)
+        for found in self._path.rglob("*"):
+            if not found.is_dir():
+                check_regular(found, shown=f"{self._shown}/{found.relative_to(self._path)}")
+        database = self._path / "chroma.sqlite3"
+        if not database.is_dir():
+            os.close(open_regular(database, os.O_RDONLY | os.O_CREAT))
 
     def collection(self, name: str) -> Collection | None:
         """Open a collection; a writer that died may have told of one that it never made."""
@@ -86,8 +103,22 @@ class ChromaFolder:
                 return
 
     @contextmanager
+    def writing(self) -> Generator[None]:
+        """Change what Chroma holds; the files it makes are for the owner alone."""
+        with self.translated():
+            yield
+            for folder in self._path.iterdir():
+                if folder.is_dir() and folder.stat().st_mode & 0o077:
+                    folder.chmod(FOLDER_MODE)
+                    for file in folder.iterdir():
+                        file.chmod(FILE_MODE)
+
+    @contextmanager
     def translated(self) -> Generator[None]:
         """Say in our words what Chroma could not do; its state is not trusted afterwards."""
+        if (seconds := self._clock()) < 0:  # Chroma panics at such a time
+            now = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+            raise StorageError("clock_too_early", now=now.strftime("%Y-%m-%dT%H:%M:%SZ"))
         try:
             yield
         except PersonaLabError:

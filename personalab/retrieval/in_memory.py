@@ -60,6 +60,7 @@ class InMemoryLibrary:
             and (event.instance_id == search.instance_id) != search.others
             and search.character_id in (None, event.character_id)
             and search.background_id in (None, event.background_id)
+            and event.text not in search.in_prompt
             and not (
                 event.kind == "turn"
                 and event.session_id == search.skip_session

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from personalab.retrieval.batches import batches_of
 from personalab.retrieval.terms import Int64s, Terms, words_worth
 
 Floats = NDArray[np.float32]
@@ -27,7 +28,8 @@ BEFORE, AFTER, REACH = 0.6, 0.4, 2
 
 _SHIFTS = [(n, BEFORE**n) for n in range(1, REACH + 1)] + [(-n, AFTER**n) for n in range(1, REACH + 1)]
 _DOCUMENT_BITS = 29
-_BATCH = 2_000
+_BATCH, _BATCH_CHARACTERS = 2_000, 200_000
+"""So much is taken apart at once: meanwhile no other thread runs, and it takes many times its size in memory."""
 _EXACT_CELLS = 200_000
 _SCAN_POSTINGS = 15_000
 _CANDIDATES = 100
@@ -123,9 +125,11 @@ class LexicalIndex:
         """Append documents; only neighbours of one group lend each other their terms."""
         if not texts:
             return
-        parts = [
-            self._counted(texts[at : at + _BATCH], len(self) + at) for at in range(0, len(texts), _BATCH)
-        ]
+        parts: list[tuple[Int64s, Int64s]] = []
+        first = len(self)
+        for batch in batches_of(texts, len, items_at_most=_BATCH, characters_at_most=_BATCH_CHARACTERS):
+            parts.append(self._counted(batch, first))
+            first += len(batch)
         self._segments.append(_segment_of(np.concatenate([part[0] for part in parts]), len(texts)))
         while len(self._segments) > 1 and 2 * self._segments[-1].size > self._segments[-2].size:
             last = self._segments.pop()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from personalab.errors import StorageError
 from personalab.ports import Embedder, IndexState
+from personalab.retrieval.batches import batches_of
 from personalab.retrieval.catalogue import Catalogue, CatalogueFile, fits
 from personalab.story.recall import Hit, Kind, Search, StoryEvent
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from personalab.retrieval.shelf import Shelf
     from personalab.retrieval.shelves import Shelves
 
-BATCH = 500
-"""How many events are written before others get their turn."""
+BATCH, BATCH_CHARACTERS = 500, 1_000_000
+"""How many events, and how many characters of them, are written before others get their turn."""
 MOST_OTHERS = 20
 """How many other instances are searched, those written last."""
 
@@ -94,8 +95,9 @@ class ChromaLibrary:
         for event in {event.event_id: event for event in map(_clean, events)}.values():
             by_name.setdefault(collection_name(event.instance_id, event.kind), []).append(event)
         for name, group in by_name.items():
-            for start in range(0, len(group), BATCH):
-                batch = group[start : start + BATCH]
+            for batch in batches_of(
+                group, _characters, items_at_most=BATCH, characters_at_most=BATCH_CHARACTERS
+            ):
                 vectors = vectors_of(batch, embedder, lambda ids, name=name: self._texts(name, ids))
                 with self._shelves.writing() as catalogue:
                     catalogue = catalogue or self._shelves.begin(embedder.identity)
@@ -124,6 +126,7 @@ class ChromaLibrary:
         from personalab.retrieval.ranking import Section, rank
 
         embedder = self._embedder()
+        search = replace(search, in_prompt=frozenset(map(_whole, search.in_prompt)))
         shelves = {name: shelf for _, name, shelf in self._open_shelves(search, embedder)}
         vectors = {
             name: query_vector(embedder, search.query, shelf.lexical.rarity)
@@ -164,7 +167,9 @@ class ChromaLibrary:
             with self._shelves.reading() as catalogue:
                 for name, count in self._shelves.counts().items() if catalogue else ():
                     counts[named(name)[1]] += count
-        except StorageError:
+        except StorageError as error:
+            if error.code == "clock_too_early":
+                raise
             return IndexState("unreadable", configured)
         if catalogue is None or not any(counts.values()):
             return IndexState("empty", configured, counts)
@@ -174,6 +179,10 @@ class ChromaLibrary:
     def _reset(self) -> None:
         with self._shelves.replacing():
             self._shelves.begin(self._embedder().identity)
+
+
+def _characters(event: StoryEvent) -> int:
+    return len(event.text)
 
 
 def _own_names(catalogue: Catalogue, instance_id: str) -> list[str]:
@@ -205,10 +214,10 @@ def _check(catalogue: Catalogue, embedder: Embedder) -> None:
 
 def _clean(event: StoryEvent) -> StoryEvent:
     """Make texts storable: half a surrogate pair cannot be written as UTF-8."""
-    if event.text.isascii() and event.timestamp.isascii():
-        return event
     return replace(event, text=_whole(event.text), timestamp=_whole(event.timestamp))
 
 
 def _whole(text: str) -> str:
+    if text.isascii():
+        return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

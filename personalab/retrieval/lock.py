@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+
+from personalab.data_files import lock_fd, make_folder, open_regular
 
 
 @contextmanager
 def reading(path: Path) -> Generator[bool]:
     """Hold off writers while the block runs; ``False`` where nothing was ever written."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(path)
     except FileNotFoundError:
         yield False
         return
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH)
+        lock_fd(fd, path, shared=True, wait=True)
         yield True
     finally:
         os.close(fd)
@@ -27,10 +28,10 @@ def reading(path: Path) -> Generator[bool]:
 @contextmanager
 def writing(path: Path) -> Generator[None]:
     """Hold off everyone else while the block runs."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    make_folder(path.parent)
+    fd = open_regular(path, os.O_RDWR | os.O_CREAT)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        lock_fd(fd, path, wait=True)
         yield
     finally:
         os.close(fd)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from personalab.retrieval.confidence import confidence, rival_score
+from personalab.retrieval.confidence import confidence, evidence, rival_score
 from personalab.retrieval.fusion import fuse
 from personalab.retrieval.lexical import Mask
 from personalab.retrieval.shelf import Shelf
@@ -56,13 +56,17 @@ def _near(
     hidden = len(shelf) - seen
     if not seen:
         return []
-    if hidden <= _FEW_HIDDEN:
+    condition = _condition(search)
+    if hidden <= _FEW_HIDDEN or condition is None:
         return nearest(POOL + hidden, None)
-    return nearest(POOL, _condition(search))
+    return nearest(POOL + shelf.count(search.in_prompt), condition)
 
 
-def _condition(search: Search) -> Filter:
-    """Word for Chroma what a search may see: slow among many events, so only where many are hidden."""
+def _condition(search: Search) -> Filter | None:
+    """Word for Chroma what a search may see: slow among many events, so only where many are hidden.
+
+    Texts cannot be left out this way.
+    """
     wanted: list[dict[str, Any]] = []
     if search.skip_session:
         elsewhere = {"session_id": {"$ne": search.skip_session}}
@@ -71,6 +75,8 @@ def _condition(search: Search) -> Filter:
         wanted.append({"character_id": search.character_id})
     if search.background_id is not None:
         wanted.append({"background_id": search.background_id})
+    if not wanted:
+        return None
     return wanted[0] if len(wanted) == 1 else {"$and": wanted}
 
 
@@ -81,20 +87,22 @@ def rank(sections: Sequence[Section], search: Search) -> list[Hit]:
     homes = {key: section for section in sections for key in (*section.words, *section.meaning)}
     by_words, by_meaning = _places(words), _places(meaning)
     rarities = {id(section): cache(section.shelf.lexical.rarity) for section in sections}
-    rival = rival_score(words.values())
+    rival, best = rival_score(words.values()), max(words.values(), default=0.0)
     hits: list[Hit] = []
     for key, score in fuse(words, meaning)[: search.limit]:
         section = homes[key]
         event = section.shelf.events[section.shelf.numbers[key]]
+        found, similarity = words.get(key, 0.0), meaning.get(key)
+        weak = evidence(found, best, section.substance, similarity, by_meaning.get(key))
         hits.append(
             Hit(
                 event=event,
                 score=score,
-                confidence=confidence(words.get(key, 0.0), rival, section.substance),
+                confidence=max(confidence(found, rival, section.substance), weak),
                 lexical_rank=by_words.get(key),
                 dense_rank=by_meaning.get(key),
                 matched=_matched(search.query, event, rarities[id(section)]),
-                similarity=meaning.get(key),
+                similarity=similarity,
             )
         )
     return hits

@@ -41,6 +41,7 @@ class Shelf:
         self.events: list[StoryEvent] = []
         self.numbers: dict[str, int] = {}
         self.lexical = LexicalIndex()
+        self._by_text: dict[str, list[int]] = {}
         self._session_codes: dict[str, int] = {}
         self._place_codes: dict[Place, int] = {}
         self._sessions: Int32s = np.zeros(0, dtype=np.int32)
@@ -63,6 +64,7 @@ class Shelf:
     def _append(self, events: Sequence[StoryEvent]) -> None:
         for number, event in enumerate(events, start=len(self.events)):
             self.numbers[event.event_id] = number
+            self._by_text.setdefault(event.text, []).append(number)
         self.events += events
         self.lexical.add([_words(event) for event in events], [_group(event) for event in events])
         sessions = [_code(self._session_codes, event.session_id) for event in events]
@@ -70,6 +72,13 @@ class Shelf:
         self._sessions = np.append(self._sessions, np.array(sessions, dtype=np.int32))
         self._places = np.append(self._places, np.array(places, dtype=np.int32))
         self._indexes = np.append(self._indexes, np.array([event.index for event in events], dtype=np.int32))
+
+    def count(self, texts: Iterable[str]) -> int:
+        """Count the events that have one of these texts."""
+        return len(self._with_texts(texts))
+
+    def _with_texts(self, texts: Iterable[str]) -> list[int]:
+        return [number for text in texts for number in self._by_text.get(text, ())]
 
     def allowed(self, search: Search) -> Mask | None:
         """Mark the events a search may see; ``None`` for all."""
@@ -80,6 +89,10 @@ class Shelf:
         if search.character_id is not None or search.background_id is not None:
             wanted = [code for place, code in self._place_codes.items() if fits(place, search)]
             masks.append(np.isin(self._places, wanted))
+        if hidden := self._with_texts(search.in_prompt):
+            mask = np.ones(len(self.events), dtype=np.bool_)
+            mask[hidden] = False
+            masks.append(mask)
         seen = np.logical_and.reduce(masks) if masks else None
         return None if seen is None or seen.all() else seen
 

@@ -82,7 +82,7 @@ class Store:
 
         from personalab.retrieval.prepared import Prepared
 
-        with self._chroma.translated():
+        with self._chroma.writing():
             client = self._chroma.client()
             shelf = Chroma(name, Prepared(vectors), client=client, collection_metadata=COSINE)
             add = cast("Callable[..., list[str]]", shelf.add_texts)  # pyright: ignore[reportUnknownMemberType]

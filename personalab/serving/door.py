@@ -9,19 +9,29 @@ import base64
 import hashlib
 import hmac
 import json
+import math
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from personalab.serving.address import Names
+from personalab.serving.bodies import (
+    AUTHENTICATED_BODY,
+    UNAUTHENTICATED_BODY,
+    BodyLimits,
+    Fault,
+    LimitedBody,
+    Receive,
+    Send,
+)
+from personalab.serving.clients import FailedLogins, one_client
 from personalab.texts import Language, say
 
 Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+AUTHENTICATED = "personalab.authenticated"
+"""ASGI extension by which a connection learns whether its current request carries the token."""
 COOKIE = "personalab"
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
@@ -52,6 +62,23 @@ def _below(path: str, roots: tuple[str, ...]) -> bool:
     return any(path == root or (root != "/" and path.startswith(f"{root}/")) for root in roots)
 
 
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """How much of a request is taken, with and without the token."""
+
+    body: BodyLimits = AUTHENTICATED_BODY
+    large_size: int = 64 * 1024 * 1024
+    """Body size on paths that take large bodies."""
+    unauthenticated: BodyLimits = UNAUTHENTICATED_BODY
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    status: int
+    code: str
+    seconds: float | None = None
+
+
 class Door:
     """Stands before an application and refuses what must not reach it."""
 
@@ -63,16 +90,16 @@ class Door:
         names: Names,
         language: Callable[[], Language],
         token: str | None = None,
-        max_body: int = 4 * 1024 * 1024,
-        max_large_body: int = 64 * 1024 * 1024,
+        limits: RequestLimits | None = None,
+        logins: FailedLogins | None = None,
     ) -> None:
         self._app = app
         self._ours = ours
         self._names = names
         self._language = language
         self._token = token
-        self._max_body = max_body
-        self._max_large_body = max_large_body
+        self._limits = limits or RequestLimits()
+        self._logins = logins or FailedLogins()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or answer it here."""
@@ -80,108 +107,106 @@ class Door:
             await self._app(scope, receive, send)
             return
         headers = _headers(scope)
-        limit = self._max_large_body if _below(scope["path"], self._ours.large) else self._max_body
+        is_known = self._is_known(scope, headers)
+        limits = self._limits_of(scope, is_known=is_known)
         refusal = (
             self._foreign(scope, headers)
-            or self._unknown(scope, headers)
+            or (None if is_known else self._unknown(scope, headers))
             or _from_form(scope, headers)
-            or _too_large(headers, limit)
+            or _too_large(headers, limits)
         )
         if refusal is not None:
-            await self._refuse(scope, send, *refusal, limit)
+            await self._refuse(scope, send, refusal, limits)
             return
-        sized = _Sized(receive, send, limit, lambda: self._refuse(scope, send, 413, "body_too_large", limit))
+
+        async def refuse_body(fault: Fault) -> None:
+            status = 408 if fault == "body_too_slow" else 413
+            await self._refuse(scope, send, _Refusal(status, fault), limits)
+
+        body = LimitedBody(receive, send, limits, refuse_body)
         try:
-            await self._app(scope, sized.receive, sized.send)
+            await self._app(scope, body.receive, body.send)
         except Exception:
-            if not sized.refused:
+            if not body.is_refused:
                 raise
 
-    def _foreign(self, scope: Scope, headers: dict[str, list[str]]) -> tuple[int, str] | None:
+    def _limits_of(self, scope: Scope, *, is_known: bool) -> BodyLimits:
+        if not is_known:
+            return self._limits.unauthenticated
+        is_large = _below(scope["path"], self._ours.large)
+        return replace(self._limits.body, size=self._limits.large_size) if is_large else self._limits.body
+
+    def _foreign(self, scope: Scope, headers: dict[str, list[str]]) -> _Refusal | None:
         """Refuse what comes through another name, or from a page of another site."""
         hosts = headers.get("host", [])
         if len(hosts) != 1 or not self._names.is_ours(hosts[0]):
-            return 421, "foreign_host"
+            return _Refusal(421, "foreign_host")
         for origin in headers.get("origin", []):
             if not self._names.is_our_origin(origin, hosts[0]):
-                return 403, "foreign_origin"
+                return _Refusal(403, "foreign_origin")
         # A link to a page of ours may stand anywhere; nothing else of ours is for other sites.
         is_link = scope.get("method") in _SAFE and headers.get("sec-fetch-mode") == ["navigate"]
         is_foreign = headers.get("sec-fetch-site", ["none"])[0] in ("cross-site", "same-site")
-        return (403, "foreign_origin") if is_foreign and not is_link else None
+        return _Refusal(403, "foreign_origin") if is_foreign and not is_link else None
 
-    def _unknown(self, scope: Scope, headers: dict[str, list[str]]) -> tuple[int, str] | None:
-        """Refuse who has not shown the token, where there is one."""
-        if self._token is None or self._ours.is_open(scope["path"]):
-            return None
-        given = headers.get("authorization", [])
-        if len(given) == 1 and is_bearer(given[0], self._token):
-            return None
-        if not given and any(has_pass(value, self._token) for value in headers.get("cookie", [])):
-            return None
-        return 401, "token_wanted"
+    def _is_known(self, scope: Scope, headers: dict[str, list[str]]) -> bool:
+        """Check the token of a request, where one is set, and report the result to its connection."""
+        if self._token is None:
+            return True
+        is_known = False
+        if credential := _credential(headers):
+            is_right = _is_right(headers, self._token)
+            is_known = self._logins.admit(client_of(scope), credential, is_right=is_right)
+        extensions: dict[str, Any] = scope.get("extensions") or {}
+        if (report := extensions.get(AUTHENTICATED)) is not None:
+            report(is_known)
+        return is_known
 
-    async def _refuse(self, scope: Scope, send: Send, status: int, code: str, limit: int) -> None:
+    def _unknown(self, scope: Scope, headers: dict[str, list[str]]) -> _Refusal | None:
+        """Refuse a request without the token, unless its path needs none."""
+        if self._ours.is_open(scope["path"]):
+            return None
+        if _credential(headers) and (seconds := self._logins.wait(client_of(scope))):
+            return _Refusal(429, "too_many_logins", seconds)
+        return _Refusal(401, "token_wanted")
+
+    async def _refuse(self, scope: Scope, send: Send, refusal: _Refusal, limits: BodyLimits) -> None:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
             return
-        message = say(code, self._language(), limit=limit // (1024 * 1024))
-        await refuse(send, status, code, message)
+        seconds = math.ceil(refusal.seconds or 0)
+        message = say(refusal.code, self._language(), limit=_size(limits.size), seconds=seconds)
+        await refuse(send, refusal.status, refusal.code, message, seconds)
 
 
-def _from_form(scope: Scope, headers: dict[str, list[str]]) -> tuple[int, str] | None:
+def client_of(scope: Scope) -> str:
+    """Return the client a request comes from; behind a trusted proxy, the one the proxy names."""
+    return one_client((scope.get("client") or ("?",))[0])
+
+
+def _size(size: int) -> str:
+    return f"{size // (1024 * 1024)} MiB" if size >= 1024 * 1024 else f"{size // 1024} KiB"
+
+
+def _from_form(scope: Scope, headers: dict[str, list[str]]) -> _Refusal | None:
     """Refuse what a form could have sent, also where a call has no body that could be wrong."""
     kinds = {value.partition(";")[0].strip().lower() for value in headers.get("content-type", [])}
     is_form = scope.get("method") not in _SAFE and not kinds.isdisjoint(_FORMS)
-    return (415, "form_refused") if is_form else None
+    return _Refusal(415, "form_refused") if is_form else None
 
 
-def _too_large(headers: dict[str, list[str]], limit: int) -> tuple[int, str] | None:
+def _too_large(headers: dict[str, list[str]], limits: BodyLimits) -> _Refusal | None:
     """Refuse a body that says it is too large."""
     for length in headers.get("content-length", []):
-        if not (length.isascii() and length.isdigit()) or len(length) > 18 or int(length) > limit:
-            return 413, "body_too_large"
+        if not (length.isascii() and length.isdigit()) or len(length) > 18 or int(length) > limits.size:
+            return _Refusal(413, "body_too_large")
     return None
 
 
-class _Sized:
-    """Counts a body that does not say how large it is; when it grows too large, the caller seems to go away."""
-
-    def __init__(
-        self, receive: Receive, send: Send, limit: int, refuse: Callable[[], Awaitable[None]]
-    ) -> None:
-        self._receive = receive
-        self._send = send
-        self._limit = limit
-        self._refuse = refuse
-        self._seen = 0
-        self._started = False
-        self.refused = False
-
-    async def receive(self) -> Message:
-        """Pass on the next piece of the body."""
-        if self.refused:
-            return {"type": "http.disconnect"}
-        message = await self._receive()
-        if message["type"] == "http.request":
-            self._seen += len(message.get("body", b""))
-            if self._seen > self._limit:
-                self.refused = True
-                if not self._started:
-                    await self._refuse()
-                return {"type": "http.disconnect"}
-        return message
-
-    async def send(self, message: Message) -> None:
-        """Pass on the answer, unless the request was refused meanwhile."""
-        if not self.refused:
-            self._started = True
-            await self._send(message)
-
-
-async def refuse(send: Send, status: int, code: str, message: str) -> None:
+async def refuse(send: Send, status: int, code: str, message: str, seconds: int = 0) -> None:
     """Answer with an error in the shape every entrance over HTTP uses."""
-    error = {"code": code, "kind": "user", "message": message, "retryable": status in (429, 503)}
+    kind = "busy" if status == 429 else "user"
+    error = {"code": code, "kind": kind, "message": message, "retryable": status in (408, 429, 503)}
     body = json.dumps({"error": error}, ensure_ascii=False).encode("utf-8")
     headers = [
         (b"content-type", b"application/json"),
@@ -190,6 +215,10 @@ async def refuse(send: Send, status: int, code: str, message: str) -> None:
     ]
     if status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="personalab"'))
+    if status == 408:
+        headers.append((b"connection", b"close"))
+    if status == 429:
+        headers.append((b"retry-after", str(max(seconds, 1)).encode()))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
@@ -199,6 +228,24 @@ def _headers(scope: Scope) -> dict[str, list[str]]:
     for name, value in scope["headers"]:
         found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
     return found
+
+
+def _credential(headers: dict[str, list[str]]) -> str:
+    """Return what a request presents as its token or pass; empty if nothing."""
+    given = headers.get("authorization", [])
+    return "\n".join(given or [value for value in _passes(headers.get("cookie", [])) if value])
+
+
+def _is_right(headers: dict[str, list[str]], token: str) -> bool:
+    given = headers.get("authorization", [])
+    if given:
+        return len(given) == 1 and is_bearer(given[0], token)
+    return any(has_pass(value, token) for value in headers.get("cookie", []))
+
+
+def _passes(cookies: list[str]) -> list[str]:
+    named = (part.strip().partition("=") for header in cookies for part in header.split(";"))
+    return [value for name, _, value in named if name == COOKIE]
 
 
 def is_bearer(value: str, token: str) -> bool:
@@ -221,9 +268,5 @@ def pass_for(token: str) -> str:
 
 def has_pass(cookies: str, token: str) -> bool:
     """Tell whether a ``Cookie`` header carries the pass of this token, whatever else other programs put there."""
-    named = (part.strip().partition("=") for part in cookies.split(";"))
     wanted = pass_for(token).encode()
-    return any(
-        name == COOKIE and hmac.compare_digest(value.encode("utf-8", "replace"), wanted)
-        for name, _, value in named
-    )
+    return any(hmac.compare_digest(value.encode("utf-8", "replace"), wanted) for value in _passes([cookies]))

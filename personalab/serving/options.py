@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from personalab.errors import PersonaLabError, UserError
+from personalab.services import Services, tracing_notice
 from personalab.serving.places import MAX_TURNS
 from personalab.settings import spoken_language
 
@@ -60,6 +61,13 @@ def _number(name: str, low: int, high: int) -> Callable[[str], int]:
 def toolsets_of(options: argparse.Namespace) -> list[str]:
     """Read the names of the toolsets."""
     return [name.strip() for name in options.toolsets.split(",") if name.strip()]
+
+
+def show_tracing_notice(services: Services) -> None:
+    """Say on stderr, where a server starts, what leaves the machine by tracing."""
+    if notice := tracing_notice(services):
+        sys.stderr.write(f"{notice}\n")
+        sys.stderr.flush()
 
 
 def run_program(

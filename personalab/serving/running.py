@@ -36,16 +36,31 @@ def run_server(
     """
     import uvicorn
 
-    from personalab.serving.connections import PatientProtocol, allow_many_connections
+    from personalab.serving.connections import (
+        MAX_UNAUTHENTICATED,
+        PatientProtocol,
+        UnauthenticatedConnections,
+        allow_many_connections,
+    )
 
     host = address.host.strip("[]")
     check_address(host, address.token)
     listener = listen(host, address.port)
-    allow_many_connections()
+    max_files = allow_many_connections()
     cut_off_unread(listener, _UNREAD_SECONDS)
+
+    class Protocol(PatientProtocol):
+        """Limits the connections without a token, where one is set."""
+
+        unauthenticated = (
+            UnauthenticatedConnections(total=min(MAX_UNAUTHENTICATED, max_files // 2))
+            if address.token
+            else None
+        )
+
     config = uvicorn.Config(
         app,
-        http=PatientProtocol,
+        http=Protocol,
         ws="none",
         log_level="warning",
         log_config=None,

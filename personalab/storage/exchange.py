@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from personalab.data_files import FILE_MODE
 from personalab.errors import PersonaLabError, StorageError, UserError
-from personalab.storage.files import sync_folder, writing
+from personalab.storage.files import create_file, sync_folder, writing
 
 MAX_FILES = 100_000
 """So many files are brought in one go."""
@@ -97,10 +98,10 @@ def _unreadable(error: OSError | ValueError) -> StorageError:
     return StorageError("file_unreadable", reason=reason)
 
 
-def write_outside(path: Path, chunks: Iterable[bytes], *, overwrite: bool) -> int:
+def write_outside(path: Path, chunks: Iterable[bytes], *, overwrite: bool, private: bool = False) -> int:
     """Write a file whole or not at all, over another plain one only if asked to; tell its size.
 
-    A link is written through; what stood there before leaves its mode to what comes.
+    A link is written through. A file that is replaced keeps its mode; a new one is ``private`` or follows the umask.
     """
     shown, size = str(path), 0
     if not overwrite and os.path.lexists(path):
@@ -109,7 +110,7 @@ def write_outside(path: Path, chunks: Iterable[bytes], *, overwrite: bool) -> in
     fresh = path.with_name(f".personalab-{secrets.token_hex(6)}.tmp")
     try:
         with _writing_out(shown):
-            with fresh.open("xb") as file:
+            with os.fdopen(create_file(fresh, FILE_MODE if private else 0o666), "wb") as file:
                 if mode is not None:
                     os.fchmod(file.fileno(), mode)
                 for chunk in chunks:

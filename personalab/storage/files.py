@@ -7,22 +7,23 @@ import errno
 import json
 import os
 import secrets
-from collections.abc import Generator, Mapping
+import stat
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from personalab.data_files import FILE_MODE, open_regular, without_bom
 from personalab.errors import StorageError
 
 MAX_JSON_BYTES = 16 * 1024 * 1024
-_BOM = b"\xef\xbb\xbf"
 
 
 def read_json(path: Path, shown: str) -> object:
     """Read a JSON file; ``shown`` is how an error names it."""
     raw = read_bytes(path, shown, MAX_JSON_BYTES)
     try:
-        return json.loads(raw.removeprefix(_BOM).decode("utf-8"))
+        return json.loads(without_bom(raw).decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise StorageError("file_broken", file=shown, reason=str(error) or type(error).__name__) from error
 
@@ -30,7 +31,7 @@ def read_json(path: Path, shown: str) -> object:
 def read_bytes(path: Path, shown: str, limit: int) -> bytes:
     """Read a file whose size is checked first."""
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_regular(path, shown=shown), "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size > limit:
                 raise StorageError("file_broken", file=shown, reason=f"{size} bytes, more than {limit}")
@@ -39,6 +40,23 @@ def read_bytes(path: Path, shown: str, limit: int) -> bytes:
         raise StorageError("file_missing", file=shown) from error
     except OSError as error:
         raise StorageError("file_broken", file=shown, reason=error.strerror or str(error)) from error
+
+
+def read_start(path: Path, shown: str, length: int) -> bytes:
+    """Read the first bytes of a file of any size."""
+    try:
+        with os.fdopen(open_regular(path, shown=shown), "rb") as file:
+            return file.read(length)
+    except FileNotFoundError as error:
+        raise StorageError("file_missing", file=shown) from error
+    except OSError as error:
+        raise StorageError("file_broken", file=shown, reason=error.strerror or str(error)) from error
+
+
+def refuse_link(path: Path, shown: str) -> None:
+    """Refuse a symbolic link where a file or folder of ours should be: it may lead out of the data root."""
+    if path.is_symlink():
+        raise StorageError("link_refused", file=shown)
 
 
 def dump_json(data: Mapping[str, Any]) -> bytes:
@@ -51,15 +69,28 @@ def write_json(path: Path, data: Mapping[str, Any], shown: str, *, sync: bool = 
     replace_file(path, dump_json(data), shown, sync=sync)
 
 
-def replace_file(path: Path, content: bytes, shown: str, *, sync: bool = False) -> None:
-    """Replace a file atomically; on failure the old one stands and nothing is left beside it."""
+def replace_file(
+    path: Path,
+    content: bytes | Iterable[bytes],
+    shown: str,
+    *,
+    sync: bool = False,
+    mode: int = FILE_MODE,
+) -> None:
+    """Replace a file atomically; on failure the old one stays and nothing is left beside it.
+
+    A new file gets ``mode``; one that is replaced keeps its own. A large content may come in parts, so that it need
+    not be in memory whole.
+    """
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     with writing(shown):
         try:
-            with fresh.open("xb", buffering=0) as file:
-                view = memoryview(content)
-                while view:
-                    view = view[file.write(view) :]
+            with os.fdopen(create_file(fresh, mode), "wb", buffering=0) as file:
+                _keep_mode(file.fileno(), path)
+                for part in (content,) if isinstance(content, bytes) else content:
+                    view = memoryview(part)
+                    while view:
+                        view = view[file.write(view) :]
                 if sync:
                     os.fsync(file.fileno())
             os.replace(fresh, path)
@@ -69,6 +100,23 @@ def replace_file(path: Path, content: bytes, shown: str, *, sync: bool = False) 
             with contextlib.suppress(OSError):
                 fresh.unlink()
             raise
+
+
+def create_file(path: Path, mode: int = FILE_MODE) -> int:
+    """Create a file that must not exist yet and open it for writing."""
+    return open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+
+
+def open_aside(path: Path) -> int:
+    """Open a file that collects what was moved out of another one, to append to it."""
+    return open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+
+def _keep_mode(fd: int, path: Path) -> None:
+    with contextlib.suppress(OSError):
+        found = path.lstat().st_mode
+        if stat.S_ISREG(found):
+            os.fchmod(fd, stat.S_IMODE(found))
 
 
 def sync_folder(folder: Path) -> None:

@@ -6,13 +6,14 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from personalab.archive.instances import STATE_FILES, InstanceFiles, LibraryEntry, is_other_file
 from personalab.archive.veloca_lines import SessionLines
+from personalab.data_files import make_folder, without_bom
 from personalab.errors import BadRecord, NotFound, StorageError, UserError
 from personalab.storage.files import (
     MAX_JSON_BYTES,
@@ -33,7 +34,6 @@ from personalab.story.lines import AssistantLine, Line, Metadata, UserLine, dump
 MAX_INSTANCE_BYTES = 64 * 1024 * 1024
 """A story that leaves is held in memory whole."""
 _TRIES = 3
-_BOM = b"\xef\xbb\xbf"
 T = TypeVar("T")
 
 
@@ -129,7 +129,7 @@ def _lines(path: Path, stories: StoryFiles) -> tuple[list[Line], bytes]:
 
 def _parsed(raw: bytes, shown: str) -> tuple[list[Line], bytes]:
     lines: list[Line] = []
-    *whole, last = raw.removeprefix(_BOM).split(b"\n")
+    *whole, last = without_bom(raw).split(b"\n")
     for number, text in enumerate(whole, start=1):
         if not text.strip():
             continue
@@ -181,21 +181,30 @@ def _entry(stories: StoryFiles, kind: Kind, entry_id: str | None) -> LibraryEntr
 # --- in
 
 
-def write_instance(stories: StoryFiles, files: InstanceFiles, instance_id: str) -> None:
-    """Lay a story into a new folder, all of it or nothing; its lines name the new id."""
+def write_instance(
+    stories: StoryFiles,
+    files: InstanceFiles,
+    instance_id: str,
+    streamed: Mapping[str, Iterable[Line]] | None = None,
+) -> None:
+    """Lay a story into a new folder, all of it or nothing; its lines name the new id.
+
+    ``streamed`` gives the lines of sessions that are read while they are written, instead of their own.
+    """
     target = stories.instances / check_id(instance_id, "instance_id")
     state = _state(files, instance_id)
     fresh = stories.instances / f".new-{secrets.token_hex(6)}"
     shown = f"instances/{instance_id}"
     with writing(shown):
-        (fresh / "sessions").mkdir(parents=True)
+        make_folder(fresh / "sessions")
     try:
         write_json(fresh / STATE_FILES[0], state, f"{shown}/{STATE_FILES[0]}")
         write_json(fresh / STATE_FILES[1], files.character_state, f"{shown}/{STATE_FILES[1]}")
         for session in files.sessions:
             name = f"sessions/{check_id(session.session_id, 'session_id')}.jsonl"
-            lines = _renamed(session, files.instance_id, instance_id)
-            replace_file(fresh / name, b"".join(dump_line(line) for line in lines), f"{shown}/{name}")
+            given = (streamed or {}).get(session.session_id, session.lines)
+            lines = _renamed(given, files.instance_id, instance_id)
+            replace_file(fresh / name, map(dump_line, lines), f"{shown}/{name}")
         for name, content in _other_files(files).items():
             replace_file(fresh / name, content, f"{shown}/{name}")
         _move(fresh, target, instance_id)
@@ -216,8 +225,8 @@ def _state(files: InstanceFiles, instance_id: str) -> dict[str, Any]:
     return {**files.state, "instance_id": instance_id}
 
 
-def _renamed(session: SessionLines, old: str, new: str) -> Iterator[Line]:
-    for line in session.lines:
+def _renamed(lines: Iterable[Line], old: str, new: str) -> Iterator[Line]:
+    for line in lines:
         mine = isinstance(line, Metadata) and line.instance_id == old
         yield replace(line, instance_id=new) if mine else line
 

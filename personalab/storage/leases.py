@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import json
 import os
 import secrets
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 from weakref import WeakValueDictionary
 
+from personalab.data_files import lock_fd, open_regular
 from personalab.errors import Busy, NotFound, StorageError
 from personalab.storage.files import replace_file, writing
 from personalab.story.ids import check_id
@@ -173,9 +173,9 @@ class Leases:
         folder = self._folder(instance_id)
         deadline = time.monotonic() + wait
         with writing(f"instances/{instance_id}/{_LEARNING}"):
-            fd = os.open(folder / _LEARNING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fd = open_regular(folder / _LEARNING, os.O_RDWR | os.O_CREAT)
         try:
-            while not _try_lock(fd):
+            while not lock_fd(fd, folder / _LEARNING):
                 if self.closing:
                     raise Busy("server_ending")
                 if time.monotonic() >= deadline:
@@ -190,9 +190,9 @@ class Leases:
         folder = self._folder(instance_id)
         deadline = time.monotonic() + wait
         with writing(f"{self._instances.name}/{instance_id}/{_LOCK}"):
-            fd = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fd = open_regular(folder / _LOCK, os.O_RDWR | os.O_CREAT)
         try:
-            while not _try_lock(fd):
+            while not lock_fd(fd, folder / _LOCK):
                 if self.closing:
                     raise Busy("server_ending")
                 if time.monotonic() >= deadline:
@@ -275,14 +275,6 @@ class Leases:
         return Busy(self._codes.busy, **{self._codes.named: folder.name}, pid=pid, seconds=f"{wait:g}")
 
 
-def _try_lock(fd: int) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 def _same_file(fd: int, path: Path) -> bool:
     try:
         there = path.stat()
@@ -303,14 +295,15 @@ def _sign(fd: int, lease: Lease, task: str) -> None:
 def running(folder: Path) -> dict[str, Any] | None:
     """Find who holds an instance's lock right now; ``None`` when nobody does."""
     try:
-        fd = os.open(folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+        fd = open_regular(folder / _LOCK)
+    except (OSError, StorageError):
         return None
     try:
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if lock_fd(fd, folder / _LOCK, shared=True):
             return None
         found = json.loads(os.pread(fd, 4096, 0) or b"{}")
+    except StorageError:
+        return None  # nobody can hold a lock on this file system
     except ValueError:
         return {"lease": ""}
     finally:
@@ -321,19 +314,19 @@ def running(folder: Path) -> dict[str, Any] | None:
 def kept_for(folder: Path) -> int | None:
     """Find the turn whose reply a client is writing elsewhere; ``None`` when there is none, or its time is over."""
     try:
-        fd = os.open(folder / _AWAITED, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(folder / _AWAITED)
         try:
             found: Any = json.loads(os.pread(fd, 200, 0))
         finally:
             os.close(fd)
         left = float(found["until"]) - time.time()
         return int(found["turn"]) if 0 < left <= MAX_KEEP_SECONDS else None
-    except (OSError, ValueError, TypeError, KeyError, OverflowError):
+    except (OSError, StorageError, ValueError, TypeError, KeyError, OverflowError):
         return None
 
 
 def _free(folder: Path, turn: int | None) -> None:
     """Empty the mark rather than remove it: quick enough to be done anywhere."""
     if turn is not None and kept_for(folder) == turn:
-        with contextlib.suppress(OSError):
-            os.close(os.open(folder / _AWAITED, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC))
+        with contextlib.suppress(OSError, StorageError):
+            os.close(open_regular(folder / _AWAITED, os.O_WRONLY | os.O_TRUNC))

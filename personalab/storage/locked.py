@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
+from personalab.data_files import lock_fd, open_regular
 from personalab.errors import Busy
 from personalab.storage.files import writing
 
@@ -26,7 +27,7 @@ class locked_file:  # noqa: N801 (used like a function, in a with statement)
     def __enter__(self) -> None:
         try:
             with writing(self._shown):
-                self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                self._fd = open_regular(self._path, os.O_RDWR | os.O_CREAT)
                 self._wait_for_it()
         except BaseException:
             self._release()
@@ -35,13 +36,11 @@ class locked_file:  # noqa: N801 (used like a function, in a with statement)
     def _wait_for_it(self) -> None:
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
-            try:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if lock_fd(self._fd, self._path):
                 return
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise Busy("file_busy", file=self._shown, seconds=f"{WAIT_SECONDS:g}") from None
-                time.sleep(0.01)
+            if time.monotonic() >= deadline:
+                raise Busy("file_busy", file=self._shown, seconds=f"{WAIT_SECONDS:g}")
+            time.sleep(0.01)
 
     def _release(self) -> None:
         """Let go; a process that was forked meanwhile has the same file open, and closing alone would not do."""

@@ -59,35 +59,38 @@ class LorebookFiles:
         ]
 
     def of(self, character_id: str, background_id: str | None) -> tuple[tuple[Lorebook, ...], list[Notice]]:
-        """Give the character's book, then the background's, and what to tell of those that cannot be read."""
-        books: list[Lorebook] = []
+        """Give the character's book, then the background's, and what to tell of those that cannot be read.
+
+        A book that both have, as after linking one to the character, counts once.
+        """
+        books: dict[bytes, Lorebook] = {}
         notices: list[Notice] = []
         for path, entry_id in self._paths(character_id, background_id):
-            book, reason = self._read(path, entry_id)
+            book, digest, reason = self._read(path, entry_id)
             if book is not None:
-                books.append(book)
+                books.setdefault(digest, book)
             if reason:
                 notices.append(
                     Notice("lorebook_unreadable", {"file": self._stories.shown(path), "reason": reason})
                 )
-        return tuple(books), notices
+        return tuple(books.values()), notices
 
-    def _read(self, path: Path, name: str) -> tuple[Lorebook | None, str]:
-        """Give a book, or why it cannot be read; one that is not there is neither."""
+    def _read(self, path: Path, name: str) -> tuple[Lorebook | None, bytes, str]:
+        """Give a book and its digest, or why it cannot be read; one that is not there is neither."""
         try:
             kept = self._refreshed(self._kept.get(path), path, name)
         except (FileNotFoundError, NotADirectoryError):
             with self._keeping:
                 self._kept.pop(path, None)
-            return None, ""
+            return None, b"", ""
         except OSError as error:
-            return None, error.strerror or str(error)
+            return None, b"", error.strerror or str(error)
         with self._keeping:
             self._kept.pop(path, None)
             self._kept[path] = kept
             while len(self._kept) > self._most:
                 self._kept.pop(next(iter(self._kept)))
-        return kept.book, kept.reason
+        return kept.book, kept.digest, kept.reason
 
     def _refreshed(self, kept: _Kept | None, path: Path, name: str) -> _Kept:
         now = time.time_ns()

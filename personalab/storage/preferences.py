@@ -13,7 +13,8 @@ from typing import Any, Literal, TypeVar
 
 from personalab import config
 from personalab.config import Config, DirectorModule, LoreModule, MemoryModule, RecallModule
-from personalab.errors import PersonaLabError, StorageError
+from personalab.data_files import make_folder
+from personalab.errors import PersonaLabError, StorageError, reason_of
 from personalab.storage.files import read_bytes, read_json, write_json, writing
 from personalab.storage.locked import locked_file
 from personalab.story.events import Notice
@@ -23,6 +24,7 @@ from personalab.texts import Language
 M = TypeVar("M")
 Module = Literal["director", "recall", "memory", "lorebook"]
 MAX_TEMPLATE_BYTES = 256 * 1024
+_DIRECTOR = "modules/director.json"
 _NEEDED = {
     "turn_note": ("{notes}", "{user_input}"),
     "turn": ("{turn}",),
@@ -59,7 +61,7 @@ class PreferenceFiles:
         try:
             data = object_of(self._read("config.json"))
         except (PersonaLabError, ValueError) as error:
-            notice = Notice("config_unreadable", {"file": "config.json", "reason": _why(error)})
+            notice = Notice("config_unreadable", {"file": "config.json", "reason": reason_of(error)})
             modules = (DirectorModule(), RecallModule(), MemoryModule(), LoreModule())
             return Preferences(Config(), *modules, (notice,))
         values, bad = config.read_values(data)
@@ -67,7 +69,7 @@ class PreferenceFiles:
         if bad:
             notices.append(Notice("config_value", {"file": "config.json", "fields": ", ".join(bad)}))
         modules = (
-            self._director(notices),
+            self._director(data, notices),
             self._switch("recall", config.read_recall, RecallModule(), notices),
             self._switch("memory", config.read_memory, MemoryModule(), notices),
             self._switch("lorebook", config.read_lore, LoreModule(), notices),
@@ -86,11 +88,15 @@ class PreferenceFiles:
             return Config().language, False
         return config.config_of(values).language, "preferences.language" in values
 
-    def _director(self, notices: list[Notice]) -> DirectorModule:
+    def _director(self, data: Mapping[str, Any], notices: list[Notice]) -> DirectorModule:
+        """Read the director's switch; without a file of its own, the one in an older config.json holds."""
+        old = config.old_director_switch(data)
+        if old is not None and not os.path.lexists(self._root / _DIRECTOR):
+            return DirectorModule(old)
         try:
-            return config.read_director(object_of(self._read("modules/director.json")))
+            return config.read_director(object_of(self._read(_DIRECTOR)))
         except (PersonaLabError, ValueError) as error:
-            params = {"file": "modules/director.json", "reason": _why(error)}
+            params = {"file": _DIRECTOR, "reason": reason_of(error)}
             notices.append(Notice("director_switch", params))
             return DirectorModule()
 
@@ -100,7 +106,7 @@ class PreferenceFiles:
         try:
             return read(self._module(file))
         except (PersonaLabError, ValueError) as error:
-            notices.append(Notice(f"{name}_switch", {"file": file, "reason": _why(error)}))
+            notices.append(Notice(f"{name}_switch", {"file": file, "reason": reason_of(error)}))
             return off
 
     def _module(self, name: str) -> dict[str, Any]:
@@ -149,7 +155,7 @@ class PreferenceFiles:
             if module == "recall":
                 change = {"trigger": "auto" if on else "off"}
             with writing(file):
-                (self._root / "modules").mkdir(parents=True, exist_ok=True)
+                make_folder(self._root / "modules")
             write_json(self._root / file, {**data, **change}, file)
 
     def _for_change(self) -> dict[str, Any]:
@@ -162,11 +168,11 @@ class PreferenceFiles:
 
     def _save(self, data: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         old_switch = config.old_director_switch(data)
-        module = self._root / "modules" / "director.json"
-        if old_switch is not None and not module.exists():
-            with writing("modules/director.json"):
-                module.parent.mkdir(parents=True, exist_ok=True)
-            write_json(module, {"enabled": old_switch}, "modules/director.json")
+        module = self._root / _DIRECTOR
+        if old_switch is not None and not os.path.lexists(module):
+            with writing(_DIRECTOR):
+                make_folder(module.parent)
+            write_json(module, {"enabled": old_switch}, _DIRECTOR)
         write_json(self._root / "config.json", config.new_shape(data, values), "config.json")
 
     def _locked(self) -> locked_file:
@@ -204,7 +210,7 @@ class PreferenceFiles:
         except (PersonaLabError, ValueError) as error:
             if path.parent == shipped:
                 raise
-            notices.append(Notice("template_unreadable", {"file": shown, "reason": _why(error)}))
+            notices.append(Notice("template_unreadable", {"file": shown, "reason": reason_of(error)}))
             fallback = shipped / path.name
             return fallback.read_text(encoding="utf-8").rstrip("\n") if fallback.exists() else ""
 
@@ -215,9 +221,3 @@ def _identity(path: str) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return (found.st_ino, found.st_size, found.st_mtime_ns)
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, PersonaLabError):
-        return str(error.params.get("reason") or error)
-    return str(error)

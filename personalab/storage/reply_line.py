@@ -1,22 +1,29 @@
 """How does a reply grow in its file, one token after the other, and stay valid JSON all the time?
 
-The line is ``{"role":"assistant","content":"…","turn":42,"timestamp":"…"}``. What follows the content is a
-constant tail. A token is written over the old tail together with a new tail, in one positioned write: O(1) a
-token, and the file is whole after each. The line end comes when the line is closed, so a last line without
-one was never closed. ``recover`` reads what a torn write left.
+The line is ``{"role":"assistant","content":"…","turn":42,"timestamp":"…"}``. What follows the content is its
+tail. A token is written over the old tail together with a new tail, in one positioned write: O(1) a token, and
+the file is whole after each. What the model thinks grows at the end of the tail, as the field ``reasoning``. The
+line end comes when the line is closed, so a last line without one was never closed. ``recover`` reads what a torn
+write left.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from json.encoder import encode_basestring
 from os import pwrite
 
-from personalab.story.lines import AssistantLine, encode_text
+from personalab.data_files import cut_file
+from personalab.story.lines import REPLY_FLAGS, AssistantLine, encode_text
+from personalab.story.reasoning import separate_reasoning
 
 REPLY_OPENING = b'{"role":"assistant","content":"'
+_REASONING = b',"reasoning":"'
+_END, _REASONING_END = b"}", b'"}'
+_SHORT = 4
+"""So many characters are never longer than the tail before the reasoning: a torn write of them leaves no reasoning
+in the content."""
 
 
 class ReplyLine:
@@ -25,19 +32,25 @@ class ReplyLine:
     ``fd`` must not be in append mode: there a positioned write ignores its position.
     """
 
-    __slots__ = ("_at", "_content", "_fd", "_start", "_tail", "characters")
+    __slots__ = ("_at", "_content", "_fd", "_has_reasoning", "_start", "_tail", "characters")
 
     def __init__(self, fd: int, start: int, turn: int, timestamp: str) -> None:
         self._fd = fd
         self._start = start
         self._content = start + len(REPLY_OPENING)
         self._at = self._content
-        self._tail = b'","turn":%d,"timestamp":"%s"}' % (turn, encode_text(timestamp))
+        self._tail = bytearray(b'","turn":%d,"timestamp":"%s"}' % (turn, encode_text(timestamp)))
+        self._has_reasoning = False
         self.characters = 0
         self._put(start, REPLY_OPENING + self._tail)
 
     def write(self, text: str) -> int:
         """Add a token and return how many characters stood before it; it is in the file when this returns."""
+        if self._has_reasoning and len(text) > _SHORT:
+            before = self.characters
+            for start in range(0, len(text), _SHORT):
+                self.write(text[start : start + _SHORT])
+            return before
         data = encode_basestring(text)[1:-1].encode("utf-8", "backslashreplace")
         blob = data + self._tail
         at = self._at
@@ -48,14 +61,23 @@ class ReplyLine:
         self.characters = before + len(text)
         return before
 
-    def close(self, *, interrupted: bool = False, empty: bool = False, error: bool = False) -> int:
+    def think(self, text: str) -> None:
+        """Add to the reasoning; it is in the file when this returns."""
+        data = encode_text(text) + _REASONING_END
+        if not self._has_reasoning:
+            data = _REASONING + data
+        kept = len(self._tail) - len(_REASONING_END if self._has_reasoning else _END)
+        self._put(self._at + kept, data)
+        self._tail[kept:] = data
+        self._has_reasoning = True
+
+    def close(self, *flags: str) -> int:
         """Write the flags and the line end; return where the file ends now."""
-        flags = (("interrupted", interrupted), ("empty", empty), ("error", error))
-        named = b"".join(b',"%s":true' % name.encode() for name, on in flags if on)
-        ending = self._tail[:-1] + named + b"}\n"
+        named = b"".join(b',"%s":true' % name.encode() for name in flags)
+        ending = bytes(self._tail[:-1]) + named + b"}\n"
         self._put(self._at, ending)
         end = self._at + len(ending)
-        os.ftruncate(self._fd, end)
+        cut_file(self._fd, end)
         return end
 
     def restart(self, text: str) -> None:
@@ -63,7 +85,7 @@ class ReplyLine:
         self._at = self._content
         self.characters = 0
         self.write(text)
-        os.ftruncate(self._fd, self.end)
+        cut_file(self._fd, self.end)
 
     @property
     def end(self) -> int:
@@ -78,16 +100,16 @@ class ReplyLine:
                 written += pwrite(self._fd, blob[written:], at + written)
         except OSError:
             if at == self._start:
-                os.ftruncate(self._fd, self._start)
+                cut_file(self._fd, self._start)
             else:
                 pwrite(self._fd, self._tail, self._at)
-                os.ftruncate(self._fd, self._at + len(self._tail))
+                cut_file(self._fd, self._at + len(self._tail))
             raise
 
 
 _LEAD = b'","turn":0,"timestamp":"'
 _TAIL = re.compile(
-    rb'","turn":(\d+),"timestamp":"([0-9TZ:.+-]*)"(?:,"(?:interrupted|empty|error)":true)*\}\n?'
+    rb'","turn":(\d+),"timestamp":"([0-9TZ:.+-]*)"(?:,"(?:%s)":true)*\}\n?' % "|".join(REPLY_FLAGS).encode()
 )
 _LONGEST_TAIL = 160
 _STRING_BODY = re.compile(rb'(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
@@ -102,10 +124,19 @@ def recover(raw: bytes, turn: int) -> AssistantLine | None:
     raw = raw.rstrip(b"\x00")
     if not raw.startswith(REPLY_OPENING):
         return None
+    # Inside a JSON string every quote is escaped, so these bytes are the field and nothing else.
+    head, is_there, reasoning = raw.partition(_REASONING)
+    if is_there:
+        raw = head + _END
     body, turn, timestamp = _cut_tail(raw[len(REPLY_OPENING) :], turn)
+    thoughts, content = separate_reasoning(_string(body), _string(reasoning))
+    return AssistantLine(content, turn, timestamp, interrupted=True, closed=False, reasoning=thoughts)
+
+
+def _string(body: bytes) -> str:
+    """Read the inside of a JSON string up to its end, or to where it was torn."""
     inside = _STRING_BODY.match(body)
-    text = json.loads(b'"' + _whole_utf8(inside[0] if inside else b"") + b'"')
-    return AssistantLine(text, turn, timestamp, interrupted=True, closed=False)
+    return json.loads(b'"' + _whole_utf8(inside[0] if inside else b"") + b'"')
 
 
 def _cut_tail(body: bytes, turn: int) -> tuple[bytes, int, str]:

@@ -1,48 +1,63 @@
-"""How does a new data root get its samples?"""
+"""Filling a new data root with the samples and defaults that come with the program."""
 
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 from pathlib import Path
 
-from personalab.storage.files import writing
+from personalab.data_files import make_folder
+from personalab.storage.files import replace_file, writing
+from personalab.storage.locked import locked_file
+from personalab.storage.template_updates import update_templates
 
-SHIPPED = (
-    "config.json",
-    "modules",
-    "characters",
-    "backgrounds",
-    "prompt_templates",
-    "workspace/skills",
-    "workspace/baselines",
-)
+SEEDING = ".seeding"
+"""Marks a data root whose samples are still being copied; the next start continues."""
+SEEDED = ".seeded"
+"""Marks a data root that has got its samples; what is deleted later stays deleted.
+
+It holds the version of the prompt templates that the root has seen.
+"""
 
 
 def seed(root: Path, shipped: Path) -> bool:
-    """Fill a data root that does not exist or is empty with the shipped samples; leave any other alone."""
-    if root.is_dir() and any(root.iterdir()):
-        return False
-    fresh = root.with_name(f".{root.name}.{secrets.token_hex(4)}.new")
+    """Copy the shipped files into a new data root; of one that has files of its own, update the templates alone.
+
+    The ``data`` folder of a checkout holds the shipped files (``data/shipped``) and may hold stories from the time
+    when the samples were kept beside them: it gets what it lacks, once.
+    """
+    seeded = _fill(root, shipped)
+    update_templates(root, shipped, SEEDED)
+    return seeded
+
+
+def _fill(root: Path, shipped: Path) -> bool:
     with writing(f"PERSONALAB_DATA ({root})"):
+        if not _is_unseeded(root, shipped):
+            return False
         root.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            for name in SHIPPED:
-                _copy(shipped / name, fresh / name)
-            os.rename(fresh, root)
-        except OSError:
-            if root.is_dir() and any(root.iterdir()):
+        make_folder(root)
+        with locked_file(root / ".lock", f"PERSONALAB_DATA ({root})"):
+            if not _is_unseeded(root, shipped):
                 return False
-            raise
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)
+            (root / SEEDING).touch(mode=0o600)
+            for source in sorted(shipped.rglob("*")):
+                if source.is_file():
+                    _copy(source, root / source.relative_to(shipped))
+            os.replace(root / SEEDING, root / SEEDED)
     return True
 
 
+def _is_unseeded(root: Path, shipped: Path) -> bool:
+    if not root.is_dir() or (root / SEEDING).exists():
+        return True
+    holds_shipped = (root / shipped.name).is_dir() and (root / shipped.name).samefile(shipped)
+    if holds_shipped and not (root / SEEDED).exists():
+        return True
+    own = (name for name in os.listdir(root) if not name.startswith("."))
+    return not any(name != shipped.name or not holds_shipped for name in own)
+
+
 def _copy(source: Path, target: Path) -> None:
-    if source.is_dir():
-        shutil.copytree(source, target)
-    elif source.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
+    if not os.path.lexists(target):
+        make_folder(target.parent)
+        replace_file(target, source.read_bytes(), str(target))

@@ -12,20 +12,22 @@ import hashlib
 import os
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from personalab.data_files import cut_file, open_regular, without_bom
 from personalab.errors import StorageError
-from personalab.storage.files import replace_file, writing
+from personalab.storage.files import open_aside, read_bytes, replace_file, writing
 from personalab.storage.reply_line import REPLY_OPENING, ReplyLine, recover
-from personalab.story.lines import AssistantLine, Line, dump_line, parse_line
+from personalab.story.lines import REPLY_FLAGS, AssistantLine, Line, dump_line, parse_line
 from personalab.story.transcript import Transcript
 
 MAX_SESSION_BYTES = 1024 * 1024 * 1024
 _RACY_NS = 50_000_000
 """An edit this soon after the last change may carry the same time; such a file is compared by content."""
-_BOM = b"\xef\xbb\xbf"
+_BLOCK_BYTES = 1024 * 1024
 
 
 class _Hash(Protocol):
@@ -94,10 +96,10 @@ class SessionCache:
             return True
         return size < 4 * 1024 * 1024 and size - (known.size if known else 0) < 256 * 1024
 
-    def load(self, path: Path, shown: str) -> Session:
-        """Bring a session up to date with its file."""
+    def load(self, path: Path, shown: str, *, keep: bool = True) -> Session:
+        """Bring a session up to date with its file; one that is not kept takes no memory afterwards."""
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = open_regular(path, shown=shown)
         except FileNotFoundError as error:
             raise StorageError("file_missing", file=shown) from error
         except OSError as error:
@@ -108,7 +110,8 @@ class SessionCache:
             raise StorageError("file_broken", file=shown, reason=error.strerror or str(error)) from error
         finally:
             os.close(fd)
-        self.keep(session)
+        if keep:
+            self.keep(session)
         return session
 
     def keep(self, session: Session) -> None:
@@ -147,37 +150,52 @@ def _read_new(known: Session | None, path: Path, fd: int, shown: str) -> Session
         raise StorageError("file_broken", file=shown, reason=f"{size} bytes, more than {MAX_SESSION_BYTES}")
     if known is not None and known.stamp == stamp and known.seen_ns - stamp[4] > _RACY_NS:
         return known
-    raw = os.pread(fd, size, 0)
-    same = known is not None and len(raw) >= known.size and _same_start(known, raw)
+    same = known is not None and size >= known.size and _same_start(known, fd)
     session = known.copy() if known is not None and same else Session(path)
-    _take(session, raw, shown)
+    _take(session, fd, size, shown)
     session.stamp = stamp
     session.seen_ns = now
     return session
 
 
-def _same_start(session: Session, raw: bytes) -> bool:
+def _blocks(fd: int, start: int, end: int) -> Iterator[bytes]:
+    """Read a part of a file block by block: a session may be large, and what is kept of it are its lines."""
+    while start < end and (block := os.pread(fd, min(end - start, _BLOCK_BYTES), start)):
+        yield block
+        start += len(block)
+
+
+def _same_start(session: Session, fd: int) -> bool:
     fresh = _new_hash()
-    fresh.update(raw[: session.size])
+    for block in _blocks(fd, 0, session.size):
+        fresh.update(block)
     return fresh.digest() == session.hash.digest()
 
 
-def _take(session: Session, raw: bytes, shown: str) -> None:
+def _take(session: Session, fd: int, size: int, shown: str) -> None:
     """Parse what is new: whole lines go into the transcript, the rest is the torn end."""
-    end = raw.rfind(b"\n") + 1
-    fresh = raw[session.size : end]
-    session.torn = raw[end:].rstrip(b"\x00")
-    for line in fresh.split(b"\n")[:-1]:
-        session.lines += 1
-        text = line.removeprefix(_BOM) if session.lines == 1 else line
-        if not text.strip():
-            continue
+    begun: list[bytes] = []
+    for block in _blocks(fd, session.size, size):
+        start = 0
+        while (end := block.find(b"\n", start) + 1) > 0:
+            line = b"".join((*begun, block[start:end]))
+            begun.clear()
+            start = end
+            _take_line(session, line, shown)
+        begun.append(block[start:])
+    session.torn = b"".join(begun).rstrip(b"\x00")
+
+
+def _take_line(session: Session, line: bytes, shown: str) -> None:
+    session.lines += 1
+    text = without_bom(line) if session.lines == 1 else line
+    if text.strip():
         try:
             session.transcript.add(parse_line(text))
         except ValueError as error:
             raise StorageError("line_broken", file=shown, line=session.lines, reason=str(error)) from error
-    session.hash.update(fresh)
-    session.size = end
+    session.hash.update(line)
+    session.size += len(line)
 
 
 def _read_torn(torn: bytes, turn: int) -> Line | None:
@@ -198,7 +216,7 @@ class SessionWriter:
         self.mended: list[str] = []
         """What had to be done on opening: ``repaired`` (an open reply was closed), ``set_aside``."""
         with writing(shown):
-            self._fd = os.open(session.path, os.O_RDWR | os.O_CLOEXEC)
+            self._fd = open_regular(session.path, os.O_RDWR, shown=shown)
         try:
             self._mend()
         except BaseException:
@@ -231,10 +249,11 @@ class SessionWriter:
                 written = 0
                 while written < len(data):
                     written += os.pwrite(self._fd, data[written:], start + written)
-                os.ftruncate(self._fd, start + len(data))
+                if start + len(data) < os.fstat(self._fd).st_size:
+                    os.ftruncate(self._fd, start + len(data))
             except OSError:
                 os.pwrite(self._fd, old, start)
-                os.ftruncate(self._fd, start + len(old))
+                cut_file(self._fd, start + len(old))
                 raise
 
     def begin_reply(self, turn: int, timestamp: str) -> ReplyLine:
@@ -246,12 +265,12 @@ class SessionWriter:
             self._reply = ReplyLine(self._fd, self._session.size, turn, timestamp)
         return self._reply
 
-    def blank_reply(self, note: str) -> None:
-        """Replace what stands in an empty reply by a note that it is empty."""
+    def rewrite_reply(self, content: str) -> None:
+        """Replace the content of the reply that is being written."""
         if self._reply is None:
             raise RuntimeError("no reply has been begun")
         with writing(self._shown):
-            self._reply.restart(note)
+            self._reply.restart(content)
 
     def _read_again(self) -> None:
         """Take the file as it is now: ``transcript`` is another one from here on."""
@@ -269,7 +288,7 @@ class SessionWriter:
             self._bring_back(line)
         else:
             with writing(self._shown):
-                end = self._reply.close(interrupted=line.interrupted, empty=line.empty, error=line.error)
+                end = self._reply.close(*(name for name in REPLY_FLAGS if getattr(line, name)))
                 data = os.pread(self._fd, end - self._reply_start, self._reply_start)
             self._taken(data, [line])
         self._reply = None
@@ -297,17 +316,23 @@ class SessionWriter:
         """
         path = self._session.path
         try:
-            raw = path.read_bytes() if path.exists() else os.pread(self._fd, self._reply_start, 0)
+            raw = self._found_bytes()
             kept, torn = _whole_lines(raw, line)
             if torn:
                 self._set_aside(b"\n".join(torn))
             replace_file(path, b"".join([*kept, dump_line(line)]), self._shown)
-            fresh = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            fresh = open_regular(path, os.O_RDWR, shown=self._shown)
             os.close(self._fd)
             self._fd = fresh
             self._read_again()
         except (OSError, StorageError) as error:
             raise StorageError("session_gone", file=self._shown, reason=str(error)) from error
+
+    def _found_bytes(self) -> bytes:
+        """Read the file at the path, or the one that was deleted up to the reply."""
+        if self._session.path.exists():
+            return read_bytes(self._session.path, self._shown, MAX_SESSION_BYTES)
+        return os.pread(self._fd, self._reply_start, 0)
 
     def sync(self) -> None:
         """Make what is written survive a power loss."""
@@ -367,7 +392,7 @@ class SessionWriter:
     def _set_aside(self, torn: bytes) -> None:
         """Keep bytes that are no line in a file beside, all of them or none."""
         aside = self._session.path.with_suffix(".torn")
-        with writing(self._shown), aside.open("ab", buffering=0) as file:
+        with writing(self._shown), os.fdopen(open_aside(aside), "ab", buffering=0) as file:
             start, view = file.tell(), memoryview(torn + b"\n")
             try:
                 while view:
@@ -390,7 +415,7 @@ def _whole_lines(raw: bytes, reply: AssistantLine) -> tuple[list[bytes], list[by
         if not piece.strip():
             continue
         try:
-            found = parse_line(piece.removeprefix(_BOM))
+            found = parse_line(without_bom(piece))
         except ValueError:
             torn.append(piece)
             continue

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from personalab.data_files import make_folder, without_bom
 from personalab.errors import NotFound, PersonaLabError, StorageError, UserError
-from personalab.storage.files import dump_json, read_json, replace_file, write_json, writing
+from personalab.storage.files import dump_json, read_json, read_start, replace_file, write_json, writing
 from personalab.storage.locked import locked_file
 from personalab.storage.sessions import Session, SessionCache, SessionWriter
 from personalab.story.ids import check_id, is_id
 from personalab.story.instance import CharacterState, InstanceState, PlotState
-from personalab.story.library import Background, Character, began_as, called
-from personalab.story.lines import AssistantLine, Metadata, dump_line
+from personalab.story.library import Background, Character, began_as, called, one_line
+from personalab.story.lines import AssistantLine, Metadata, dump_line, parse_line
 from personalab.story.macros import Names
 
 T = TypeVar("T")
@@ -27,6 +28,7 @@ CARD = "card.json"
 BESIDE = (CARD, "card.png", "card.charx", "lorebook.json")
 """What may stand beside a character or a background: its card as it came, the file it came in, its lorebook."""
 NOTHING: Mapping[str, bytes | None] = {}
+_LONGEST_METADATA = 64 * 1024
 _SESSION_NAME = re.compile(r"(?:sess|session)_(\d{3,9})")
 
 
@@ -112,11 +114,11 @@ class StoryFiles:
             return
         fresh = folder.with_name(f".new-{secrets.token_hex(6)}")
         with writing(shown):
-            fresh.mkdir(parents=True)
+            make_folder(fresh)
             try:
                 for other, content in files.items():
                     if content is not None:
-                        (fresh / other).write_bytes(content)
+                        replace_file(fresh / other, content, shown)
                 os.rename(fresh, folder)
             finally:
                 shutil.rmtree(fresh, ignore_errors=True)
@@ -163,7 +165,7 @@ class StoryFiles:
 
     def people(self, instance: InstanceState, character: CharacterState, player: str) -> Names:
         """Tell who the two of a story are; one from before names were kept asks the library."""
-        name = character.name
+        name = one_line(character.name)
         if not name:
             listed = self.listed("characters", instance.character_id).record
             name = called(listed) if isinstance(listed, Character) else instance.character_id
@@ -191,7 +193,7 @@ class StoryFiles:
         """Make an instance with its first session, all of it or nothing; it may open with a line of the character."""
         fresh = self.instances / f".new-{secrets.token_hex(6)}"
         with writing("instances"):
-            (fresh / "sessions").mkdir(parents=True)
+            make_folder(fresh / "sessions")
         try:
             while True:
                 chosen = check_id(instance_id or self._free_id(), "instance_id")
@@ -252,12 +254,12 @@ class StoryFiles:
                     return other
         return path
 
-    def session(self, instance_id: str, session_id: str) -> Session:
-        """Read a session, from memory where its file has not changed."""
+    def session(self, instance_id: str, session_id: str, *, keep: bool = True) -> Session:
+        """Read a session, from memory where its file has not changed; ``keep`` it there for the next reader."""
         path = self.session_path(instance_id, session_id)
         if not path.exists() and (path.parent.parent / "instance_state.json").exists():
             raise StorageError("file_missing", file=self.shown(path))
-        return self.cache.load(path, self.shown(path))
+        return self.cache.load(path, self.shown(path), keep=keep)
 
     def is_warm(self, instance_id: str, session_id: str) -> bool:
         """Tell whether reading a session will be quick."""
@@ -273,6 +275,37 @@ class StoryFiles:
         folder = self._state_path(instance_id, "sessions")
         names = [path.stem for path in folder.glob("*.jsonl")] if folder.is_dir() else []
         return sorted((name for name in names if is_id(name)), key=_session_order)
+
+    def session_before(self, instance_id: str, session_id: str) -> str | None:
+        """Find the session that a session continues; ``None`` for the first one, also of a loop."""
+        if self.closes_loop(instance_id, session_id):
+            return None
+        return self._link(instance_id, session_id)
+
+    def closes_loop(self, instance_id: str, session_id: str) -> bool:
+        """Return whether a session claims to continue one that came after it, or itself.
+
+        Sessions can only be linked in a loop by an edit. Of those in the loop, the first by its number began.
+        """
+        start = self.session_path(instance_id, session_id).stem
+        chain = [start]
+        while (before := self._link(instance_id, chain[-1])) is not None and before not in chain:
+            chain.append(before)
+        return before == start and start == min(chain, key=_session_order)
+
+    def _link(self, instance_id: str, session_id: str) -> str | None:
+        """Read which session another one names as the one before it, if there is such a session."""
+        path = self.session_path(instance_id, session_id)
+        try:
+            first = read_start(path, self.shown(path), _LONGEST_METADATA).split(b"\n", 1)[0]
+            line = parse_line(without_bom(first))
+        except (StorageError, ValueError):
+            return None
+        before = line.continued_from if isinstance(line, Metadata) else None
+        if before is None or not is_id(before):
+            return None
+        found = self.session_path(instance_id, before)
+        return found.stem if found.is_file() else None
 
     # --- all of them
 

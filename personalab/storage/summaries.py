@@ -44,7 +44,7 @@ class SummaryFiles:
             {"points": [point.fields() for point in points]},
             self._shown(self._plots(path)),
         )
-        replace_file(path, b"".join(dump_line(line) for line in lines), self._shown(path))
+        replace_file(path, map(dump_line, lines), self._shown(path))
 
     def switch(
         self, instance_id: str, session_id: str, *, expected: str, note: Mapping[str, Any] | None = None

@@ -12,20 +12,22 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from personalab.errors import NotFound, PersonaLabError, StorageError, UserError
-from personalab.storage.leases import Lease, Leases
+from personalab.errors import NotFound, PersonaLabError, StorageError, UserError, reason_of
+from personalab.storage.leases import Lease, Leases, unbroken
 from personalab.storage.preferences import PreferenceFiles, Preferences
 from personalab.storage.reply_line import ReplyLine
 from personalab.storage.sessions import SessionWriter
 from personalab.storage.stories import StoryFiles
-from personalab.story.director import Progress, read_progress
+from personalab.story.director import Progress, has_speech, read_progress
 from personalab.story.events import Notice, WarningEvent
 from personalab.story.ids import is_id
 from personalab.story.instance import CharacterState, InstanceState
 from personalab.story.library import NO_BACKGROUND, Background
 from personalab.story.lines import NO_REPLY, AssistantLine, UserLine
 from personalab.story.macros import Names, player_name
-from personalab.story.transcript import Transcript, Turn
+from personalab.story.reasoning import split_reasoning
+from personalab.story.transcript import Transcript, Turn, left_behind
+from personalab.tasks import discard_failure
 from personalab.texts import Language, say
 
 _log = logging.getLogger("personalab.turn")
@@ -98,6 +100,7 @@ class OpenTurn(Scene):
     model_asked_at: str | None = None
     """When a model was asked to answer; ``None`` while the caller writes, and after the reply was closed."""
     text: list[str] = field(default_factory=list[str])
+    reasoning: list[str] = field(default_factory=list[str])
 
     @property
     def sync(self) -> bool:
@@ -112,6 +115,19 @@ class OpenTurn(Scene):
         extra = {"request_id": request_id} if request_id else {}
         self.writer.append(UserLine(text, self.number, timestamp, extra))
 
+    def left_behind(self) -> tuple[str, int] | None:
+        """Find the turn that the last summary left unanswered in its session, if nothing was said since."""
+        metadata = self.transcript.metadata
+        before = metadata.continued_from if metadata else None
+        if before is None:
+            return None
+        try:
+            older = self.stories.session(self.instance.instance_id, before).transcript
+        except PersonaLabError:
+            return None
+        found = left_behind(self.transcript.turns, older)
+        return (before, found.number) if found else None
+
     # --- the reply's line
 
     def begin_reply(self, timestamp: str) -> ReplyLine:
@@ -119,21 +135,35 @@ class OpenTurn(Scene):
         self.reply = self.writer.begin_reply(self.number, timestamp)
         return self.reply
 
-    def close_reply(self, timestamp: str, *, interrupted: bool = False, error: bool = False) -> AssistantLine:
+    def close_reply(
+        self, timestamp: str, *, interrupted: bool = False, error: bool = False, truncated: bool = False
+    ) -> AssistantLine:
         """Close the reply's line, also one that never began; an empty reply is stored as such."""
-        content = "".join(self.text)
-        empty = not content.strip()
-        if self.reply is None:
-            self.begin_reply(timestamp)
+        written = "".join(self.text)
+        thoughts, content = split_reasoning(written)
+        empty = not has_speech(content)
         if empty:
             content = NO_REPLY
-            self.writer.blank_reply(NO_REPLY)
+        reply = self.reply or self.begin_reply(timestamp)
+        if thoughts:
+            reply.think(thoughts)
+            self.reasoning.append(thoughts)
+        if content != written:
+            self.writer.rewrite_reply(content)
         line = AssistantLine(
-            content, self.number, timestamp, interrupted=interrupted, empty=empty, error=error
+            content,
+            self.number,
+            timestamp,
+            interrupted=interrupted,
+            empty=empty,
+            error=error,
+            truncated=truncated,
+            reasoning="".join(self.reasoning),
         )
         self.restored = self.writer.end_reply(line)
         self.transcript = self.writer.transcript
         self.reply = None
+        self.text, self.reasoning = [], []
         self.unread = content
         self.model_asked_at = None
         self.lease.keep_no_more(self.number)
@@ -219,9 +249,7 @@ class OpenTurns:
             instance = self._checked_instance(instance_id)
             character = self._stories.character_state(instance_id)
             session = (instance_id, instance.current_session_id)
-            if not self._stories.is_warm(*session):
-                await asyncio.to_thread(self._stories.session, *session)
-            writer = self._stories.writer(*session)
+            writer = await self._writer(*session)
             turn = OpenTurn(
                 instance,
                 character,
@@ -236,6 +264,19 @@ class OpenTurns:
         self._open = {key: found for key, found in self._open.items() if not found.lease.released}
         self._open[lease.lease_id] = turn
         return turn
+
+    async def _writer(self, instance_id: str, session_id: str) -> SessionWriter:
+        """Open a session for writing, in a thread when there is much to read."""
+        if self._stories.is_warm(instance_id, session_id):
+            return self._stories.writer(instance_id, session_id)
+        opened: list[SessionWriter] = []
+        try:
+            await unbroken(lambda: opened.append(self._stories.writer(instance_id, session_id)))
+        except asyncio.CancelledError:
+            for writer in opened:
+                writer.close()
+            raise
+        return opened[0]
 
     def _checked_instance(self, instance_id: str) -> InstanceState:
         instance = self._stories.instance(instance_id)
@@ -264,6 +305,7 @@ class OpenTurns:
                 )
                 self._reopening[lease_id] = opening
                 opening.add_done_callback(lambda _: self._reopening.pop(lease_id, None))
+                discard_failure(opening)  # whoever asked for it may be cancelled first
             turn = self._open[lease_id] = await opening
         with turn.lease.step():
             yield turn
@@ -315,7 +357,7 @@ class OpenTurns:
                 raise NotFound("no_background", background_id=background_id[:80])
             return self._stories.background(background_id)
         except PersonaLabError as error:
-            params = {"background_id": background_id[:80], "reason": str(error.params.get("reason") or error)}
+            params = {"background_id": background_id[:80], "reason": reason_of(error)}
             notices.append(Notice("background_unreadable", params))
             return replace(NO_BACKGROUND, background_id=background_id)
 

@@ -10,7 +10,7 @@ import shutil
 import stat
 from pathlib import Path
 
-from personalab.storage.files import sync_folder, writing
+from personalab.storage.files import create_file, sync_folder, writing
 
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
@@ -20,7 +20,7 @@ def draft(path: Path, content: bytes, like: Path) -> Path:
     fresh = _beside(path)
     with writing(str(path)):
         try:
-            with fresh.open("xb", buffering=0) as file:
+            with os.fdopen(create_file(fresh), "wb", buffering=0) as file:
                 _own_like(file.fileno(), like)
                 view = memoryview(content)
                 while view:

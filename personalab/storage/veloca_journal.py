@@ -17,6 +17,7 @@ from typing import Any, cast
 from zlib import crc32
 
 from personalab.archive.veloca import ID_FIELDS, Array
+from personalab.data_files import open_regular
 from personalab.errors import StorageError
 from personalab.storage.files import writing
 from personalab.storage.veloca_drafts import draft, settle
@@ -174,7 +175,7 @@ class Journal:
         """Open the file at the path anew; of what stands in it nothing is read yet."""
         self.close()
         try:
-            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            self._fd = open_regular(self.path)
             found = os.fstat(self._fd)
         except FileNotFoundError:
             return
@@ -234,7 +235,7 @@ class Journal:
         """Write records (as JSON by array); they are kept when this returns, and not at all if it fails."""
         line = encode_line(b'"put":' + put + b"}")
         with writing(str(self.path)):
-            fd = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
+            fd = open_regular(self.path, os.O_WRONLY)
             try:
                 _write_at(fd, line, self.end, sync=sync)
             finally:

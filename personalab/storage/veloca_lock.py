@@ -10,6 +10,7 @@ import stat
 import time
 from types import TracebackType
 
+from personalab.data_files import lock_fd, open_regular
 from personalab.errors import Busy
 from personalab.storage.files import writing
 
@@ -61,16 +62,16 @@ class archive_lock:  # noqa: N801 (used like a function, in a with statement)
     def _opened(self) -> int:
         """Open the file that is there; to lock it, reading is enough, except on some network drives."""
         try:
-            return os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+            return open_regular(self._path, os.O_RDWR)
         except OSError as error:
             if error.errno not in _UNWRITABLE:
                 raise
-            return os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            return open_regular(self._path)
 
     def _create(self) -> None:
         """Make the file, for all who may read the archive and for nobody else."""
         try:
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._fd = open_regular(self._path, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             if not self._shared or error.errno not in _UNWRITABLE:
                 raise
@@ -81,10 +82,11 @@ class archive_lock:  # noqa: N801 (used like a function, in a with statement)
     def _take(self) -> bool:
         """Take the lock, unless another holds it or the file was put away meanwhile."""
         try:
-            fcntl.flock(self._fd, (fcntl.LOCK_SH if self._shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-            if os.path.samestat(os.fstat(self._fd), os.stat(self._path)):
+            if lock_fd(self._fd, self._path, shared=self._shared) and os.path.samestat(
+                os.fstat(self._fd), os.stat(self._path)
+            ):
                 return True
-        except (BlockingIOError, FileNotFoundError):
+        except FileNotFoundError:
             pass
         self._release()
         return False

@@ -15,8 +15,16 @@ from personalab.texts import fill
 CURRENT_EVENTS = 15
 REFERENCE_EVENTS = 5
 
-_ANY_MARKER = re.compile(r"\[PROGRESS:[^\]\n]{0,40}\]")
+ANY_MARKER = re.compile(r"\[PROGRESS:[^\]\n]{0,40}\]")
+"""A progress marker, readable or not."""
 _MARKER = re.compile(r"\[PROGRESS:(\d{1,9}):(completed|in_progress|pending)\]", re.ASCII)
+_NO_SPEECH = re.compile(rf"(?:[\s*_`]|{ANY_MARKER.pattern})*+", re.IGNORECASE)
+"""Blanks, emphasis and markers, also misspelt ones."""
+MARKER_LINE = re.compile(
+    rf"(?:(?<=\n)|\A)[ \t]*(?:{ANY_MARKER.pattern}[ \t]*)+(?:\n|\Z)|{ANY_MARKER.pattern}"
+)
+"""A line that holds nothing but markers, or a marker among words."""
+_OPEN_MARKER = re.compile(r"\[PROGRESS:[^\]\n]{0,40}\Z", re.IGNORECASE)
 
 
 class MarkedPoint(TypedDict):
@@ -84,6 +92,28 @@ class Progress:
     warnings: tuple[Notice, ...] = ()
 
 
+def has_speech(reply: str) -> bool:
+    """Return whether a reply holds more than markers and blanks."""
+    return _NO_SPEECH.fullmatch(reply) is None
+
+
+def without_markers(reply: str) -> str:
+    """Remove the markers from a reply, with the line that held nothing else."""
+    return MARKER_LINE.sub("", reply).rstrip() if "[PROGRESS:" in reply else reply
+
+
+def silent_prefix(text: str) -> tuple[int, bool]:
+    """Measure the blanks and markers at the beginning of a text, and return whether words follow them.
+
+    While the rest may still become a marker, no words follow.
+    """
+    found = _NO_SPEECH.match(text)
+    at = found.end() if found else 0
+    rest = text[at:]
+    may_be_marker = "[PROGRESS:".startswith(rest[:20].upper()) or _OPEN_MARKER.match(rest) is not None
+    return at, not may_be_marker
+
+
 def read_progress(reply: str, plot: PlotState, outline_length: int) -> Progress:
     """Follow the last valid marker of a reply; without one, count another reply that had none."""
     standing: PlotState | None = None
@@ -95,7 +125,7 @@ def read_progress(reply: str, plot: PlotState, outline_length: int) -> Progress:
         else:
             stray.append(match[0])
     warnings: tuple[Notice, ...] = ()
-    unread = [found for found in _ANY_MARKER.findall(reply) if not _MARKER.fullmatch(found)]
+    unread = [found for found in ANY_MARKER.findall(reply) if not _MARKER.fullmatch(found)]
     if unread:
         warnings = (Notice("progress_unreadable", {"marker": unread[-1]}),)
     if stray:

@@ -22,10 +22,33 @@ class Usage(TypedDict):
     cached_tokens: int
 
 
+def added_usage(one: Usage | None, other: Usage | None) -> Usage | None:
+    """Add what two answers used."""
+    if one is None or other is None:
+        return one or other
+    return Usage(
+        input_tokens=one["input_tokens"] + other["input_tokens"],
+        output_tokens=one["output_tokens"] + other["output_tokens"],
+        cached_tokens=one["cached_tokens"] + other["cached_tokens"],
+    )
+
+
 class TokenEvent(TypedDict):
     """Text that is in the file already; ``offset`` is how many characters of the reply stand before it."""
 
     type: Literal["token"]
+    turn: int
+    text: str
+    offset: int
+
+
+class ReasoningEvent(TypedDict):
+    """What the model thinks, stored beside the reply; ``offset`` is how many characters of it came before.
+
+    With offset 0 the reasoning starts over: the model was asked again, and what it thought before is void.
+    """
+
+    type: Literal["reasoning"]
     turn: int
     text: str
     offset: int
@@ -48,11 +71,15 @@ class DoneEvent(TypedDict):
 
     type: Literal["done"]
     turn: int
+    attempt: int
+    """Which try at the turn's reply this is, from 1: one more than it began with if the model was asked again."""
     session_id: str
     content: str
     interrupted: bool
     empty: bool
     error: bool
+    truncated: bool
+    """Whether the model stopped at its length limit."""
     plot_state: dict[str, Any]
     tokens: dict[str, Any]
     usage: Usage | None
@@ -91,7 +118,7 @@ class CareEvent(TypedDict):
     message: str
 
 
-Event = TokenEvent | WarningEvent | DoneEvent | ErrorEvent | AwaitingEvent | CareEvent
+Event = TokenEvent | ReasoningEvent | WarningEvent | DoneEvent | ErrorEvent | AwaitingEvent | CareEvent
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from personalab.errors import UserError
+from personalab.errors import BadRecord, UserError
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _DEVICES = frozenset(
@@ -19,7 +19,16 @@ def is_id(value: object) -> bool:
 
 def check_id(value: object, what: str) -> str:
     """Return the id unchanged, or refuse it before any path is built from it."""
-    if isinstance(value, str) and is_id(value):
-        return value
-    shown = value if isinstance(value, str) else repr(value)
-    raise UserError("bad_id", what=what, value=shown[:80])
+    text = check_given(value, what)
+    if is_id(text):
+        return text
+    raise UserError("bad_id", what=what, value=text[:80])
+
+
+def check_given(value: object, what: str) -> str:
+    """Return the text that names something, or refuse a call that leaves it out or gives something else."""
+    if value is None:
+        raise UserError("id_missing", what=what)
+    if not isinstance(value, str):
+        raise BadRecord("field_wrong", field=what, reason="it is not a text")
+    return value

@@ -115,25 +115,28 @@ class InstanceState:
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """What an author tells the model instead of the reader's own templates; blank leaves those standing."""
+    """What an author gives the model besides the persona.
+
+    A blank instruction leaves the reader's own template in place.
+    """
 
     system_prompt: str = ""
     post_history_instructions: str = ""
+    example_dialogue: str = ""
+    """How the character speaks: dialogues that did not happen, separated by ``<START>``."""
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Instructions:
         """Read them from the object they stand in."""
-        return cls(text_of(data, "system_prompt", ""), text_of(data, "post_history_instructions", ""))
+        return cls(*(text_of(data, name, "") for name in INSTRUCTION_FIELDS))
 
     def fields(self, before: Mapping[str, Any]) -> dict[str, Any]:
         """Give those that are there, or were there before."""
-        known = {
-            "system_prompt": self.system_prompt,
-            "post_history_instructions": self.post_history_instructions,
-        }
+        known: dict[str, str] = {name: getattr(self, name) for name in INSTRUCTION_FIELDS}
         return {name: text for name, text in known.items() if text or name in before}
 
 
+INSTRUCTION_FIELDS = ("system_prompt", "post_history_instructions", "example_dialogue")
 NO_INSTRUCTIONS = Instructions()
 
 

@@ -72,11 +72,27 @@ def began_as(character: Character) -> CharacterState:
     )
 
 
+def placeholder(character_id: str, name: str) -> Character:
+    """Make the character of a chat whose card has not been imported yet: it has a name and nothing else."""
+    return Character(character_id, name, name)
+
+
+def is_placeholder(character: Character) -> bool:
+    """Return whether a character still is what ``placeholder`` made, so that nobody's words are lost with it."""
+    made = placeholder(character.character_id, character.name)
+    return character.fields() == made.fields()
+
+
 def called(character: Character) -> str:
     """Tell what a character is called in its story: by the nickname its author gave it, or else by its name."""
-    nickname = character.source.get("nickname")
-    usable = isinstance(nickname, str) and nickname.strip() and len(nickname) <= MAX_NAME
-    return nickname if usable and isinstance(nickname, str) else character.name[:MAX_NAME]
+    given = character.source.get("nickname")
+    nickname = one_line(given) if isinstance(given, str) and len(given) <= MAX_NAME else ""
+    return nickname or one_line(character.name[:MAX_NAME]) or character.character_id
+
+
+def one_line(name: str) -> str:
+    """Write a name on one line: line breaks and runs of blanks become single spaces."""
+    return " ".join(name.split())
 
 
 def _texts(data: Mapping[str, Any], name: str) -> tuple[str, ...]:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
+from personalab.story.reasoning import separate_reasoning
+
 NO_REPLY = "(无回复)"
 """What an empty reply is stored as, in every language: files are compared by it."""
 
@@ -19,6 +21,9 @@ OPENING_TURN = 0
 
 MAX_TURN = 10**9
 """A greater number is no turn that anyone played, and no index could hold it."""
+
+REPLY_FLAGS = ("interrupted", "empty", "error", "truncated")
+"""How a reply can end other than well; each is written only where it holds."""
 
 MAX_REQUEST_ID_CHARACTERS = 128
 _NO_EXTRA: Mapping[str, Any] = {}
@@ -65,6 +70,10 @@ class AssistantLine:
     error: bool = False
     extra: Mapping[str, Any] = field(default_factory=lambda: _NO_EXTRA)
     closed: bool = True
+    truncated: bool = False
+    """Whether the model stopped at its length limit."""
+    reasoning: str = ""
+    """What the model thought: shown folded, never sent, searched or summarized."""
 
     @property
     def status(self) -> Literal["done", "interrupted", "empty", "error"]:
@@ -117,8 +126,9 @@ def line_fields(line: Line) -> dict[str, Any]:
         case UserLine():
             known = {"role": "user", **_said(line)}
         case AssistantLine():
-            flags = {name: True for name in ("interrupted", "empty", "error") if getattr(line, name)}
-            known = {"role": "assistant", **_said(line), **flags}
+            reasoning = {"reasoning": line.reasoning} if line.reasoning else {}
+            flags = {name: True for name in REPLY_FLAGS if getattr(line, name)}
+            known = {"role": "assistant", **_said(line), **reasoning, **flags}
         case OtherLine():
             return dict(line.data)
     return {**known, **line.extra}
@@ -169,15 +179,20 @@ def _metadata(data: dict[str, Any]) -> Metadata:
 
 
 def _assistant(data: dict[str, Any]) -> AssistantLine:
-    known = ("role", "content", "turn", "timestamp", "interrupted", "empty", "error")
+    known = ["role", "content", "turn", "timestamp", *REPLY_FLAGS]
+    thoughts = data.get("reasoning")
+    if isinstance(thoughts, str):  # anything else is another program's field, and kept as it is
+        known.append("reasoning")
+    else:
+        thoughts = ""
+    reasoning, content = separate_reasoning(_text(data, "content"), thoughts)
     return AssistantLine(
-        _text(data, "content"),
+        content,
         _turn(data),
         _time(data),
-        bool(data.get("interrupted")),
-        bool(data.get("empty")),
-        bool(data.get("error")),
-        _rest(data, *known),
+        extra=_rest(data, *known),
+        reasoning=reasoning,
+        **{name: bool(data.get(name)) for name in REPLY_FLAGS},
     )
 
 

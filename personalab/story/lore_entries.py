@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from personalab.story.lore_decorators import Decorators, Position, split_decorators
 from personalab.story.lore_index import KeyIndex, Rules
+from personalab.story.macros import without_notes
 
 Logic = Literal["and_any", "not_all", "not_any", "and_all"]
 Why = Literal["constant", "decorator", "key", "kept", "recursion", "pattern", "search"]
@@ -222,9 +223,11 @@ def _prepared(entry: LoreEntry) -> Prepared:
 
 def shown_text(prepared: Prepared, fill: Callable[[str], str]) -> str:
     """Give what of an entry may stand in a prompt, with the names put in."""
-    text = fill(prepared.text).strip()
-    # A note that is left out may have stood before a decorator.
-    return split_decorators(text)[1].strip() if text.startswith("@@") else text
+    text = without_notes(prepared.text).strip()
+    # A note that is left out may have stood before a decorator; a name never is one.
+    if text.startswith("@@"):
+        text = split_decorators(text)[1]
+    return fill(text).strip()
 
 
 @dataclass(frozen=True, slots=True)

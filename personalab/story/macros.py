@@ -1,8 +1,10 @@
-"""Which placeholders do authors leave in a character's texts, and what stands there in the end?
+"""Placeholders that authors leave in a character's texts, and what replaces them.
 
 ``{{char}}`` and ``<BOT>`` are the character, ``{{user}}`` and ``<USER>`` the person who plays, whatever their case.
 ``{{original}}`` is what an instruction replaces. ``{{random:a,b}}``, ``{{pick:a,b}}`` and ``{{roll:6}}`` choose by a
 hash of the text they stand in: a prompt that changed from turn to turn could neither be shown beforehand nor cached.
+
+Names are data: they are inserted last and never expanded, on one line, and cannot look like a heading of the prompt.
 """
 
 from __future__ import annotations
@@ -13,15 +15,24 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from personalab.config import Config
+from personalab.dialogue import HEADING
+from personalab.story.library import one_line
 from personalab.texts import Language, say
 
 _NAMES = re.compile(r"\{\{\s*(char|user)\s*\}\}|<(bot|user|char)>", re.IGNORECASE)
 _ORIGINAL = re.compile(r"\{\{\s*original\s*\}\}", re.IGNORECASE)
 _NOTE = re.compile(r"\{\{\s*(?:(?://|comment\s*:)[^{}]*|noop\s*)\}\}", re.IGNORECASE)
+_NOTE_WITH_NAMES = re.compile(
+    r"\{\{\s*(?:(?://|comment\s*:)(?:[^{}]|\{\{\s*(?:char|user)\s*\}\})*|noop\s*)\}\}", re.IGNORECASE
+)
 _CHOICE = re.compile(r"\{\{\s*(random|pick|roll|reverse)\s*[:\s]([^{}]*)\}\}", re.IGNORECASE)
 _DICE = re.compile(r"\s*(?:(\d{0,2})d)?(\d{1,9})\s*(?:\+\s*(\d{1,9})\s*)?", re.IGNORECASE)
 _BREAK = re.compile(r"\{\{\s*newline\s*\}\}", re.IGNORECASE)
 _TRIM = re.compile(r"\n*\{\{\s*trim\s*\}\}\n*", re.IGNORECASE)
+_MARK = "\x00"
+"""Begins what stands in for a name until everything else is expanded."""
+_STAND_IN = re.compile(f"{_MARK}(.)", re.DOTALL)
+_UNIT = re.compile(f"{_MARK}.|.", re.DOTALL)
 _MOST_GROWTH = 100_000
 """Names make a text longer by no more characters than this: what is left stays as it was written."""
 
@@ -33,19 +44,41 @@ class Names:
     character: str
     player: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "character", one_line(self.character))
+        object.__setattr__(self, "player", one_line(self.player))
+
     def fill(self, text: str) -> str:
-        """Put the names in, settle what is left to chance, and leave out what authors noted for themselves."""
+        """Settle what is left to chance, leave out what authors noted for themselves, and insert the names last."""
         if "{{" not in text and "<" not in text:
             return text
         most = max(_MOST_GROWTH // max(len(self.character), len(self.player), 1), 1)
-        named = _NAMES.sub(lambda found: self._name(found[1] or found[2]), text, count=most)
-        if "{{" not in named:
-            return named
-        named = _NOTE.sub("", named)
-        return _TRIM.sub("", _BREAK.sub("\n", _CHOICE.sub(_chooser(text), named)))
+        marked = text.replace(_MARK, f"{_MARK}m")
+        marked = _NAMES.sub(lambda found: _stand_in(found[1] or found[2]), marked, count=most)
+        if "{{" in marked:
+            marked = _CHOICE.sub(_chooser(text), _NOTE.sub("", marked))
+            marked = _TRIM.sub("", _BREAK.sub("\n", marked))
+        if _MARK not in marked:
+            return marked
+        names = {"c": self.character, "u": self.player}
+        names |= {"C": self.character[::-1], "U": self.player[::-1]}
+        values = {role: _shown(name) for role, name in names.items()}
+        return _STAND_IN.sub(lambda found: values.get(found[1], _MARK), marked)
 
-    def _name(self, role: str) -> str:
-        return self.player if role.lower() == "user" else self.character
+
+def _stand_in(role: str) -> str:
+    return f"{_MARK}u" if role.lower() == "user" else f"{_MARK}c"
+
+
+def _shown(name: str) -> str:
+    """Quote a name that would be a heading of the prompt at the beginning of a line."""
+    return f"“{name}”" if HEADING.match(name) else name
+
+
+def _reversed(text: str) -> str:
+    """Reverse a text; a name in it is reversed when it is inserted."""
+    units: list[str] = _UNIT.findall(text)
+    return "".join(unit.swapcase() if unit[0] == _MARK else unit for unit in reversed(units))
 
 
 def _chooser(text: str) -> Callable[[re.Match[str]], str]:
@@ -55,7 +88,7 @@ def _chooser(text: str) -> Callable[[re.Match[str]], str]:
     def choose(found: re.Match[str]) -> str:
         kind, given = found[1].lower(), found[2]
         if kind == "reverse":
-            return given.strip()[::-1]
+            return _reversed(given.strip())
 
         def below(limit: int, which: int = 0) -> int:
             place = f"{found.start()} {which}".encode("ascii")
@@ -80,7 +113,12 @@ def _rolled(given: str, below: Callable[[int, int], int]) -> str:
 
 def player_name(config: Config, language: Language) -> str:
     """Tell what the person who plays is called: by the name that was set, or by a plain word."""
-    return config.player_name.strip() or say("player", language)
+    return one_line(config.player_name) or say("player", language)
+
+
+def without_notes(text: str) -> str:
+    """Leave out what authors noted for themselves, also notes that mention a name."""
+    return _NOTE_WITH_NAMES.sub("", text) if "{{" in text else text
 
 
 def replaced(text: str, original: str) -> str:

@@ -14,7 +14,22 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Literal, TypedDict, cast
 
-from personalab.dialogue import Message, is_in, object_in, whole_numbers
+from personalab.answer_schema import (
+    AnswerSchema,
+    list_schema,
+    object_schema,
+    text_schema,
+    whole_number_schema,
+)
+from personalab.dialogue import (
+    HEADING,
+    Message,
+    indented_block,
+    is_in,
+    object_in,
+    whole_numbers,
+    without_indentation,
+)
 from personalab.errors import UserError
 from personalab.story.prompt import turn_text
 from personalab.story.quantities import figure_in
@@ -39,7 +54,6 @@ _LEAST_TURN = 40
 """Tokens of a turn below which it says nothing any more."""
 _LONG_BASE = 40
 """A base persona longer than this stands in a text by being copied, not by chance."""
-_HEADING = re.compile("[\\s\u200b-\u200f\u2060\ufeff]*[=＝]{3}")
 _MARKER = re.compile(r"[\[［【]\s*PROGRESS\b", re.IGNORECASE)
 _REFUSAL = re.compile(
     r"\s*(?:I(?:['’]m| am) (?:very |really )?sorry\b.{0,60}(?:can['’]?t|cannot|unable)"
@@ -111,8 +125,8 @@ def evolve_messages(
     def asked(conversation: str) -> list[Message]:
         text = fill(
             templates["evolve"],
-            base=base,
-            evolved=old.strip() or NONE,
+            base=indented_block(base),
+            evolved=indented_block(old.strip()) or NONE,
             conversation=conversation,
             first=turns[0].number,
             last=turns[-1].number,
@@ -158,18 +172,28 @@ def _shortened(text: str, cost: int, count: Count, limit: int) -> str:
 # --- what the model answers
 
 
+def evolution_schema(shown: Collection[int]) -> AnswerSchema:
+    """Give the JSON schema of the persona that ``read_evolution`` reads."""
+    change = object_schema(
+        change=text_schema(at_most=MAX_CHANGE),
+        turns=list_schema(whole_number_schema(shown), at_least=1, at_most=len(shown)),
+    )
+    schema = object_schema(
+        evolved_persona=text_schema(at_least=0, at_most=MAX_PERSONA),
+        changes=list_schema(change, at_most=MAX_CHANGES),
+    )
+    return AnswerSchema("evolved_persona", schema)
+
+
 def read_evolution(answer: str, shown: Collection[int], base: str, old: str, language: Language) -> Evolution:
     """Read the new persona and its changes, which rest on ``shown`` turns; ``ValueError`` says what is wrong."""
     given = object_in(answer, "evolved_persona")
     text = given.get("evolved_persona")
     if not isinstance(text, str):
         raise ValueError('"evolved_persona" is missing or not a text')
-    text = _clean(text)
-    listed: object = given.get("changes")
-    if not isinstance(listed, list):
-        raise ValueError('the JSON has no list "changes"')
-    rows = cast("list[object]", listed)
-    if text == _clean(old):
+    text = _clean(without_indentation(text))
+    rows = _listed(given.get("changes"))
+    if text == _clean(old) or (not rows and _folded(text) == _folded(old)):
         if rows:
             raise ValueError('"changes" names changes, but "evolved_persona" is the same text as before')
         return Evolution(old, ())
@@ -180,6 +204,15 @@ def read_evolution(answer: str, shown: Collection[int], base: str, old: str, lan
         raise ValueError(f"there are {len(rows)} changes, more than {MAX_CHANGES}")
     changes = [_change(row, place, shown, language) for place, row in enumerate(rows, start=1)]
     return Evolution(text, tuple(changes))
+
+
+def _listed(changes: object) -> list[object]:
+    """Read the list of changes: left out where there are none, and one alone needs no list."""
+    if changes is None or isinstance(changes, dict):
+        return [] if changes is None else [cast("object", changes)]
+    if not isinstance(changes, list):
+        raise ValueError('the JSON has no list "changes"')
+    return cast("list[object]", changes)
 
 
 def _check_persona(text: str, base: str, language: Language) -> None:
@@ -200,7 +233,7 @@ def _check_persona(text: str, base: str, language: Language) -> None:
 def _check_words(text: str, what: str, language: Language) -> None:
     if not is_in(language, text):
         raise ValueError(f"{what} is not written in the story's language ({language})")
-    if any(map(_HEADING.match, text.splitlines())):
+    if any(map(HEADING.match, text.splitlines())):
         raise ValueError(f"{what} has a line like a heading of the prompt (===): write plain sentences")
     if _MARKER.search(text):
         raise ValueError(f"{what} has a progress marker: write plain sentences")
@@ -221,6 +254,8 @@ def _change(data: object, place: int, shown: Collection[int], language: Language
         raise ValueError(f"change {place} has {len(text)} characters, more than {MAX_CHANGE}")
     _check_words(text, f"change {place}", language)
     turns: object = given.get("turns")
+    if turns is None and len(set(shown)) == 1:
+        turns = list(shown)
     try:
         numbers = whole_numbers(turns)
     except ValueError:

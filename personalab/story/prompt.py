@@ -1,32 +1,50 @@
-"""What does the model get to read, in which order, and how many tokens is it?
+"""The prompt of a turn: what the model gets to read, in which order, and how many tokens it is.
 
 The prompt is a list of sections in the source's order: the head (who, where, which outline) and the middle
 (reminder, recalled events, conversation). It leaves in two forms: as messages a provider can cache (the head
-is the system message, the history follows unchanged from turn to turn, what concerns this turn alone comes with
-the last message) and as the source's single text.
+is the system message, example dialogues and the history follow unchanged from turn to turn, what concerns this turn
+alone comes with the last message) and as the source's single text.
+
+A prompt far over its limit is never sent, so it is not counted to its end: its counts are then what it has at least.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, Protocol, cast
 
 from personalab.config import Config
 from personalab.dialogue import Message
 from personalab.errors import UserError
 from personalab.story.director import MarkedPoint
 from personalab.story.events import Notice
+from personalab.story.examples import ExampleBlock
 from personalab.story.transcript import Turn
 from personalab.texts import fill
 
 HEAD_WARNING_TOKENS = 4_096
 NEAR_LIMIT_SHARE = 0.9
+FAR_OVER = 4
+"""A prompt this many times over its limit is counted no further."""
+_KEPT_CHARACTERS = 50_000
+"""The text of a longer turn is put together again when it is needed: kept, it would double the memory."""
+_SPEAKERS = {"user": "User", "assistant": "Assistant"}
+
+EXAMPLES = "example_dialogue"
+"""The section that is dropped first."""
 
 Zone = Literal["head", "middle"]
-Count = Callable[[str], int]
 Templates = Mapping[str, str]
+
+
+class Count(Protocol):
+    """Counts the tokens of a text; above ``most`` it may stop and return what the text has at least."""
+
+    def __call__(self, text: str, most: int | None = None) -> int:
+        """Count the tokens of a text."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +55,13 @@ class Section:
     zone: Zone
     parts: tuple[str, ...]
     tokens: int
+    is_counted: bool = True
+    """Whether all of it was counted; if not, it has at least so many tokens."""
 
     @property
     def text(self) -> str:
         """The section as it stands in the single text."""
-        return "".join(self.parts).rstrip("\n")
+        return "".join((*self.parts[:-1], self.parts[-1].rstrip("\n")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +86,8 @@ class Material:
     lore_before: str = ""
     lore_after: str = ""
     """What lorebooks say, before and after who the character is."""
+    examples: Sequence[ExampleBlock] = ()
+    """Example dialogues, left out where they would make the prompt too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +98,13 @@ class Prompt:
     messages: tuple[Message, ...]
     first_turn: int
     """The number of the oldest turn that is in it."""
+    dropped: tuple[str, ...] = ()
+    """The sections that were left out because the prompt would have been too long."""
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether all of it was counted; if not, its counts are what it has at least."""
+        return all(section.is_counted for section in self.sections)
 
     def zone_tokens(self, zone: Zone) -> int:
         """Count the tokens of the head or of the middle."""
@@ -89,6 +118,7 @@ class Prompt:
             "head": head,
             "middle": middle,
             "limit": limit,
+            "is_counted": self.is_counted,
             "sections": {section.name: section.tokens for section in self.sections},
         }
 
@@ -99,7 +129,7 @@ class Prompt:
 
 def assemble(material: Material, templates: Templates, count: Count, config: Config) -> Prompt:
     """Put the sections together, newest turns first where the conversation has to fit a budget."""
-    render = _Renderer(templates, count)
+    render = _Renderer(templates, _Tally(count, FAR_OVER * config.max_total_tokens))
     start = 0
     if not config.conversation_load_all:
         start = window_start(material.turns, templates, count, config.conversation_max_tokens)
@@ -125,9 +155,21 @@ def assemble(material: Material, templates: Templates, count: Count, config: Con
     conversation = render.conversation(turns)
     last = render.plain("post_history_instructions", "middle", material.post_history)
     sections = [section for section in (*head, *notes, conversation, last) if section is not None]
-    system = "\n\n".join(section.text for section in sections if section.zone == "head")
-    messages = _messages(system, turns, [note.text for note in notes if note], last, templates)
-    return Prompt(tuple(sections), messages, turns[0].number if turns else 0)
+    shown = render.examples(material.examples)
+    dropped = (
+        shown is not None and sum(section.tokens for section in (*sections, shown)) > config.max_total_tokens
+    )
+    said = _Said(
+        "\n\n".join(section.text for section in head if section),
+        () if dropped else material.examples,
+        turns,
+        [note.text for note in notes if note],
+        last.text if last else "",
+    )
+    if shown is not None and not dropped:
+        sections.insert(sum(section is not None for section in head), shown)
+    left_out = (EXAMPLES,) if dropped else ()
+    return Prompt(tuple(sections), _messages(said, templates), turns[0].number if turns else 0, left_out)
 
 
 def _outline_json(outline: Sequence[MarkedPoint]) -> str:
@@ -135,10 +177,32 @@ def _outline_json(outline: Sequence[MarkedPoint]) -> str:
     return '{\n  "story_outline": [\n' + rows + "\n  ]\n}"
 
 
+@dataclass(slots=True)
+class _Tally:
+    """Counts texts until they are far over the limit; what comes after is not counted."""
+
+    count: Count
+    left: int
+
+    def text(self, text: str) -> tuple[int, bool]:
+        """Count a text; return its tokens and whether all of it was counted."""
+        return self._taken(self.count(text, self.left)) if self.left >= 0 else (0, False)
+
+    def turn(self, turn: Turn, templates: Templates) -> tuple[int, bool]:
+        """Count a turn, unless it was counted before."""
+        if self.left < 0:
+            return 0, False
+        return self._taken(turn_tokens(turn, templates, self.count, self.left))
+
+    def _taken(self, tokens: int) -> tuple[int, bool]:
+        self.left -= tokens
+        return tokens, self.left >= 0
+
+
 @dataclass(frozen=True, slots=True)
 class _Renderer:
     templates: Templates
-    count: Count
+    tally: _Tally
 
     def section(self, name: str, zone: Zone, params: Mapping[str, str] | None = None) -> Section | None:
         """Fill a section's template; one that is given only empty values is left out."""
@@ -156,16 +220,31 @@ class _Renderer:
         if not body.strip():
             return None
         text = body + "\n\n"
-        return Section(name, zone, (text,), self.count(text))
+        return Section(name, zone, (text,), *self.tally.text(text))
+
+    def examples(self, blocks: Sequence[ExampleBlock]) -> Section | None:
+        """Render the example dialogues, each under its note."""
+        shown = (
+            "\n".join(
+                [self.templates["example_start"], *(f"{_SPEAKERS[m['role']]}: {m['content']}" for m in block)]
+            )
+            for block in blocks
+        )
+        text = "\n\n".join(shown)
+        return self.section(EXAMPLES, "head", {"examples": text}) if blocks else None
 
     def conversation(self, turns: Sequence[Turn]) -> Section | None:
-        """Render the turns; a turn's text and count are worked out once."""
+        """Render the turns; a turn's text and count are worked out once. The newest are counted first."""
         if not turns:
             return None
         heading = self.templates["conversation"].strip("\n") + "\n"
         parts = [heading, *(turn_text(turn, self.templates) for turn in turns)]
-        tokens = self.count(heading) + sum(turn_tokens(turn, self.templates, self.count) for turn in turns)
-        return Section("conversation", "middle", tuple(parts), tokens)
+        counts = [
+            self.tally.text(heading),
+            *(self.tally.turn(turn, self.templates) for turn in reversed(turns)),
+        ]
+        tokens, is_counted = sum(tokens for tokens, _ in counts), all(whole for _, whole in counts)
+        return Section("conversation", "middle", tuple(parts), tokens, is_counted)
 
 
 def turn_text(turn: Turn, templates: Templates) -> str:
@@ -179,34 +258,63 @@ def turn_text(turn: Turn, templates: Templates) -> str:
             rows.append(f"User: {turn.user.content}")
         if (answer := turn.answer) is not None:
             rows.append(f"Assistant: {answer}")
-        found = turn.memo[key] = "\n".join(row.rstrip("\n") for row in rows) + "\n\n"
+        found = "\n".join(row.rstrip("\n") for row in rows) + "\n\n"
+        if len(found) <= _KEPT_CHARACTERS:
+            turn.memo[key] = found
     return cast("str", found)
 
 
-def turn_tokens(turn: Turn, templates: Templates, count: Count) -> int:
-    """Count a turn's text once for each vocabulary and language."""
-    key = ("tokens", count, templates["turn"], templates["summary_line"])
-    found = turn.memo.get(key)
-    if found is None:
-        found = turn.memo[key] = count(turn_text(turn, templates))
-    return cast("int", found)
+def turn_tokens(turn: Turn, templates: Templates, count: Count, most: int) -> int:
+    """Count a turn's text once for each vocabulary and language; above ``most``, it has at least so many."""
+    key = _tokens_key(templates, count)
+    found = cast("tuple[int, int] | None", turn.memo.get(key))
+    if found is None or found[1] < found[0] <= most:
+        found = turn.memo[key] = (count(turn_text(turn, templates), most), most)
+    return found[0]
+
+
+def _tokens_key(templates: Templates, count: Count) -> object:
+    return ("tokens", count, templates["turn"], templates["summary_line"])
+
+
+def uncounted_characters(turns: Sequence[Turn], templates: Templates, count: Count) -> int:
+    """Tell how many characters stand in turns that were not counted yet."""
+    key = _tokens_key(templates, count)
+    return sum(turn.characters for turn in turns if key not in turn.memo)
 
 
 def window_start(turns: Sequence[Turn], templates: Templates, count: Count, budget: int) -> int:
     """Find where the newest whole turns that fit a budget begin; the last turn is always in."""
     left = budget
     for at in range(len(turns) - 1, -1, -1):
-        left -= turn_tokens(turns[at], templates, count)
+        left -= turn_tokens(turns[at], templates, count, left)
         if left < 0:
             return min(at + 1, len(turns) - 1)
     return 0
 
 
-def _messages(
-    system: str, turns: Sequence[Turn], notes: Sequence[str], last: Section | None, templates: Templates
-) -> tuple[Message, ...]:
-    said: list[Message] = [{"role": "system", "content": system}] if system else []
-    if _opens_unasked(turns):  # many models insist that a user speaks first
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What the messages are made of."""
+
+    system: str
+    examples: Sequence[ExampleBlock]
+    turns: Sequence[Turn]
+    notes: Sequence[str]
+    last: str
+
+
+def _messages(parts: _Said, templates: Templates) -> tuple[Message, ...]:
+    """Make the messages; only the last one may hold what belongs to this turn alone."""
+    turns, notes, last = parts.turns, parts.notes, parts.last
+    said: list[Message] = [{"role": "system", "content": parts.system}] if parts.system else []
+    for block in parts.examples:
+        _add(said, {"role": "user", "content": templates["example_start"]})
+        for message in block:
+            _add(said, message)
+    if parts.examples:
+        _add(said, {"role": "user", "content": templates["example_end"]})
+    elif _opens_unasked(turns):  # many models insist that a user speaks first
         said.append({"role": "user", "content": templates["opening"]})
     for turn in turns[:-1]:
         for message in _turn_messages(turn, templates):
@@ -216,8 +324,8 @@ def _messages(
             content = fill(templates["turn_note"], notes="\n\n".join(notes), user_input=message["content"])
             message = Message(role="user", content=content)
             notes = ()
-        if last is not None and message["role"] == "user":
-            content = fill(templates["last_note"], said=message["content"], instructions=last.text)
+        if last and message["role"] == "user":
+            content = fill(templates["last_note"], said=message["content"], instructions=last)
             message = Message(role="user", content=content)
         _add(said, message)
     return tuple(said)
@@ -259,7 +367,7 @@ def check_budget(prompt: Prompt, config: Config) -> list[Notice]:
     head, middle = prompt.zone_tokens("head"), prompt.zone_tokens("middle")
     total, limit = head + middle, config.max_total_tokens
     if total > limit:
-        raise UserError("prompt_too_long", actual=total, limit=limit)
+        raise UserError("prompt_too_long", actual=total if prompt.is_counted else f"{total}+", limit=limit)
     notices: list[Notice] = []
     if middle > config.middle_section_warning_tokens:
         notices.append(_over("middle_section_overflow", middle, config.middle_section_warning_tokens))

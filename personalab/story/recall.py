@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from personalab.config import RecallModule
-from personalab.story.transcript import Turn
+from personalab.story.transcript import Turn, usable_reply
 from personalab.texts import Language, fill, say
 
 Kind = Literal["summary", "plot", "turn"]
@@ -19,6 +19,10 @@ CONFIDENT = 0.5
 UNASKED_LIMIT = 5
 SHOWN_CHARACTERS = 600
 """How much of one recalled event the prompt shows."""
+QUERY_CHARACTERS = 4_000
+"""So much of a long input is searched for: half from its beginning, half from its end, where questions stand."""
+FINDABLE_CHARACTERS = 50_000
+"""So much of an event is findable: of a turn, the beginning of what was said and of the answer, half of it each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,8 @@ class Search:
     skip_session: str = ""
     skip_from: int = 0
     """Leave out this session's turns from this number on: they are in the prompt."""
+    in_prompt: frozenset[str] = frozenset()
+    """Leave out events with these texts, whatever session and turn the index has them under."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,7 @@ class Hit:
     score: float
     """Fused; comparable within one search only."""
     confidence: float
-    """0 to 1, comparable between searches: how surely this answers the query."""
+    """0 to 1, comparable between searches: how surely this answers the query; 0 without any evidence."""
     lexical_rank: int | None
     dense_rank: int | None
     """Places from 1 in the two rankings, or ``None`` where one did not find it."""
@@ -102,6 +108,7 @@ def plan_lookup(user_input: str, module: RecallModule) -> Lookup | None:
     """Decide whether and how the input looks something up."""
     if module.trigger == "off":
         return None
+    user_input = _question_in(user_input)
     words = module.keywords if module.trigger == "keywords" else module.keywords + module.auto_keywords
     asked = module.trigger == "always" or _pattern(words).search(user_input) is not None
     if not asked and module.trigger == "keywords":
@@ -110,6 +117,14 @@ def plan_lookup(user_input: str, module: RecallModule) -> Lookup | None:
     kinds: tuple[Kind, ...] = ("plot", "turn") if in_detail else ("summary", "turn")
     limit = module.n_results if asked else min(UNASKED_LIMIT, module.n_results)
     return Lookup(extract_query(user_input), kinds, limit, asked)
+
+
+def _question_in(user_input: str) -> str:
+    """Take the beginning and the end of a long input: a page that was pasted is no question."""
+    if len(user_input) <= QUERY_CHARACTERS:
+        return user_input
+    half = QUERY_CHARACTERS // 2
+    return f"{user_input[:half]}\n{user_input[-half:]}"
 
 
 _FILLERS = """
@@ -129,24 +144,22 @@ def extract_query(user_input: str) -> str:
 
 
 def choose(hits: Sequence[Hit], lookup: Lookup) -> list[Hit]:
-    """Keep what may enter the prompt: all that was asked for, or only what is surely meant."""
-    known = distinct(hits)
-    if lookup.asked:
-        return known[: lookup.limit]
-    return [hit for hit in known if hit.confidence >= CONFIDENT][: lookup.limit]
+    """Keep what may enter the prompt: what was asked for and has evidence, or only what is surely meant."""
+    known = with_evidence(hits) if lookup.asked else [hit for hit in hits if hit.confidence >= CONFIDENT]
+    return distinct(known)[: lookup.limit]
+
+
+def with_evidence(hits: Iterable[Hit]) -> list[Hit]:
+    """Drop hits that neither the words nor the meaning of the query speak for."""
+    return [hit for hit in hits if hit.confidence > 0]
 
 
 def distinct(hits: Iterable[Hit]) -> list[Hit]:
-    """Leave out a turn that a later session took over word for word: the first of them stands for both."""
-    seen: set[tuple[str, str]] = set()
-    kept: list[Hit] = []
+    """Leave out what a later session took over word for word: the first of them stands for both."""
+    known: dict[tuple[str, str, str], Hit] = {}
     for hit in hits:
-        said = (hit.event.text, hit.event.timestamp)
-        if hit.event.kind != "turn" or said not in seen:
-            kept.append(hit)
-        if hit.event.kind == "turn":
-            seen.add(said)
-    return kept
+        known.setdefault((hit.event.kind, hit.event.text, hit.event.timestamp), hit)
+    return list(known.values())
 
 
 def shown_text(event: StoryEvent, templates: Mapping[str, str]) -> str:
@@ -191,10 +204,10 @@ def reason(hit: Hit, language: Language) -> str:
 def turn_event(
     turn: Turn, instance_id: str, session_id: str, character_id: str, background_id: str
 ) -> StoryEvent:
-    """Make a turn findable word for word."""
-    rows = [turn.user.content] if turn.user else []
+    """Make a turn findable word for word, as far as it is not endless."""
+    rows = [turn.user.content[: FINDABLE_CHARACTERS // 2]] if turn.user else []
     if (answer := turn.answer) is not None:
-        rows.append(answer)
+        rows.append(answer[: FINDABLE_CHARACTERS // 2])
     last = turn.last_reply
     return StoryEvent(
         event_id=f"turn_{instance_id}_{session_id}_{turn.number}",
@@ -209,6 +222,20 @@ def turn_event(
         last_turn=turn.number,
         timestamp=turn.user.timestamp if turn.user else (last.timestamp if last else ""),
     )
+
+
+def prompt_texts(turns: Iterable[Turn]) -> frozenset[str]:
+    """Collect the texts that a conversation puts into the prompt, as events would have them.
+
+    A summary carries turns over into the next session under new numbers, so that only their text identifies them.
+    """
+    texts: set[str] = set()
+    for turn in turns:
+        texts.update(note.content for note in turn.notes)
+        said = [turn.user.content] if turn.user else []
+        answers = [text for line in turn.replies if (text := usable_reply(line)) is not None]
+        texts.update(said, answers, ("\n".join([*said, answer]) for answer in answers))
+    return frozenset(texts)
 
 
 def point_events(
@@ -232,7 +259,7 @@ def point_events(
                 StoryEvent(
                     event_id=f"{kind}_{tail}",
                     kind=kind,
-                    text=text,
+                    text=text[:FINDABLE_CHARACTERS],
                     instance_id=instance_id,
                     session_id=session_id,
                     index=index,

@@ -12,8 +12,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from personalab.answer_schema import (
+    AnswerSchema,
+    list_schema,
+    object_schema,
+    text_schema,
+    whole_number_schema,
+)
 from personalab.config import SummaryOrder
-from personalab.dialogue import Message, indented, is_in, list_in, whole_numbers
+from personalab.dialogue import Message, indented, indented_block, is_in, list_in, whole_numbers
 from personalab.story.lines import AssistantLine, Line, Metadata, Summary, UserLine
 from personalab.story.prompt import turn_text
 from personalab.story.transcript import Transcript, Turn, told_turns, usable_reply
@@ -112,13 +119,13 @@ def summary_messages(
     piece: Piece, before: Iterable[str], persona: str, templates: Templates
 ) -> list[Message]:
     """Ask for the points of a piece; what happened before it comes along, so that names and threads go on."""
-    known = "\n".join(f"- {text}" for text in before)
+    known = "\n".join(f"- {indented(text)}" for text in before)
     asked = fill(
         templates["summarize"],
         first=piece.first,
         last=piece.last,
         max_points=MAX_POINTS,
-        persona=persona,
+        persona=indented_block(persona) or "–",
         before=known or "–",
         conversation=piece.text,
     )
@@ -126,6 +133,18 @@ def summary_messages(
 
 
 # --- what the model answers
+
+
+def points_schema(first: int, last: int) -> AnswerSchema:
+    """Give the JSON schema of the points that ``read_points`` reads."""
+    turns = whole_number_schema(range(first, last + 1))
+    point = object_schema(
+        summary=text_schema(at_most=MAX_SUMMARY),
+        plot=text_schema(at_most=MAX_PLOT),
+        turns=list_schema(turns, at_least=2, at_most=2),
+    )
+    points = list_schema(point, at_least=1, at_most=MAX_POINTS)
+    return AnswerSchema("plot_points", object_schema(points=points))
 
 
 def read_points(answer: str, first: int, last: int, language: Language) -> list[PlotPoint]:
@@ -154,7 +173,8 @@ def _point(data: object, place: int, first: int, last: int) -> PlotPoint:
             raise ValueError(f'point {place} has no "{name}"')
         if len(value) > limit:
             raise ValueError(f'"{name}" of point {place} has {len(value)} characters, more than {limit}')
-    begin, end = _range(given.get("turns"))
+    turns: object = given.get("turns")
+    begin, end = (first, last) if turns is None and first == last else _range(turns)
     if not first <= begin <= end <= last:
         shown = json.dumps(given.get("turns"), ensure_ascii=False, default=str)[:80]
         raise ValueError(
@@ -176,12 +196,19 @@ def _range(turns: object) -> tuple[int, int]:
 
 
 def opening_lines(
-    metadata: Metadata, points: Sequence[PlotPoint], kept: Sequence[Turn], order: SummaryOrder
+    metadata: Metadata,
+    points: Sequence[PlotPoint],
+    kept: Sequence[Turn],
+    order: SummaryOrder,
+    before: Iterable[Summary] = (),
 ) -> list[Line]:
-    """Write the beginning of the next session: where it comes from, what happened, the last turns anew from 1."""
+    """Write the beginning of the next session: where it comes from, what happened, the last turns anew from 1.
+
+    Without new points, what was summarised ``before`` is said again.
+    """
     told: list[Line] = [
         Summary(point.summary, {"turns": [point.first_turn, point.last_turn]}) for point in points
-    ]
+    ] or [Summary(note.content) for note in before]
     said = [line for number, turn in enumerate(kept, start=1) for line in _renumbered(turn, number)]
     return [metadata, *told, *said] if order == "summary_first" else [metadata, *said, *told]
 
@@ -198,5 +225,29 @@ def _renumbered(turn: Turn, number: int) -> list[UserLine | AssistantLine]:
 
 
 def last_turns(transcript: Transcript, count: int) -> list[Turn]:
-    """Pick the newest turns that go along; one that still waits for its answer is always the last of them."""
+    """Pick the newest turns to carry over; one that still waits for its answer is the last of them."""
     return told_turns(transcript)[-count:] if count > 0 else []
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """The turns that the next session begins with."""
+
+    turns: tuple[Turn, ...]
+    left_behind: tuple[Turn, ...] = ()
+    """Turns that nobody answered and that no prompt of the next session could hold together."""
+
+
+def carried_turns(transcript: Transcript, most: int, cost: Callable[[Turn], int], room: int) -> Carried:
+    """Keep the newest turns that fit the room the next session has for them, so that a summary always helps."""
+    unanswered = [turn for turn in transcript.turns if turn.user is not None and turn.answer is None]
+    blocked = sum(map(cost, unanswered)) > room
+    kept: list[Turn] = []
+    for turn in reversed(last_turns(transcript, most)):
+        if (needed := cost(turn)) <= room:
+            kept.insert(0, turn)
+            room -= needed
+        elif turn.answer is not None:
+            break
+    left = [turn for turn in unanswered if not any(turn is other for other in kept)]
+    return Carried(tuple(kept), tuple(left) if blocked else ())

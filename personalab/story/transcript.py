@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from personalab.story.lines import NO_REPLY, AssistantLine, Line, Metadata, Summary, UserLine
-from personalab.texts import LANGUAGES, TEXTS
+from personalab.errors import UserError
+from personalab.story.lines import MAX_TURN, NO_REPLY, AssistantLine, Line, Metadata, Summary, UserLine
+from personalab.texts import LANGUAGES, TEXTS, Language, say
 
 _ERROR_OPENINGS = tuple(getattr(TEXTS["system_error"], lang).split("{")[0] for lang in LANGUAGES)
 
@@ -24,10 +25,20 @@ def usable_reply(line: AssistantLine) -> str | None:
     return content
 
 
+def shown_reply(content: str, language: Language) -> str:
+    """Word a stored reply for its reader: the note for an empty one is the same in every file."""
+    return say("no_reply", language) if content == NO_REPLY else content
+
+
+def is_error_note(text: str) -> bool:
+    """Return whether a text begins like the note that a failed reply ends with."""
+    return text.lstrip().startswith(_ERROR_OPENINGS)
+
+
 def _without_error_note(content: str) -> str:
+    if is_error_note(content):
+        return ""
     for opening in _ERROR_OPENINGS:
-        if content.lstrip().startswith(opening):
-            return ""
         at = content.rfind("\n" + opening)
         if at >= 0:
             return content[:at]
@@ -58,6 +69,12 @@ class Turn:
             if (text := usable_reply(line)) is not None:
                 return text
         return None
+
+    @property
+    def characters(self) -> int:
+        """How long everything is that was said in the turn, the summaries before it included."""
+        said = [*self.notes, *self.replies, *([self.user] if self.user else [])]
+        return sum(len(line.content) for line in said)
 
     def unanswered(self) -> Turn:
         """Give the turn as it stood before anyone tried to answer it."""
@@ -131,7 +148,10 @@ class Transcript:
     @property
     def next_turn(self) -> int:
         """The number of the turn that comes next."""
-        return max((turn.number for turn in self.turns), default=0) + 1
+        number = max((turn.number for turn in self.turns), default=0) + 1
+        if number > MAX_TURN:
+            raise UserError("turns_used_up", limit=MAX_TURN)
+        return number
 
     def requested(self, request_id: str) -> Turn | None:
         """Find the newest turn that a call with this ``request_id`` began."""
@@ -148,12 +168,21 @@ class Transcript:
 
 
 def taken_over(turns: Sequence[Turn], older: Transcript) -> int:
-    """Count the first turns that are an older session's last ones under new numbers, and were answered there."""
-    told = told_turns(older)
-    for count in range(min(len(turns), len(told)), 0, -1):
-        if [_said(turn) for turn in turns[:count]] == [_said(turn) for turn in told[-count:]]:
-            return count if told[-1].answer is not None else count - 1
+    """Count the first turns that are an older session's last answered ones under new numbers."""
+    before = [_said(turn) for turn in older.turns if turn.answer is not None]
+    now = [_said(turn) for turn in turns[: len(before)]]
+    for count in range(len(now), 0, -1):
+        if now[:count] == before[-count:]:
+            return count
     return 0
+
+
+def left_behind(turns: Sequence[Turn], older: Transcript) -> Turn | None:
+    """Find the turn that an older session ends with, unanswered, if nothing has been said since."""
+    last = older.last
+    if last is None or last.user is None or last.answer is not None:
+        return None
+    return last if taken_over(turns, older) == len(turns) else None
 
 
 def told_turns(transcript: Transcript) -> list[Turn]:

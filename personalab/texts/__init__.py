@@ -5,21 +5,41 @@ Errors and warnings carry a code; the words stand here once, so that every entra
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
+
 from personalab.reasons import in_chinese
 from personalab.texts.archive import ARCHIVE
 from personalab.texts.forms import LANGUAGES, Language, Text, fill
 from personalab.texts.lab import LAB
 from personalab.texts.web import WEB
 
-__all__ = ["LANGUAGES", "TEXTS", "Language", "Text", "fill", "say"]
+__all__ = ["LANGUAGES", "TEXTS", "Language", "Text", "fill", "in_language", "say"]
+
+
+@runtime_checkable
+class Worded(Protocol):
+    """Something that can say itself in either language."""
+
+    def message(self, language: Language) -> str:
+        """Say it."""
+        ...
 
 
 def say(code: str, language: Language, **params: object) -> str:
     """Say the text of a code; a code without words says nothing."""
     text = TEXTS.get(code)
-    if language == "zh" and isinstance(reason := params.get("reason"), str):
-        params["reason"] = in_chinese(reason)
-    return fill(getattr(text, language), **params) if text else ""
+    return fill(getattr(text, language), **in_language(params, language)) if text else ""
+
+
+def in_language(params: Mapping[str, object], language: Language) -> dict[str, object]:
+    """Word the ``reason`` among a text's parameters in the text's language; it may be an error of ours."""
+    reason = params.get("reason")
+    if isinstance(reason, Worded):
+        return {**params, "reason": reason.message(language)}
+    if language == "zh" and isinstance(reason, str):
+        return {**params, "reason": in_chinese(reason)}
+    return dict(params)
 
 
 TEXTS: dict[str, Text] = {
@@ -31,14 +51,42 @@ TEXTS: dict[str, Text] = {
         "{what} “{value}” 不能用作 ID：只能用字母、数字、下划线和连字符，以字母或数字开头，最长 64 个字符，不能是系统保留名（如 con、nul）",
         "{what} '{value}' cannot be an id: use letters, digits, _ and -, begin with a letter or digit, at most 64, no device names (con, nul)",
     ),
+    "id_missing": Text("缺少 {what}；请给出要使用的 ID", "{what} is missing; give the id of the one to use"),
+    "no_story_chosen": Text(
+        "没有指定故事：请在 assistant 的 context（或 config 的 configurable）里设置 instance_id。现有的故事：{stories}",
+        "No story is chosen: set instance_id in the assistant's context (or in its config). Stories: {stories}",
+    ),
+    "no_story_yet": Text(
+        "还没有故事；请先用网页或 personalab new 新建一个",
+        "There is no story yet; create one in the browser or with personalab new",
+    ),
+    "no_human_message": Text(
+        "messages 里没有等待回复的用户消息；请发送一条",
+        "messages contains no human message that waits for a reply; send one",
+    ),
+    "only_text": Text(
+        "消息里有 {kind} 类型的内容，这里只支持文本；请去掉后重新发送",
+        "The message contains content of type {kind}, but only text is supported; remove it and send again",
+    ),
+    "context_not_text": Text(
+        "上下文（context）中的 {field} 应为文本，收到的是 {kind}；请改为文本，或去掉它",
+        "{field} in the context must be a string, not {kind}; pass a string or leave it out",
+    ),
     "blank_input": Text("输入是空的，请写点什么", "The input is blank; write something"),
     "input_too_long": Text(
         "输入有 {actual} 个字符，上限是 {limit}，请缩短后再试",
         "The input has {actual} characters, the limit is {limit}; shorten it and try again",
     ),
+    "no_reply": Text("(无回复)", "(no reply)"),
     "nothing_to_retry": Text(
         "实例 {instance_id} 没有可以重试的轮次：最后一轮已有完整回复",
         "Instance {instance_id} has no turn to retry: its last turn has a whole reply",
+    ),
+    "turn_left_behind": Text(
+        "第 {turn} 轮太长，放不进提示词，汇总时留在了会话 {session_id} 里，没有回复；请改短后重新发送，"
+        "或在设置里提高“Prompt总长度上限”后撤销汇总再重试",
+        "Turn {turn} was too long for the prompt, so the summary left it unanswered in session {session_id}. "
+        "Send it again in fewer words, or raise max_total_tokens, undo the summary and retry",
     ),
     "nothing_pending": Text(
         "实例 {instance_id} 的第 {turn} 轮不在等待回复（当前最后一轮是 {last}）；请开始新的一轮",
@@ -48,7 +96,10 @@ TEXTS: dict[str, Text] = {
         "第 {turn} 轮已有另一条回复，不能再写入不同的内容；请用新的一轮继续",
         "Turn {turn} has another reply already; go on with a new turn instead",
     ),
-    "blank_reply": Text("回复是空的，请给出回复内容", "The reply is blank; give its text"),
+    "blank_reply": Text(
+        "回复里没有正文；除了 [PROGRESS:…] 标记和思考过程，还要有角色说的话",
+        "The reply has no words; besides [PROGRESS:…] markers and reasoning it needs something the character says",
+    ),
     "bad_request_id": Text(
         "request_id 不可用：应为 1–{limit} 个字符的文本",
         "request_id cannot be used: give a text of 1–{limit} characters",
@@ -127,9 +178,21 @@ TEXTS: dict[str, Text] = {
     "instance_exists": Text(
         "实例 {instance_id} 已经存在，请换一个 ID", "Instance {instance_id} exists already; choose another id"
     ),
+    "clock_too_early": Text(
+        "系统时间是 {now}，早于 1970 年，无法运行；请先校准系统时间",
+        "The system clock says {now}, which is before 1970; set the clock, then try again",
+    ),
     "unreadable_env": Text(
         "环境变量 {name} 的值 “{value}” 不可用：{reason}",
         "{name} is '{value}', which cannot be used: {reason}",
+    ),
+    "tracing.hidden": Text(
+        "LangSmith 追踪已开启：每次运行的步骤和用时会发送出去，文本不会。PERSONALAB_TRACING=off 停止发送，PERSONALAB_TRACING=full 连同文本一起发送",
+        "LangSmith tracing is on: the steps and timings of each run are sent, texts are not. PERSONALAB_TRACING=off stops it, PERSONALAB_TRACING=full sends texts as well",
+    ),
+    "tracing.full": Text(
+        "LangSmith 追踪已开启：你说的话、角色的回复和完整的提示词都会发送出去。PERSONALAB_TRACING=hidden 隐藏文本，PERSONALAB_TRACING=off 停止发送",
+        "LangSmith tracing is on: your words, the replies and the whole prompts are sent. PERSONALAB_TRACING=hidden hides texts, PERSONALAB_TRACING=off stops it",
     ),
     "bad_usage": Text("用法不对：{reason}；见 --help", "Bad usage: {reason}; see --help"),
     "no_streams": Text(
@@ -222,6 +285,22 @@ TEXTS: dict[str, Text] = {
     "file_broken": Text(
         "文件 {file} 无法读取：{reason}；请修正它，或运行 personalab doctor --fix",
         "The file {file} cannot be read: {reason}; mend it, or run personalab doctor --fix",
+    ),
+    "turns_used_up": Text(
+        "这个会话的轮次已到上限（{limit}），不能再添加新的一轮；请先汇总会话，在新会话里继续，或改正会话文件里的 turn",
+        "The session has reached the highest turn number ({limit}), so no turn can be added; summarize it to continue in a new session, or correct the turn numbers in its file",
+    ),
+    "not_regular": Text(
+        "{file} 不是普通文件（而是管道、设备、套接字或文件夹）；请把它移走，如果原来的文件有内容，再从备份恢复",
+        "{file} is not a regular file (but a pipe, a device, a socket or a folder); move it away, and restore the file from a backup if it held data",
+    ),
+    "locks_unsupported": Text(
+        "{folder} 所在的文件系统不支持文件锁，无法防止两个进程同时写入；请把数据目录移到本地磁盘，并用 PERSONALAB_DATA 指定它",
+        "The file system of {folder} does not support file locks, so two processes could write at once; move the data root to a local disk and set PERSONALAB_DATA to it",
+    ),
+    "link_refused": Text(
+        "{file} 是符号链接，可能指向数据目录之外，因此不会使用；请换成真正的文件或文件夹",
+        "{file} is a symbolic link and may lead out of the data root, so it is not used; replace it with a real file or folder",
     ),
     "story_not_indexed": Text(
         "故事 {instance_id} 无法编入索引：{reason}；它的文件没有改动，其余故事不受影响；请用 personalab doctor 检查它的会话文件",
@@ -402,9 +481,21 @@ TEXTS: dict[str, Text] = {
         "The client's model did not answer: {reason}; try again, or write the reply yourself",
     ),
     "provider.failed": Text("模型出错：{reason}", "The model failed: {reason}"),
+    "provider.open_timeout": Text(
+        "模型 “{model}” 在 {seconds} 秒内没有打开；请稍后重试，若仍如此请检查模型文件所在的磁盘",
+        "The model '{model}' did not open within {seconds} s; try again later, and if it stays so check the disk that holds its file",
+    ),
+    "provider.open_busy": Text(
+        "已有 {count} 个模型正在打开，暂时不能打开 “{model}”；请稍后重试",
+        "{count} models are being opened already, so '{model}' has to wait; try again later",
+    ),
+    "model_not_configured": Text(
+        "{field}：服务器没有配置模型 “{model}”；请省略这一项以使用已配置的模型，或请服务器的管理者设置 PERSONALAB_MODEL（实验室用 personalab lab cli set default_model）",
+        "{field}: the model '{model}' is not configured on this server; leave the field out to use the configured one, or have the server's owner set PERSONALAB_MODEL (for the lab: personalab lab cli set default_model)",
+    ),
     "provider.no_model_file": Text(
-        "没有模型文件 {file}；请检查 PERSONALAB_MODEL 中 local: 后面的路径",
-        "There is no model file {file}; check the path after local: in PERSONALAB_MODEL",
+        "模型文件 {file} 不可用：{reason}；请检查 PERSONALAB_MODEL 中 local: 后面的路径",
+        "The model file {file} cannot be used: {reason}; check the path after local: in PERSONALAB_MODEL",
     ),
     "provider.bad_model_file": Text(
         "llama.cpp 无法加载 {file}；请换一个完整的 GGUF 聊天模型文件",
@@ -539,6 +630,13 @@ TEXTS: dict[str, Text] = {
     ),
     "warning.summary_not_indexed.suggestion": Text(
         "运行 personalab reindex 重建索引", "Rebuild it with personalab reindex"
+    ),
+    "warning.turns_left_behind": Text(
+        "太长而放不进提示词的轮次留在了会话 {session_id} 里，没有回复：第 {turns} 轮",
+        "Too long for the prompt and left unanswered in session {session_id}: turn {turns}",
+    ),
+    "warning.turns_left_behind.suggestion": Text(
+        "改短后重新发送，或提高“Prompt总长度上限”", "Send it again in fewer words, or raise max_total_tokens"
     ),
     "warning.session_restored": Text(
         "会话文件在这一轮进行中被删除或替换，已写回这一轮的回复",

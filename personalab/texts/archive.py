@@ -130,6 +130,44 @@ ARCHIVE: dict[str, Text] = {
         "the background {background_id} here differs from the file's and was kept",
     ),
     "import.id_changed": Text("原来的 ID 是 {instance_id}", "it was {instance_id} where it comes from"),
+    "import.chats_joined": Text(
+        "之前导入的 {count} 个聊天现在用这张角色卡的人设",
+        "chats that were imported before it and now have its persona: {count}",
+    ),
+    "import.chat_not_joined": Text(
+        "故事 {instance_id} 还没有换上这张角色卡的人设：{reason}；稍后再导入一次这张卡即可",
+        "the story {instance_id} does not have its persona yet: {reason}; import the card again later",
+    ),
+    "import.chats_ambiguous": Text(
+        "有好几个角色叫 “{name}”（{ids}），没有把之前的聊天接到这张卡上；要接上，请用其中一个 ID 导入并覆盖它",
+        "several characters are called '{name}' ({ids}), so no earlier chats were joined to this card; to join them, "
+        "import it under one of these ids and overwrite that character",
+    ),
+    "import.card_conflict": Text(
+        "这张卡带着角色 {character_id} 的 ID，内容与现有的不同；什么都没有改变。可以更新现有角色（update）、另存为新角色（copy）或跳过（skip）",
+        "it carries the id of the character {character_id}, who differs from it; nothing was changed. Choose update to "
+        "replace that character, copy to add another one, or skip",
+    ),
+    "import.card_left_out": Text(
+        "与现有的角色 {character_id} 不同，按你的选择没有导入",
+        "it differs from the character {character_id} and was skipped, as you chose",
+    ),
+    "import.world_linked": Text(
+        "卡里指定的世界书 “{world}” 已接上（来自背景 {background_id}）",
+        "linked the lorebook '{world}' that it names (from the background {background_id})",
+    ),
+    "import.world_missing": Text(
+        "卡里指定了世界书 “{world}”，库里没有；导入同名的世界书会自动接上，也可以把任何世界书给 {character_id}",
+        "it names the lorebook '{world}', which is not in the library: import the book of that name and it is linked, "
+        "or import any book into {character_id}",
+    ),
+    "import.world_ambiguous": Text(
+        "卡里指定了世界书 “{world}”，库里有好几本（{ids}）；请把要用的那本导入给 {character_id}",
+        "it names the lorebook '{world}', and there are several ({ids}): import the one you want into {character_id}",
+    ),
+    "import.world_given": Text(
+        "已接到指定这本世界书的角色：{ids}", "linked to the characters whose cards name it: {ids}"
+    ),
     # --- cards, and the pictures and archives that carry them
     "not_a_card": Text(
         "不是角色卡：没有角色卡的字段（description、first_mes 等）",
@@ -216,6 +254,8 @@ ARCHIVE: dict[str, Text] = {
     "transcript.turn": Text("第 {turn} 轮", "Turn {turn}"),
     "transcript.summary": Text("前情提要", "What happened before"),
     "transcript.interrupted": Text("（已中断）", "(interrupted)"),
+    "transcript.truncated": Text("（达到长度上限，可能没有说完）", "(cut off at the length limit)"),
+    "transcript.reasoning": Text("思考过程", "Reasoning"),
     "transcript.error": Text("（因出错而中断）", "(cut off by an error)"),
     "transcript.empty": Text("（没有回复）", "(no reply)"),
     # --- a Veloca archive

@@ -15,13 +15,21 @@ LAB: dict[str, Text] = {
         "{file} was not written: its field {field} is not of the format ({reason})",
     ),
     # --- executors
+    "lab_spool_foreign": Text(
+        "{file} 不能用来保存回答：{reason}；请检查是谁放在那里的，删除后再运行",
+        "{file} cannot hold an answer: {reason}; find out who put it there, remove it and run again",
+    ),
     "lab_bad_call": Text(
         "这次调用不能执行：{field} 不可用（{reason}）；请改正后再试",
         "This call cannot be made: its {field} cannot be used ({reason}); mend it and try again",
     ),
     "lab_flag_refused": Text(
-        "extra_flags 里的 “{flag}” 不能用：{reason}；请从配置中去掉它",
-        "The flag '{flag}' in extra_flags cannot be used: {reason}; take it out of the configuration",
+        "extra_flags 不接受 “{flag}”；可以使用的有：{allowed}",
+        "extra_flags does not take '{flag}'; it takes: {allowed}",
+    ),
+    "lab_flags_local": Text(
+        "extra_flags 只能在终端里设置，不能通过网页、MCP 或其他远程方式设置；请去掉它",
+        "extra_flags can only be set at the terminal, not through the web, MCP or another remote client; leave it out",
     ),
     "provider.cli_missing": Text(
         "无法运行 claude 命令行程序 “{cli_path}”：{reason}；请安装 Claude Code，或写明它的位置（personalab lab cli set cli_path /路径/claude），或新建项目时换用聊天模型（--model openai:gpt-4o-mini）",
@@ -149,6 +157,35 @@ LAB: dict[str, Text] = {
     "lab_ask_failed": Text(
         "向模型 {model} 的调用失败：{reason}；什么都没有改变",
         "The call to the model {model} failed: {reason}; nothing was changed",
+    ),
+    "lab_context_no_skill": Text(
+        "context_config.token_threshold 是 {threshold}，放不下技能 “{skill}” 和它的输入：至少需要约 {tokens} 个 token。"
+        "请在 workspace/cli/config.json 里调大 context.token_threshold，或把 context.auto_compress 设为 false",
+        "context_config.token_threshold is {threshold}, but the skill '{skill}' and its input need about {tokens} tokens. "
+        "Raise context.token_threshold in workspace/cli/config.json, or set context.auto_compress to false",
+    ),
+    "lab_context_no_judge": Text(
+        "context_config.token_threshold 是 {threshold}，放不下评分要求：至少需要约 {tokens} 个 token。"
+        "请在 workspace/cli/config.json 里调大 context.token_threshold，或把 context.auto_compress 设为 false",
+        "context_config.token_threshold is {threshold}, but a judge's instructions need about {tokens} tokens. Raise "
+        "context.token_threshold in workspace/cli/config.json, or set context.auto_compress to false",
+    ),
+    "lab_context_over": Text(
+        "提示词约有 {tokens} 个 token，超过项目的 context_config.token_threshold（{threshold}），又不能缩短；没有调用模型。"
+        "请少选一些片段，或在项目的 config.json 里调大 token_threshold",
+        "The prompt has about {tokens} tokens, more than the project's context_config.token_threshold ({threshold}), and "
+        "cannot be shortened; no model was called. Choose fewer segments, or raise token_threshold in the project's "
+        "config.json",
+    ),
+    "lab_answer_repeats_note": Text(
+        "模型 {model} 没有改正回答，只是重复了我们的修改要求；什么都没有保存，请再试一次，或换一个模型",
+        "The model {model} repeated our request for a correction instead of correcting its answer; nothing was saved. "
+        "Try again, or choose another model",
+    ),
+    "lab_no_exact_quotes": Text(
+        "模型摘录的 {count} 个片段都不是技能的原文，要求改正后仍然如此；没有保存任何片段和问题。请换一个模型再分析",
+        "None of the {count} segments that the model quoted is in the skills' text, even after it was asked to correct "
+        "them; no segments or issues were saved. Run the analysis again with another model",
     ),
     # --- reports
     "lab_report_format": Text(
@@ -519,7 +556,8 @@ LAB: dict[str, Text] = {
         "the files of {count} calls are no longer needed: their answers stand with their cases",
     ),
     "lab_doctor_expired": Text(
-        "会话已于 {expires_at} 到期，仍标为 active", "the session expired at {expires_at} and is still active"
+        "会话已于 {expires_at} 到期，记录还没有更新（状态：{status}）",
+        "the session expired at {expires_at}, but its record was not updated (status: {status})",
     ),
     "lab_doctor_busy": Text("项目正在运行，无法修复", "the project is being run, so it was not repaired"),
     "lab_doctor_busy_remedy": Text(

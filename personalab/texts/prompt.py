@@ -6,7 +6,7 @@ from personalab.texts.forms import Text
 
 PROMPT: dict[str, Text] = {
     # --- the sections' names
-    "section.system_prompt": Text("作者的总指令", "The author's instruction"),
+    "section.system_prompt": Text("扮演指令", "Role instruction"),
     "section.lorebook_before_char": Text("世界书（角色之前）", "Lorebooks, before the character"),
     "section.base_persona": Text("角色初始人格", "Who the character was made as"),
     "section.evolved_persona": Text("角色成长人格", "Who the character has become"),
@@ -15,14 +15,20 @@ PROMPT: dict[str, Text] = {
     "section.background": Text("背景设定", "The world"),
     "section.story_outline": Text("故事大纲", "The outline"),
     "section.progress_instruction": Text("进度引导指令", "How progress is marked"),
+    "section.example_dialogue": Text("对话示例", "Example dialogue"),
     "section.director_reminder": Text("导演提醒", "The director's reminder"),
     "section.recalled_events": Text("历史事件回忆", "Recalled events"),
     "section.conversation": Text("当前会话对话", "The conversation"),
-    "section.post_history_instructions": Text("作者的结尾指令", "The author's last words"),
+    "section.post_history_instructions": Text("结尾提醒", "Closing reminder"),
     # --- why one is in, or left out
     "why.unread": Text("读不出来；见上面的警示", "It could not be read; see the warning above"),
-    "why.system_prompt": Text("角色的作者要求先说这些", "The character's author wants this said first"),
-    "why.no_system_prompt": Text("角色的作者没有写", "The character's author wrote none"),
+    "why.template": Text("来自模板 {name}.txt", "From the template {name}.txt"),
+    "why.system_prompt": Text(
+        "角色卡自带的指令，放在最前面", "The character's own instruction; it comes first"
+    ),
+    "why.no_system_prompt": Text(
+        "角色卡没有写，模板也是空的", "Neither the character nor the template has any"
+    ),
     "why.base_persona": Text("总是放入，永不改变", "Always in; it never changes"),
     "why.no_base_persona": Text("角色没有初始人格", "The character has no persona"),
     "why.evolved_persona": Text(
@@ -78,9 +84,20 @@ PROMPT: dict[str, Text] = {
     ),
     "why.no_conversation": Text("还没有对话", "Nothing has been said yet"),
     "why.post_history_instructions": Text(
-        "角色的作者要求最后说这些", "The character's author wants this said last"
+        "角色卡自带的提醒，放在最后", "The character's own reminder; it comes last"
     ),
-    "why.no_post_history_instructions": Text("角色的作者没有写", "The character's author wrote none"),
+    "why.no_post_history_instructions": Text(
+        "角色卡没有写，模板也是空的", "Neither the character nor the template has any"
+    ),
+    "why.example_dialogue": Text(
+        "示范角色的说话方式；以消息的形式放在对话之前",
+        "Shows how the character speaks; sent as messages before the conversation",
+    ),
+    "why.no_example_dialogue": Text("角色没有对话示例", "The character has no example dialogue"),
+    "why.examples_dropped": Text(
+        "放入后会超过 {limit} tokens 的上限，这一轮省略",
+        "Left out of this turn: the prompt would exceed {limit} tokens",
+    ),
     # --- why an entry of a lorebook is in, or left out
     "lore.constant": Text("总是加入", "always in"),
     "lore.decorator": Text("由作者的标记加入", "in by its author's mark"),

@@ -36,8 +36,16 @@ WEB: dict[str, Text] = {
         "That is not the token; enter the PERSONALAB_TOKEN the server was started with",
     ),
     "body_too_large": Text(
-        "请求太大（上限 {limit} MiB）；请分成几次发送",
-        "The request is too large (the limit is {limit} MiB); send less at once",
+        "请求太大（上限 {limit}）；请分成几次发送，未登录时请先登录",
+        "The request is too large (the limit is {limit}); send less at once, or log in first if you have not",
+    ),
+    "body_too_slow": Text(
+        "请求内容传输太慢，已中断；请检查网络后重试",
+        "The request body arrived too slowly and was cut off; check the connection and try again",
+    ),
+    "too_many_logins": Text(
+        "令牌错误次数过多；请 {seconds} 秒后再试",
+        "Too many wrong tokens; try again in {seconds} s",
     ),
     "turn_running": Text(
         "故事 {instance_id} 的回复还在写；请等它写完，或先停止",

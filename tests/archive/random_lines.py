@@ -6,7 +6,16 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from personalab.story.lines import NO_REPLY, AssistantLine, Line, Metadata, OtherLine, Summary, UserLine
+from personalab.story.lines import (
+    NO_REPLY,
+    REPLY_FLAGS,
+    AssistantLine,
+    Line,
+    Metadata,
+    OtherLine,
+    Summary,
+    UserLine,
+)
 
 NOW = "2025-10-16T10:30:00Z"
 
@@ -21,9 +30,12 @@ unknown = st.dictionaries(names, values, max_size=3)
 
 counts = st.integers(0, 4)
 stamps = st.one_of(st.sampled_from(["", NOW, "2025-10-16T10:31:05Z", "then"]), texts)
-contents = st.one_of(
-    texts, st.sampled_from([NO_REPLY, "", "so far\n(系统错误: x)", "(System error: x)", "a\n\n(System"])
-)
+MARKER = "[PROGRESS:1:completed]"
+_odd = [NO_REPLY, "", "so far\n(系统错误: x)", "(System error: x)", "a\n\n(System"]
+_marked = [MARKER, f"Go.\n\n{MARKER}", f"Go {MARKER} on\n", f"a{MARKER}\n(System error: x)", "[PROGRESS:"]
+_thinking = ["<think>why</think>So.", "So</think>", "<thinking>not yet", f"<think>{MARKER}</think>a {MARKER}"]
+contents = st.one_of(texts, st.sampled_from([*_odd, *_marked, *_thinking]))
+thoughts = st.one_of(st.just(""), texts, st.sampled_from([MARKER, "why\n\nso", " "]))
 
 
 def extras(*known: str) -> st.SearchStrategy[dict[str, Any]]:
@@ -39,7 +51,7 @@ def extras(*known: str) -> st.SearchStrategy[dict[str, Any]]:
     return more.map(lambda found: {name: value for name, value in found.items() if name not in taken})
 
 
-said_fields = ("content", "turn", "timestamp", "interrupted", "empty", "error")
+said_fields = ("content", "turn", "timestamp", "reasoning", *REPLY_FLAGS)
 some_lines: st.SearchStrategy[Line] = st.one_of(
     st.builds(UserLine, contents, counts, stamps, extras(*said_fields)),
     st.builds(
@@ -51,8 +63,10 @@ some_lines: st.SearchStrategy[Line] = st.one_of(
         st.booleans(),
         st.booleans(),
         extras(*said_fields),
+        truncated=st.booleans(),
+        reasoning=thoughts,
     ),
-    st.builds(AssistantLine, contents, counts, stamps),
+    st.builds(AssistantLine, contents, counts, stamps, reasoning=thoughts),
     st.builds(Summary, contents, extras("content")),
     st.builds(OtherLine, unknown.map(lambda found: {**found, "type": "other"})),
     st.builds(Metadata, texts, texts, stamps, st.none()),

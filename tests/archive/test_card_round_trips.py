@@ -126,7 +126,7 @@ EDITS = st.fixed_dictionaries(
         "base_persona": TEXTS,
         "language": st.sampled_from(["zh", "en", None]),
         "greetings": st.lists(TEXTS.filter(lambda text: bool(text.strip())), max_size=3).map(tuple),
-        "instructions": st.builds(Instructions, TEXTS, TEXTS),
+        "instructions": st.builds(Instructions, TEXTS, TEXTS, TEXTS),
     },
 )
 
@@ -154,6 +154,7 @@ def test_whatever_is_changed_comes_back_from_the_card(
             "greetings": st.lists(TEXTS.filter(lambda text: bool(text.strip())), max_size=3),
             "system_prompt": TEXTS,
             "post_history_instructions": TEXTS,
+            "example_dialogue": TEXTS,
             "nickname": TEXTS | st.just(5),
         },
     ),

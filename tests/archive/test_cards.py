@@ -42,9 +42,11 @@ def test_a_card_of_every_version_gives_the_same_character() -> None:
     one = _character(making.v1_card())
     assert one.base_persona == two.base_persona == three.base_persona
     assert two.greetings == three.greetings == (one.greetings[0], "*She sings.*", "*She sleeps.*")
+    examples = "<START>\n{{user}}: Where am I?\n{{char}}: In my glade."
     assert two.instructions == Instructions(
-        "{{original}} Write as {{char}}.", "Stay in the glade. {{original}}"
+        "{{original}} Write as {{char}}.", "Stay in the glade. {{original}}", examples
     )
+    assert one.instructions == Instructions(example_dialogue=examples)
     assert (one.name, one.language) == ("Seraphina", "en")
 
 
@@ -52,8 +54,7 @@ def test_the_persona_is_told_with_what_each_part_is() -> None:
     assert _character(making.v2_card()).base_persona == (
         "{{char}} guards the forest glade.\n\n"
         "Personality: gentle, patient\n\n"
-        "Scenario: {{user}} wakes up in the glade.\n\n"
-        "Example dialogue:\n{{user}}: Where am I?\n{{char}}: In my glade."
+        "Scenario: {{user}} wakes up in the glade."
     )
 
 
@@ -62,10 +63,30 @@ def test_a_chinese_card_is_told_in_chinese() -> None:
     character = _character(making.chinese_card(mes_example=examples, scenario=""))
     assert character.language == "zh"
     assert character.base_persona == (
-        "{{char}}是守护山谷的神鸟，活了三百年，见过许多过客。\n\n"
-        "性格：温柔，有耐心，偶尔固执\n\n"
-        "对话示例：\n{{user}}: 这是哪里？\n---\n{{char}}: 我的山谷。"
+        "{{char}}是守护山谷的神鸟，活了三百年，见过许多过客。\n\n性格：温柔，有耐心，偶尔固执"
     )
+    assert character.instructions.example_dialogue == examples
+
+
+@pytest.mark.parametrize("made", [making.v1_card, making.v2_card, making.v3_card])
+def test_a_character_imported_earlier_with_examples_in_its_persona_leaves_as_its_card_came(made: Any) -> None:
+    kept = made()
+    now = _character(kept)
+    persona = (
+        f"{now.base_persona}\n\nExample dialogue:\n{{{{user}}}}: Where am I?\n{{{{char}}}}: In my glade."
+    )
+    earlier = replace(now, base_persona=persona, instructions=replace(now.instructions, example_dialogue=""))
+    assert card_of(earlier, kept, book_of(read_card(kept)), None) == kept
+    edited = card_of(replace(earlier, base_persona=persona + "!"), kept, None, "v3")["data"]
+    assert (edited["description"], edited["mes_example"]) == (persona + "!", "")
+
+
+def test_changed_examples_stand_in_the_card() -> None:
+    kept = making.v2_card()
+    before = _character(kept)
+    told = replace(before.instructions, example_dialogue="{{char}}: Go.")
+    data = card_of(replace(before, instructions=told), kept, book_of(read_card(kept)), None)["data"]
+    assert data == {**kept["data"], "mes_example": "{{char}}: Go."}
 
 
 def test_a_language_that_is_neither_is_left_open() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from personalab.archive import chat_reading as chats
 from personalab.archive.chat_times import time_of
-from personalab.archive.chats import Chat, chat_of, lines_of, read_chat
+from personalab.archive.chats import Chat, Shown, chat_of, lines_of, read_chat
 from personalab.errors import BadRecord
 from personalab.story.lines import (
     NO_REPLY,
@@ -29,7 +29,16 @@ from personalab.story.lines import (
 )
 from personalab.story.transcript import Transcript
 from personalab.texts import LANGUAGES, TEXTS
-from tests.archive.random_lines import metadata_lines, some_lines, texts, unknown, values
+from tests.archive.random_lines import (
+    MARKER,
+    contents,
+    metadata_lines,
+    some_lines,
+    texts,
+    thoughts,
+    unknown,
+    values,
+)
 
 NOW = "2025-10-16T10:30:00Z"
 HEADER = {
@@ -189,7 +198,12 @@ def test_the_objects_of_chub_are_read_and_given_back() -> None:
 
 def test_byte_order_mark_blank_lines_and_windows_line_ends_are_passed_over() -> None:
     raw = b"\xef\xbb\xbf" + dump_object(HEADER) + b"\r\n\r\n" + dump_object(message("Hello.")) + b"\r\n\n"
-    assert read_chat(io.BytesIO(raw)) == read_chat([dump_object(HEADER), dump_object(message("Hello."))])
+    chat = read_chat(io.BytesIO(raw))
+    assert (chat.header, [*chat.messages], [*chat.messages]) == (
+        HEADER,
+        [message("Hello.")],
+        [message("Hello.")],
+    )
 
 
 def test_names_that_a_header_leaves_open_are_taken_from_the_messages() -> None:
@@ -417,7 +431,15 @@ def in_an_object(given: tuple[str, dict[str, Any]]) -> dict[str, Any]:
     return {**given[1], "message": given[0]}
 
 
-bodies: st.SearchStrategy[Any] = st.one_of(texts, texts, st.tuples(texts, unknown).map(in_an_object))
+bodies: st.SearchStrategy[Any] = st.one_of(contents, texts, st.tuples(contents, unknown).map(in_an_object))
+
+
+def with_thoughts(given: tuple[dict[str, Any], Any]) -> dict[str, Any]:
+    """Write reasoning as SillyTavern does."""
+    return {**given[0], "reasoning": given[1]}
+
+
+notes = st.tuples(unknown, st.one_of(thoughts, values)).map(with_thoughts)
 
 
 @st.composite
@@ -429,7 +451,7 @@ def messages(draw: st.DrawFn) -> dict[str, Any]:
         "is_system": st.sampled_from([False, False, False, True, None]),
         "name": st.one_of(texts, values),
         "send_date": sent,
-        "extra": st.one_of(unknown, values),
+        "extra": st.one_of(unknown, values, notes),
         "swipe_info": values,
     }
     for name, strategy in optional.items():
@@ -476,10 +498,104 @@ def test_a_chat_continued_here_comes_back_whole(
 
 
 @settings(max_examples=300)
-@given(metadata_lines("inst_001", "sess_001", "sess_000"), st.lists(some_lines, max_size=10), texts, texts)
+@given(
+    metadata_lines("inst_001", "sess_001", "sess_000"),
+    st.lists(some_lines, max_size=10),
+    texts,
+    texts,
+    st.builds(Shown, st.booleans(), st.booleans()),
+)
 def test_a_session_comes_back_as_it_was(
-    metadata: Metadata, told: list[Line], character: str, player: str
+    metadata: Metadata, told: list[Line], character: str, player: str, shown: Shown
 ) -> None:
     lines = again([metadata, *told])
-    chat = read_chat([dump_object(row) for row in chat_of(lines, character, player)])
+    rows = chat_of(lines, character, player, shown_too=shown)
+    chat = read_chat([dump_object(row) for row in rows])
     assert lines_of(chat, "inst_001", "sess_001", NOW) == lines
+
+
+# --- markers, reasoning and length limits
+
+
+def thoughtful_session() -> list[Line]:
+    """Make a session whose replies have all that is not speech."""
+    return [
+        Metadata("inst_001", "sess_001", NOW),
+        UserLine(f"Hi {MARKER}", 1, NOW),
+        AssistantLine("One", 1, NOW, reasoning="first"),
+        AssistantLine(f"Two\n\n{MARKER}", 1, NOW, reasoning="second", truncated=True),
+        UserLine("And?", 2, NOW),
+        AssistantLine(f"Three {MARKER}", 2, NOW),
+        AssistantLine(f"Half {MARKER}\n(System error: x)", 2, NOW, error=True, reasoning="third"),
+    ]
+
+
+def test_other_programs_see_words_only_and_what_else_there_is_comes_back() -> None:
+    rows = chat_of(thoughtful_session(), "Sera", "Ann")
+    assert [row["mes"] for row in rows[1:]] == [f"Hi {MARKER}", "Two", "And?", "Half"]
+    assert rows[2]["swipes"] == ["One", "Two"]
+    assert rows[4]["swipes"] == ["Three", "Half"]
+    assert all("reasoning" not in row["extra"] for row in rows[1:])
+    assert session_of(rows) == thoughtful_session()
+
+
+def test_markers_and_reasoning_are_shown_when_asked_for() -> None:
+    rows = chat_of(thoughtful_session(), "Sera", "Ann", shown_too=Shown(markers=True, reasoning=True))
+    assert rows[2]["mes"] == f"Two\n\n{MARKER}"
+    assert (rows[2]["extra"]["reasoning"], rows[4]["extra"]["reasoning"]) == ("second", "third")
+    assert [info["extra"] for info in rows[2]["swipe_info"]] == [
+        {"reasoning": "first"},
+        {"reasoning": "second"},
+    ]
+    assert session_of(rows) == thoughtful_session()
+
+
+def test_a_reply_edited_elsewhere_keeps_its_markers_and_takes_the_new_reasoning() -> None:
+    rows = chat_of(thoughtful_session(), "Sera", "Ann", shown_too=Shown(reasoning=True))
+    rows[2]["mes"] = rows[2]["swipes"][1] = "Zwei"
+    rows[2]["extra"] |= {"reasoning": "anew", "bookmark_link": "b"}
+    line = session_of(rows)[3]
+    assert isinstance(line, AssistantLine)
+    assert (line.content, line.reasoning) == (f"Zwei\n\n{MARKER}", "anew")
+    assert line.extra == {"sillytavern_added": {"extra": {"bookmark_link": "b"}}}
+
+
+def test_a_swipe_made_elsewhere_brings_its_reasoning() -> None:
+    rows = chat_of(thoughtful_session(), "Sera", "Ann")
+    rows[2] |= {"swipes": ["One", "Two", "Drei"], "swipe_id": 2, "mes": "Drei"}
+    rows[2]["extra"]["reasoning"] = "elsewhere"
+    line = session_of(rows)[4]
+    assert isinstance(line, AssistantLine)
+    assert (line.content, line.reasoning) == ("Drei", "elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("text", "extra", "reasoning"),
+    [
+        ("Hello.", {"reasoning": "She is here."}, "She is here."),
+        ("<think>She is here.</think>\n\nHello.", {}, "She is here."),
+        ("<think>Now.</think>Hello.", {"reasoning": "She is here."}, "She is here.\n\nNow."),
+        ("Hello.", {"reasoning": ""}, ""),
+        ("Hello.", {"reasoning": 5}, ""),
+    ],
+)
+def test_the_reasoning_of_a_foreign_chat_is_kept_apart_and_goes_back(
+    text: str, extra: dict[str, Any], reasoning: str
+) -> None:
+    rows = [HEADER, message("Hi", user=True), message(text, extra=extra)]
+    lines = again(session_of(rows))
+    line = lines[-1]
+    assert isinstance(line, AssistantLine)
+    assert (line.content, line.reasoning) == ("Hello.", reasoning)
+    assert chat_of(lines, "x", "y") == rows
+    lines.append(UserLine("More", 2, NOW))
+    assert session_of(chat_of(lines, "x", "y")) == lines
+
+
+def test_a_foreign_chat_imported_before_there_was_reasoning_still_goes_back_as_it_came() -> None:
+    rows = [HEADER, message("Hello.", extra={"reasoning": "She is here."})]
+    lines = session_of(rows)
+    kept = lines[1]
+    assert isinstance(kept, AssistantLine)
+    old = AssistantLine(kept.content, kept.turn, kept.timestamp, extra=kept.extra)
+    assert chat_of([lines[0], old], "x", "y") == rows

@@ -35,7 +35,7 @@ def _entry(message: str, role: Role = "user", tools: dict[str, Any] | None = Non
 
 
 def _templates(language: str) -> dict[str, str]:
-    folder = PROJECT / "data" / "prompt_templates" / language
+    folder = PROJECT / "data" / "shipped" / "prompt_templates" / language
     return {
         name: (folder / f"{name}.txt").read_text(encoding="utf-8") for name in ("compact", "compact_system")
     }

@@ -166,7 +166,7 @@ def fake(tmp_path: Path) -> FakeCli:
 @pytest.fixture
 def outside(fake: FakeCli) -> dict[str, str]:
     """What the fake needs around it."""
-    wanted = ("PYTHONPATH", "FAKE_CLAUDE_RULES", "FAKE_CLAUDE_LOG")
+    wanted = ("FAKE_CLAUDE_RULES", "FAKE_CLAUDE_LOG")
     return {name: fake.environment[name] for name in wanted}
 
 

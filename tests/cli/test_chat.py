@@ -77,11 +77,52 @@ def test_the_reply_streams_above_the_line_one_types_on(
     child.expect("Alserqi")
     child.expect("灯火")
     child.expect("一盏盏")
-    child.expect(r"灯火一盏盏亮起\[PROGRESS:1:completed\]")
+    child.expect(r"灯火一盏盏亮起(\x1b\[\d+m)?\[PROGRESS:1:completed\]")
     child.send("/outline" + ENTER)
     child.expect("✓? ?1. 发现背叛者的线索.*已完成")
     assert leave(child) == 0
     assert lines(story)[-1]["content"] == "灯火一盏盏亮起[PROGRESS:1:completed]"
+
+
+def test_reasoning_is_folded_and_shown_on_demand(terminal: Terminal, story: str, script: Script) -> None:
+    answers = {"reasoning": ["走"], "pieces": ["走吧"], "truncated": True}
+    model = script({"reasoning": ["他", "来了"], "hang": True}, answers)
+    child = terminal("chat", story, "--model", model)
+    child.expect("› ")
+    child.send("/reasoning" + ENTER)
+    child.expect("上一条回复没有思考过程")
+    child.send("你好" + ENTER)
+    child.expect("正在思考")
+    child.send("/stop" + ENTER)
+    child.expect("思考过程 3 字，输入 /reasoning 查看")
+    child.expect("已中断")
+    child.send("/reasoning" + ENTER)
+    child.expect("💭 他来了")
+    child.send("/retry" + ENTER)
+    child.expect("思考过程 1 字，输入 /reasoning 查看")
+    child.expect("Alserqi")
+    child.expect("走吧")
+    child.expect("回复达到长度上限，可能没有说完")
+    child.send("/reasoning" + ENTER)
+    child.expect("💭 走")
+    assert leave(child) == 0
+
+
+def test_markers_are_dimmed_at_a_terminal_and_can_be_hidden(
+    terminal: Terminal, story: str, script: Script
+) -> None:
+    reply = {"pieces": ["走吧", "[PROG", "RESS:1:completed]", "\n好"]}
+    child = terminal("chat", story, "--model", script(reply, reply))
+    child.expect("› ")
+    child.send("你好" + ENTER)
+    child.expect(r"走吧\x1b\[2m\[PROGRESS:1:completed\]\x1b\[0m")
+    child.send("/settings show_markers false" + ENTER)
+    child.expect("已保存")
+    child.send("再说" + ENTER)
+    child.expect(echo("再说"))
+    child.expect("走吧\r+\n")
+    assert "PROGRESS" not in str(child.before)
+    assert leave(child) == 0
 
 
 def test_stop_typed_during_a_reply_ends_it(

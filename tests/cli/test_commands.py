@@ -83,7 +83,9 @@ def test_the_prompt_is_shown_section_by_section(personalab: Run, story: str) -> 
     assert section.startswith("=== 角色初始人格 ===")
     whole = personalab("prompt", story, "你好", "--text").stdout
     assert section.strip() in whole
-    assert whole.rstrip().endswith("User: 你好")
+    assert "User: 你好\n\n" in whole
+    assert "post_history_instructions" in rows
+    assert "扮演指令" in rows
     data = json.loads(personalab("prompt", story, "你好", "--json").stdout)
     assert data["text"] == whole.rstrip("\n")
     assert data["tokens"]["total"] == sum(section["tokens"] for section in data["sections"])

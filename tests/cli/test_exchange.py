@@ -167,3 +167,62 @@ def test_what_a_file_has_no_room_for_is_told(personalab: Run, story: str, root: 
 def test_a_book_that_is_given_is_no_new_character(personalab: Run, box: Path) -> None:
     done = personalab("import", str(box / "c.json"), "--into", "char_maren")
     assert done.stdout.startswith("得到世界书  角色  char_maren")
+
+
+# --- what belongs together
+
+
+def _changed_export(personalab: Run, tmp_path: Path) -> str:
+    """Export a card, change it, and return its path."""
+    path = tmp_path / "changed.json"
+    personalab("export", "char_maren", "--format", "card-json", "-o", str(path))
+    card = json.loads(path.read_bytes())
+    card["data"]["description"] = "Changed elsewhere."
+    path.write_bytes(making.json_bytes(card))
+    return str(path)
+
+
+def test_card_with_our_id_needs_a_flag(personalab: Run, root: Path, tmp_path: Path) -> None:
+    path = _changed_export(personalab, tmp_path)
+    before = (root / "characters/char_maren/definition.json").read_bytes()
+    refused = personalab("import", path)
+    assert refused.returncode == 1
+    assert "--update" in refused.stderr
+    assert (root / "characters/char_maren/definition.json").read_bytes() == before
+    listed = json.loads(personalab("import", path, "--json").stdout)["imported"]
+    assert [(row["outcome"], row["options"]) for row in listed] == [("exists", ["update", "copy", "skip"])]
+    assert personalab("import", path, "--update", "--copy").returncode == 2
+    updated = json.loads(personalab("import", path, "--update", "--json").stdout)["imported"]
+    assert [(row["outcome"], row["id"]) for row in updated] == [("replaced", "char_maren")]
+    assert b"Changed elsewhere." in (root / "characters/char_maren/definition.json").read_bytes()
+
+
+def test_person_at_a_terminal_is_asked_about_a_card_with_our_id(
+    personalab: Run, terminal: Callable[..., pexpect.spawn[str]], root: Path, tmp_path: Path
+) -> None:
+    child = terminal("import", _changed_export(personalab, tmp_path))
+    child.expect("另存为新角色")
+    child.expect("输入数字")
+    child.sendline("3")
+    child.expect("新建")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+    assert b"Changed elsewhere." not in (root / "characters/char_maren/definition.json").read_bytes()
+
+
+def test_card_that_comes_after_its_chat_and_before_its_world_is_told(
+    personalab: Run, box: Path, root: Path
+) -> None:
+    (box / "b.png").unlink()
+    card = making.v2_card(extensions={"world": "Eldoria"})
+    card["data"].pop("character_book", None)
+    (box / "b.json").write_bytes(making.json_bytes(card))
+    personalab("import", str(box / "a.jsonl"))
+    joined = personalab("import", str(box / "b.json"))
+    assert joined.stdout.startswith("接上聊天  角色  seraphina")
+    assert "“Eldoria”" in joined.stdout
+    assert "seraphina" in personalab("import", str(box / "c.json")).stdout
+    assert (root / "characters/seraphina/lorebook.json").is_file()
+    out = personalab("export", "backgrounds/eldoria", "--format", "world-info", "-o", str(box))
+    assert (box / "Eldoria.json").is_file(), out.stderr

@@ -51,7 +51,7 @@ def test_a_client_gets_its_snippet_on_stdout_and_the_way_on_stderr(
     entry = config[key]["personalab"]
     assert entry["command"] == sys.executable
     assert entry["args"] == ["-P", "-m", "mcp_server"]
-    assert entry["env"] == {"PERSONALAB_DATA": str(root)}
+    assert entry["env"] == {"PERSONALAB_DATA": str(root), "PERSONALAB_MODEL": "rehearsal"}
     assert entry.get("type") == ("stdio" if client == "vscode" else None)
     assert not root.exists(), "looking fills no data root"
 

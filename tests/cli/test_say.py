@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from personalab.services import Services
 from tests.cli.conftest import SECONDS, Run, slow
 
 Lines = Callable[[str], list[dict[str, Any]]]
@@ -63,9 +67,11 @@ def test_a_failing_model_is_exit_code_one_and_one_sentence(
     model = script({"pieces": ["我"], "error": "provider.failed"})
     done = personalab("say", story, "你好", "--model", model)
     assert done.returncode == 1
-    assert done.stdout.startswith("我\n(系统错误")
+    assert done.stdout == "我\n"
     assert done.stderr.count("\n") == 1
-    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("模型出错")
+    read = personalab("read", story).stdout
+    assert re.search(r"  我 \(系统错误: 模型出错.*\)\n", read)
 
 
 def test_a_failed_turn_can_be_retried(personalab: Run, story: str, script: Script, lines: Lines) -> None:
@@ -139,3 +145,82 @@ def test_warnings_are_lines_on_stderr(personalab: Run, story: str, script: Scrip
     assert (done.returncode, done.stdout) == (0, "嗯 [PROGRESS:99:completed]\n")
     assert done.stderr.count("\n") == 1
     assert "[PROGRESS:99:completed]" in done.stderr
+
+
+@pytest.mark.parametrize("events", [1, 3, 5])
+def test_killed_process_keeps_every_thought_and_word_it_showed(
+    start: Start, story: str, script: Script, services: Services, events: int
+) -> None:
+    thoughts, words = [f"想{at}。" for at in range(3)], [f"说{at}。" for at in range(200)]
+    model = script({"pieces": words, "reasoning": thoughts, "delay": 0.05})
+    process = start("say", story, "hi", "--json", "--model", model)
+    assert process.stdout is not None
+    shown: dict[str, str] = {"reasoning": "", "token": ""}
+    for _ in range(events):
+        event = json.loads(process.stdout.readline())
+        shown[event["type"]] += event["text"]
+    process.kill()
+    process.wait(SECONDS)
+    reply = services.stories.session(story, "sess_001").view().turns[-1].last_reply
+    assert reply is not None
+    assert reply.reasoning.startswith(shown["reasoning"])
+    assert reply.content.startswith(shown["token"])
+    assert not reply.closed
+
+
+# --- reasoning, length limits and markers
+
+THINKS = {"reasoning": ["他", "来了"], "pieces": ["走", "吧[PROG", "RESS:1:in_progress]"], "truncated": True}
+LIMIT = "回复达到长度上限，可能没有说完"
+
+
+def test_reasoning_is_printed_beside_the_reply_and_only_when_asked(
+    personalab: Run, story: str, script: Script
+) -> None:
+    done = personalab("say", story, "你好", "--model", script(THINKS))
+    assert (done.returncode, done.stdout) == (0, "走吧[PROGRESS:1:in_progress]\n")
+    assert done.stderr == f"（{LIMIT}）\n"
+    shown = personalab("say", story, "走", "--reasoning", "--model", script(THINKS))
+    assert shown.stdout == "走吧[PROGRESS:1:in_progress]\n"
+    assert shown.stderr == f"💭 他来了\n（{LIMIT}）\n"
+
+
+def test_events_carry_reasoning_and_truncation_as_they_are(
+    personalab: Run, story: str, script: Script
+) -> None:
+    personalab("settings", "set", "show_markers", "false")
+    done = personalab("say", story, "你好", "--json", "--model", script(THINKS))
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    thoughts = "".join(event["text"] for event in events if event["type"] == "reasoning")
+    assert (thoughts, events[-1]["truncated"]) == ("他来了", True)
+    assert events[-1]["content"] == "走吧[PROGRESS:1:in_progress]"
+
+
+def test_reading_shows_reasoning_when_asked_and_a_truncated_reply_always(
+    personalab: Run, story: str, script: Script
+) -> None:
+    personalab("say", story, "你好", "--model", script(THINKS))
+    read = personalab("read", story).stdout
+    assert "来了" not in read
+    assert LIMIT in read
+    assert "💭 他来了\n" in personalab("read", story, "--reasoning").stdout
+    entry = json.loads(personalab("read", story, "--json").stdout)["entries"][-1]
+    assert ("reasoning" in entry, entry["truncated"]) == (False, True)
+    asked = json.loads(personalab("read", story, "--json", "--reasoning").stdout)["entries"][-1]
+    assert asked == {**entry, "reasoning": "他来了"}
+
+
+def test_markers_can_be_hidden_in_texts_but_not_in_json(personalab: Run, story: str, script: Script) -> None:
+    personalab("settings", "set", "show_markers", "false")
+    done = personalab("say", story, "你好", "--model", script(THINKS))
+    assert done.stdout == "走吧\n"
+    assert "PROGRESS" not in personalab("read", story).stdout
+    assert "PROGRESS" in personalab("read", story, "--json").stdout
+
+
+def test_a_reply_without_words_reads_as_a_notice(personalab: Run, story: str, script: Script) -> None:
+    marker = "[PROGRESS:1:completed]"
+    done = personalab("say", story, "你好", "--model", script(marker, marker))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "没有回复" in done.stderr
+    assert personalab("read", story).stdout.count("(无回复)") == 2

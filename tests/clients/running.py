@@ -30,6 +30,9 @@ SECONDS = 120
 _URL = re.compile(r"http://127\.0\.0\.1:\d+/mcp")
 _OUTSIDE = ("OPENAI_", "PERSONALAB_", "LANGSMITH_", "LANGCHAIN_", "MCP_", "npm_", "NODE_")
 
+_UNSET = ("PERSONALAB_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL")
+"""Set to nothing, so that no ``.env`` sets them."""
+
 Json = dict[str, Any]
 Transport = Literal["stdio", "http"]
 
@@ -42,7 +45,7 @@ def world(folder: Path, **more: str) -> dict[str, str]:
         "HOME": str(folder / "home"),
         "LANG": "en_US.UTF-8",
         "PERSONALAB_DATA": str(folder / "data"),
-        "PERSONALAB_MODEL": "rehearsal",
+        **dict.fromkeys(_UNSET, ""),
         "NODE_PATH": str(NODE_MODULES),
         "PATH": f"{NODE_MODULES / '.bin'}{os.pathsep}{os.environ['PATH']}",
         "MCP_CATALOG_PATH": str(folder / "inspector.json"),

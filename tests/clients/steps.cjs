@@ -42,6 +42,7 @@ async function callTool(call, step) {
   const progress = [];
   const onprogress = (note) => {
     progress.push(note);
+    if (!note.message) return; // a heartbeat: nothing was written yet
     if (step.abort) aborter.abort("the person pressed stop");
     if (step.end_server) process.kill(step.end_server, "SIGTERM");
   };

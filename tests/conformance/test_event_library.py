@@ -131,6 +131,16 @@ async def test_turns_that_stand_in_the_prompt_are_left_out(library: EventLibrary
     assert await found(library, everything) == ["turn_inst_001_sess_000_9"]
 
 
+async def test_texts_in_the_prompt_are_left_out_of_every_session(library: EventLibrary) -> None:
+    broken = "灯塔 \ud800"
+    await library.write(
+        [event(n, "灯塔 1", session=session) for n, session in enumerate(("sess_001", "sess_002"), 1)]
+        + [event(3, "灯塔 3"), event(4, broken), event(5, "灯塔 1", kind="summary")]
+    )
+    search = replace(looking("灯塔", "turn", "summary"), in_prompt=frozenset({"灯塔 1", broken, "elsewhere"}))
+    assert await found(library, search) == ["turn_inst_001_sess_001_3"]
+
+
 async def test_a_summary_of_the_current_session_is_not_left_out(library: EventLibrary) -> None:
     await library.write([event(5, KEY, kind="summary")])
     search = replace(looking("灯塔", "summary"), skip_session="sess_001", skip_from=0)

@@ -159,7 +159,7 @@ async def test_an_update_of_the_memory_reads_names_too(ann: Services, answer_wit
     assert "{{" not in asked
 
 
-@given(st.text(), st.text(alphabet="abc 阿", min_size=1), st.text(alphabet="xyz 我", min_size=1))
+@given(st.text(), st.text(alphabet="abc阿", min_size=1), st.text(alphabet="xyz我", min_size=1))
 def test_only_the_placeholders_change(text: str, character: str, player: str) -> None:
     names = Names(character, player)
     plain = text.replace("{", "").replace("<", "")
@@ -253,8 +253,19 @@ async def test_the_readers_own_instructions_hold_where_the_author_gives_none(
     ]
 
 
-async def test_without_any_instructions_the_prompt_has_no_such_section(services: Services) -> None:
+async def test_the_shipped_instructions_open_and_close_the_prompt(services: Services) -> None:
     services.stories.save_character(Character("char_ann", "Ann", "x", "en"))
+    prompt = (await _preview(services)).prompt
+    names = [section.name for section in prompt.sections]
+    assert names == ["system_prompt", "base_persona", "conversation", "post_history_instructions"]
+    assert prompt.messages[0]["content"].startswith("You play Ann")
+    assert "{{" not in prompt.text()
+
+
+async def test_with_blank_templates_the_prompt_has_no_instructions(services: Services, root: Path) -> None:
+    services.stories.save_character(Character("char_ann", "Ann", "x", "en"))
+    for name in ("system_prompt", "post_history_instructions"):
+        (root / "prompt_templates" / "en" / f"{name}.txt").write_text("", encoding="utf-8")
     names = [section.name for section in (await _preview(services)).prompt.sections]
     assert names == ["base_persona", "conversation"]
 

@@ -273,13 +273,11 @@ async def test_zeros_that_a_power_loss_left_do_not_block_the_story(
 async def test_a_long_blank_reply_is_just_an_empty_one(
     services: Services, instance: str, answer_with: Answer
 ) -> None:
-    answer_with(ScriptedReply((" " * 300, "\n" * 300)), "好")
+    blank = ScriptedReply((" " * 300, "\n" * 300))
+    answer_with(blank, blank, "好")
     events, result = await say(services, "a")
     assert (result["status"], only(events, "warning")) == ("empty", [])
-    assert [entry["content"] for entry in (await read_session(services, instance)).entries] == [
-        "a",
-        "(无回复)",
-    ]
+    assert [line.get("content") for line in lines(services)] == [None, "a", "(无回复)", "(无回复)"]
 
 
 async def test_a_reply_brought_back_into_a_deleted_file_is_read_once(

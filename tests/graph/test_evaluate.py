@@ -492,7 +492,7 @@ async def test_a_project_that_does_not_exist_is_an_error_of_its_own(services: Se
     for name in ("nothing", ""):
         _, result = await evaluate(services, name)
         assert result["status"] == "error"
-    assert result["error"]["code"] == "field_wrong"
+    assert result["error"]["code"] == "id_missing"
 
 
 async def test_a_question_to_the_client_passes_through(services: Services) -> None:

@@ -25,15 +25,19 @@ from tests.openai_server import (
 )
 
 pytestmark = pytest.mark.anyio
-QUICK = ModelSettings(stall_seconds=0.3, first_token_seconds=0.3, max_tries=2, backoff_seconds=0.01)
+SETTINGS = ModelSettings(max_tries=2, backoff_seconds=0.01)
 
 
 @pytest.fixture
 def online(services: Services, server: OpenAIServer) -> OpenAIServer:
     """A server that answers the turns of this test."""
-    settings = replace(QUICK, api_key="sk-secret-123", base_url=server.url)
-    services.models["rehearsal"] = open_model("openai:some-model", settings=settings)
+    _connect(services, server, SETTINGS)
     return server
+
+
+def _connect(services: Services, server: OpenAIServer, settings: ModelSettings) -> None:
+    settings = replace(settings, api_key="sk-secret-123", base_url=server.url)
+    services.models["rehearsal"] = open_model("openai:some-model", settings=settings)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +70,9 @@ async def test_each_failure_ends_the_turn_as_the_spec_says(
     retryable: bool,
 ) -> None:
     online.script(behaviour)
+    if code == "provider.stall":
+        limit = {"stall_seconds": 0.3} if kept else {"first_token_seconds": 0.3}
+        _connect(services, online, replace(SETTINGS, **limit))
     events, result = await say(services, "在吗？")
     error = only(events, "error")[0]
     assert (error["code"], result["status"]) == (code, "error")
@@ -76,6 +83,7 @@ async def test_each_failure_ends_the_turn_as_the_spec_says(
     assert last["error"] is True
     assert plot(services)["no_update_count"] == 1
     assert "sk-secret" not in str(events) + str(lines(services))
+    _connect(services, online, SETTINGS)
     online.script(says("好", "的。"))
     _, again = await play(services, {"instance_id": instance, "action": "retry"})
     assert (again["status"], again["turn"], again["reply"]) == ("done", 1, "好的。")

@@ -11,7 +11,7 @@ from personalab.operations.reindex import reindex
 from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services
 from personalab.story.lines import AssistantLine, Line, Metadata, Summary, UserLine, dump_line
-from tests.graph.turns import only, say
+from tests.graph.turns import only, say, sent_words
 
 pytestmark = pytest.mark.anyio
 Answer = Callable[..., ScriptedModel]
@@ -83,7 +83,7 @@ async def test_small_talk_recalls_nothing(
 ) -> None:
     model = answer_with("好。")
     await say(services, text)
-    assert model.calls[0][-1]["content"].endswith(text)
+    assert sent_words(model.calls[0])[-1].endswith(text)
     assert "历史事件回忆" not in model.calls[0][-1]["content"]
 
 

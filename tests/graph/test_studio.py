@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -21,17 +16,11 @@ from langgraph_sdk.client import LangGraphClient
 
 from personalab.operations.instances import new_instance
 from personalab.services import Services
+from tests.graph.studio_server import StudioServer
 from tests.lab.running import make_project
 from tests.web.listening import parsed, text_of
 
 pytestmark = pytest.mark.anyio
-PROJECT = Path(__file__).parents[2]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture
@@ -45,45 +34,9 @@ def server(root: Path, services: Services, tmp_path: Path) -> Iterator[str]:
         json.dumps({"replies": ["好。[PROGRESS:1:in_progress]", slow, "好。", "在，一直都在。"]}),
         encoding="utf-8",
     )
-    log = tmp_path / "server.log"
-    port = _free_port()
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("OPENAI", "LANGSMITH"))
-    }
-    environment |= {"PERSONALAB_DATA": str(root), "PERSONALAB_MODEL": f"scripted:{script}"}
-    command = [str(Path(sys.executable).parent / "langgraph"), "dev", "--no-browser", "--no-reload"]
-    with log.open("w", encoding="utf-8") as out:
-        process = subprocess.Popen(
-            [*command, "--host", "127.0.0.1", "--port", str(port), "--n-jobs-per-worker", "4"],
-            cwd=PROJECT,
-            env=environment,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        asyncio.run(_ready(url, process))
-        yield url
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    written = log.read_text(encoding="utf-8", errors="replace")
-    assert "BlockingError" not in written
-    assert "Blocking call" not in written
-    assert "Failed to get" not in written, "a schema could not be made"
-
-
-async def _ready(url: str, process: subprocess.Popen[bytes]) -> None:
-    async with httpx.AsyncClient() as client:
-        with anyio.fail_after(90):
-            while True:
-                assert process.poll() is None, "the server ended"
-                try:
-                    if (await client.get(f"{url}/ok")).is_success:
-                        return
-                except httpx.TransportError:
-                    await asyncio.sleep(0.2)
+    with StudioServer(tmp_path / "studio", root, f"scripted:{script}") as running:
+        yield running.url
+    running.check_log()
 
 
 def _lines(root: Path) -> list[dict[str, Any]]:
@@ -100,7 +53,7 @@ async def test_studio_shows_streams_and_cancels_a_turn(server: str, root: Path) 
 
 async def _drive(client: LangGraphClient, root: Path) -> None:
     assistants = {found["graph_id"]: found["assistant_id"] for found in await client.assistants.search()}
-    assert {"chat_turn", "summarize", "update_memory", "evaluate", "iterate"} <= set(assistants)
+    assert {"chat", "chat_turn", "summarize", "update_memory", "evaluate", "iterate"} <= set(assistants)
     growth = await client.assistants.get_graph(assistants["update_memory"])
     names = [node["id"] for node in growth["nodes"]][1:-1]
     assert (names[0], names[-1]) == ("read_turns", "save_persona")

@@ -16,7 +16,7 @@ from personalab.services import Services
 from personalab.story.lines import UserLine
 from personalab.story.recall import Hit, Search, turn_event
 from personalab.story.transcript import Turn
-from tests.graph.turns import lines, only, play, plot, say, snapshot
+from tests.graph.turns import lines, only, play, plot, say, sent_words, snapshot
 
 pytestmark = pytest.mark.anyio
 Answer = Callable[..., ScriptedModel]
@@ -154,11 +154,11 @@ async def test_a_director_switch_that_cannot_be_read_is_off_with_a_warning(
     ("reply", "index", "status", "count", "warned"),
     [
         ("[PROGRESS:2:in_progress] 然后 [PROGRESS:3:completed]", 3, "completed", 0, False),
-        ("[PROGRESS:2:in_progress][PROGRESS:9:completed]", 2, "in_progress", 0, True),
-        ("[PROGRESS:9:completed]", 1, "pending", 1, True),
-        ("[PROGRESS:0:completed]", 1, "pending", 1, True),
-        ("[PROGRESS:x:completed][PROGRESS:2:done][progress:2:completed]", 1, "pending", 1, False),
-        ("[PROGRESS:99999999999999999999:completed]", 1, "pending", 1, False),
+        ("走。[PROGRESS:2:in_progress][PROGRESS:9:completed]", 2, "in_progress", 0, True),
+        ("走。[PROGRESS:9:completed]", 1, "pending", 1, True),
+        ("走。[PROGRESS:0:completed]", 1, "pending", 1, True),
+        ("走。[PROGRESS:x:completed][PROGRESS:2:done][progress:2:completed]", 1, "pending", 1, False),
+        ("走。[PROGRESS:99999999999999999999:completed]", 1, "pending", 1, False),
         ("no marker", 1, "pending", 1, False),
     ],
 )
@@ -186,7 +186,7 @@ async def test_the_last_valid_marker_stands(
 async def test_a_marker_split_over_tokens_counts_and_one_in_the_users_words_does_not(
     services: Services, instance: str, answer_with: Answer
 ) -> None:
-    answer_with(ScriptedReply(("[PRO", "GRESS:2:in_", "progress", "]")), "好")
+    answer_with(ScriptedReply(("走。", "[PRO", "GRESS:2:in_", "progress", "]")), "好")
     await say(services, "一")
     assert plot(services)["current_plot_index"] == 2
     await say(services, "[PROGRESS:5:completed]")
@@ -200,7 +200,7 @@ async def test_a_shorter_outline_keeps_the_plot_state_and_shows_every_point_comp
     short.mkdir()
     outline = [{"index": 1, "content": "甲"}, {"index": 2, "content": "乙"}]
     (short / "background.json").write_text(json.dumps({"story_outline": outline}), encoding="utf-8")
-    model = answer_with("[PROGRESS:5:in_progress]", "一", "二", "三", "四")
+    model = answer_with("走。[PROGRESS:5:in_progress]", "一", "二", "三", "四")
     await say(services, "快")
     await switch_background(services, instance, "bg_short")
     assert plot(services)["current_plot_index"] == 5
@@ -260,7 +260,7 @@ async def test_without_load_all_only_the_newest_whole_turns_are_sent(
     model = answer_with(*["答" * 200 for _ in range(12)])
     for number in range(12):
         await say(services, f"第{number}句" + "问" * 200)
-    sent = [message["content"] for message in model.calls[-1][1:]]
+    sent = sent_words(model.calls[-1])
     assert sent[-1].endswith("第11句" + "问" * 200)
     assert 1 < len(sent) < 23
     assert sent[0].startswith("第"), "a turn is sent whole, or not at all"
@@ -296,7 +296,7 @@ async def test_unknown_fields_of_every_file_survive_a_turn(
     data["mood"] = {"deep": [1, None]}
     data["plot_state"]["note"] = "mine"
     path.write_text(json.dumps(data), encoding="utf-8")
-    answer_with("[PROGRESS:2:completed]")
+    answer_with("走。[PROGRESS:2:completed]")
     await say(services, "hi")
     after = json.loads(path.read_text(encoding="utf-8"))
     assert (after["mood"], after["plot_state"]["note"]) == ({"deep": [1, None]}, "mine")
@@ -337,7 +337,7 @@ async def test_a_hand_edited_session_is_what_the_next_turn_sees(
     path = services.stories.session_path(instance, "sess_001")
     path.write_bytes(path.read_bytes().replace(b"aaa", b"bbb"))
     await say(services, "next")
-    assert [message["content"] for message in model.calls[1][1:]] == ["bbb", "一", "next"]
+    assert sent_words(model.calls[1]) == ["bbb", "一", "next"]
 
 
 async def test_the_head_is_the_same_to_the_byte_while_nothing_in_it_changed(

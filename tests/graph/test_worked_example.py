@@ -134,10 +134,16 @@ User: 你还记得我们之前的约定吗？"""
 
 
 async def test_the_prompt_has_the_sources_sections_in_their_order(services: Services, story: Path) -> None:
-    text = (await preview_prompt(services, "inst_001", INPUT_42)).prompt.text()
+    prompt = (await preview_prompt(services, "inst_001", INPUT_42)).prompt
+    shown = {section.name: section.text for section in prompt.sections}
+    names = list(shown)
+    assert (names[0], names[-1]) == ("system_prompt", "post_history_instructions")
+    # The marker instruction begins with the source's words, and explains them after that.
+    shown["progress_instruction"] = "\n".join(shown["progress_instruction"].split("\n")[:2])
+    text = "\n\n".join(shown[name] for name in names[1:-1])
     assert text.startswith(EXPECTED_HEAD)
     assert text.endswith(EXPECTED_END)
-    assert "导演提醒" not in text
+    assert "导演提醒" not in prompt.text()
 
 
 async def test_the_model_gets_a_system_head_the_history_and_the_turns_own_notes_last(
@@ -234,7 +240,7 @@ async def test_case_2_a_caller_who_goes_away_leaves_the_same_as_a_stop(
 async def test_case_3_an_empty_reply_is_stored_as_such(
     services: Services, story: Path, answer_with: Answer, reply: str
 ) -> None:
-    model = answer_with(ScriptedReply((reply,)), "好。")
+    model = answer_with(ScriptedReply((reply,)), ScriptedReply((reply,)), "好。")
     events, result = await _say(services)
     last = json.loads(_lines(story)[-1])
     assert (last["content"], last["empty"]) == ("(无回复)", True)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from graph.streaming import stream_turn
 from nodes.chat_turn.state import TurnInput
+from personalab.dialogue import Message
 from personalab.services import Services
 
 Events = list[dict[str, Any]]
@@ -39,6 +42,14 @@ def lines(services: Services, instance_id: str = "inst_001", session_id: str = "
 def plot(services: Services, instance_id: str = "inst_001") -> dict[str, Any]:
     """Read an instance's plot state."""
     return services.stories.instance(instance_id).plot_state.fields()
+
+
+_REMINDER = re.compile(r"\n\n(?:（以下是给你的要求|\(What follows are instructions).*", re.DOTALL)
+
+
+def sent_words(call: Sequence[Message]) -> list[str]:
+    """Give what the messages after the system message say, without the reminder that closes the last one."""
+    return [_REMINDER.sub("", message["content"]) for message in call if message["role"] != "system"]
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:

@@ -89,6 +89,7 @@ class FakeExecutor:
         if self.before is not None:
             await self.before(call)
         answer = self.rule(call)
+        kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(json.dumps(answer.fields()), encoding="utf-8")
         return answer
 

@@ -22,14 +22,16 @@ from personalab.lab.analysis import (
     shown_skills,
     spans_of,
 )
+from personalab.lab.calling import Call, CallAnswer
 from personalab.lab.dimensions import DIMENSIONS
+from personalab.lab.findings import AnalysisReport
 from personalab.lab.projects import Breakdown, RankRow, Summary
 from personalab.lab.segments import text_hash
 from personalab.operations.lab.analysing import run_analysis
 from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
-from tests.lab.running import NOW, SKILLS, FakeExecutor, evaluate, make_project, use
+from tests.lab.running import NOW, SKILLS, FakeExecutor, evaluate, make_project, told, use
 
 CODER = "你是一个专业的Python开发者。\n\n请遵循PEP8规范。\n"
 HELPER = "必须检查参数类型。\n"
@@ -243,6 +245,66 @@ def test_without_an_answer_the_leaders_are_kept_and_a_better_analysis_stays(serv
     with pytest.raises(ProviderError):
         asyncio.run(run_analysis(services, place.name, model="scripted"))
     assert place.analysis() == found
+
+
+def _echoed(call: Call) -> CallAnswer:
+    """Answer like a model that copies what it was asked last into every field."""
+    last = call.text.splitlines()[-1]
+    issue = {"skill": "A", "dimension": "readability", "description": last}
+    answer = {"segments": [_segment("A", last, reason=last)], "issues": [issue]}
+    return told(json.dumps(answer, ensure_ascii=False))
+
+
+def test_model_that_quotes_nothing_exactly_leaves_no_findings(services: Services) -> None:
+    async def run() -> ProjectPlace:
+        place = await _evaluated(services)
+        use(services, FakeExecutor(_echoed))
+        with pytest.raises(ProviderError) as caught:
+            await run_analysis(services, place.name)
+        assert caught.value.code == "lab_no_exact_quotes"
+        assert "no segments or issues were saved" in caught.value.message("en")
+        return place
+
+    place = asyncio.run(run())
+    report = place.analysis()
+    assert report is not None
+    assert (report.advantage_segments, report.issues) == ((), ())
+    kept = "".join(path.read_text("utf-8") for path in place.folder.glob("*analysis*.json"))
+    assert "exact quotes" not in kept
+
+
+@pytest.mark.parametrize(
+    "echo", ["these are no exact quotes of their skills: segments[0]", "=== 原因 / Why ==="]
+)
+def test_correction_note_is_never_stored_as_an_issue(services: Services, echo: str) -> None:
+    def answer(description: str, quote: str) -> str:
+        issue = {"skill": "A", "dimension": "readability", "description": description}
+        return json.dumps({"segments": [_segment("A", quote)], "issues": [issue]}, ensure_ascii=False)
+
+    async def run() -> ProjectPlace:
+        place = await _evaluated(services)
+        _answers(services, answer("too short", "not there"), answer(f"Note: {echo}", "alpha"))
+        with pytest.raises(ProviderError) as caught:
+            await run_analysis(services, place.name, model="scripted")
+        assert caught.value.code == "lab_answer_repeats_note"
+        return place
+
+    place = asyncio.run(run())
+    report = place.analysis()
+    assert report is not None
+    assert (report.advantage_segments, report.issues) == ((), ())
+    _answers(services, answer("too short", "not there"), answer("too short", "alpha"))
+    found = asyncio.run(run_analysis(services, place.name, model="scripted"))
+    assert [row.description for row in found.issues] == ["too short"]
+
+
+def test_analysis_that_finds_no_segments_is_kept_as_empty(services: Services) -> None:
+    async def run() -> AnalysisReport:
+        place = await _evaluated(services)
+        _answers(services, json.dumps({"segments": [], "issues": []}))
+        return await run_analysis(services, place.name, model="scripted")
+
+    assert asyncio.run(run()).advantage_segments == ()
 
 
 def test_a_project_without_scores_has_nothing_to_analyse(services: Services) -> None:

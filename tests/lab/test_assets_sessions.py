@@ -59,22 +59,42 @@ def test_a_session_is_opened_closed_and_found(files: SessionFiles, tmp_path: Pat
     assert json.loads(path.read_bytes())["status"] == "closed"
 
 
-def test_what_is_over_expires_and_its_exports_go(files: SessionFiles, tmp_path: Path) -> None:
+def test_active_and_closed_sessions_expire_and_lose_their_exports(
+    files: SessionFiles, tmp_path: Path
+) -> None:
     closed = files.open("auto_tag", "skill", ID, NOW)
     left = files.open("auto_tag", "skill", ID, NOW)
     young = files.open("auto_tag", "skill", ID, "2024-01-05T00:00:00Z")
     exported = [tmp_path / "workspace" / files.export(one.session_id, "文") for one in (closed, left, young)]
     files.close(closed.session_id)
     assert files.expire("2024-01-08T12:09:59Z") == []
-    assert files.expire(WEEK_LATER) == [left.session_id]
-    assert [files.session(one.session_id).status for one in (closed, left, young)] == [
-        "closed",
-        "expired",
-        "active",
-    ]
+    assert files.expire(WEEK_LATER) == [closed.session_id, left.session_id]
+    assert files.expire(WEEK_LATER) == []
+    kept = [files.session(one.session_id) for one in (closed, left, young)]
+    assert [one.status for one in kept] == ["expired", "expired", "active"]
     assert [path.exists() for path in exported] == [False, False, True]
+    for one in kept:
+        assert all((tmp_path / "workspace" / name).is_file() for name in one.context_exports)
+    assert [len(one.context_exports) for one in kept] == [0, 0, 1]
     files.close(left.session_id)
     assert files.session(left.session_id).status == "expired"
+
+
+def test_expired_session_that_names_missing_exports_is_corrected(files: SessionFiles, tmp_path: Path) -> None:
+    """An older version marked a session as expired and left the names of the exports it deleted."""
+    session = files.open("auto_tag", "skill", ID, NOW)
+    files.export(session.session_id, "文")
+    path = tmp_path / f"workspace/cli/temp_session/{session.session_id}.json"
+    path.write_text(path.read_text("utf-8").replace('"active"', '"expired"'), "utf-8")
+    assert files.expire(WEEK_LATER) == []
+    assert files.session(session.session_id).context_exports == ()
+
+
+def test_dropped_session_leaves_no_export(files: SessionFiles, tmp_path: Path) -> None:
+    session = files.open("auto_tag", "skill", ID, NOW).session_id
+    exported = tmp_path / "workspace" / files.export(session, "文")
+    files.drop(session)
+    assert (exported.exists(), files.exists(session)) == (False, False)
 
 
 def test_exports_of_another_session_of_the_same_second_stay(files: SessionFiles, tmp_path: Path) -> None:

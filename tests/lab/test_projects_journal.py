@@ -77,3 +77,19 @@ def test_what_was_not_priced_is_not_free(tmp_path: Path) -> None:
 def test_a_failure_without_a_price_says_nothing_of_prices() -> None:
     account = Account([{"call_id": "a", "role": "execute", "cost_usd": None, "status": "failed"}])
     assert not account.unpriced
+
+
+def test_byte_order_mark_loses_no_call(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    _written(path, ROWS)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    account = Account(read_journal(path, "calls.jsonl"))
+    assert (account.calls, account.spent) == (4, 2.0)
+
+
+def test_opening_keeps_a_single_line_with_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    _written(path, ROWS[:1])
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().rstrip(b"\n"))
+    _written(path, ROWS[1:2])
+    assert Account(read_journal(path, "calls.jsonl")).calls == 2

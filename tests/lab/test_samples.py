@@ -17,7 +17,7 @@ from personalab.storage.files import dump_json
 from personalab.storage.lab.assets import AssetFiles
 from tests.conftest import PROJECT
 
-WORKSPACE = PROJECT / "data" / "workspace"
+WORKSPACE = PROJECT / "data" / "shipped" / "workspace"
 SKILLS = sorted(WORKSPACE.glob("skills/*/*/*"))
 BASELINES = sorted(WORKSPACE.glob("baselines/*/*/*"))
 

@@ -242,6 +242,7 @@ async def test_a_failure_stands_in_the_log_and_nothing_is_tagged(services: Servi
     log = logs(services, stored)[f"{LOG}.json"].fields()
     assert (log["status"], log["parsed_tags"]) == ("failed", [])
     assert log["error"] == log["raw_output"] == str(failed.value)
+    assert log["cli_version"] == "0.0.0-scripted"
     assert services.lab_sessions.session(SESSION).status == "closed"
     assert kept_tags(services, stored) == NO_TAGS
     assert list(services.lab_sessions.spool.iterdir()) == []
@@ -258,7 +259,8 @@ async def test_work_that_is_cancelled_closes_its_session(services: Services, ans
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await work
-    assert logs(services, stored)[f"{LOG}.json"].status == "failed"
+    log = logs(services, stored)[f"{LOG}.json"]
+    assert (log.status, log.cli_version) == ("failed", "0.0.0-scripted")
     assert services.lab_sessions.session(SESSION).status == "closed"
 
 

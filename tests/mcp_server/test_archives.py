@@ -104,6 +104,37 @@ async def test_the_tools_are_there_when_they_are_asked_for_and_cost_little(
                 assert None not in tool.annotations.model_dump(exclude={"title"}).values()
 
 
+async def test_card_with_our_id_offers_a_choice(server: PersonaServer, exchange: Path) -> None:
+    async with Client(server) as client:
+        out = await call(client, "archive_export", entry_id="char_maren", format="card-json")
+        card = json.loads((exchange / out["name"]).read_bytes())
+        card["data"]["description"] = "Changed elsewhere."
+        given = json.dumps(card)
+        (entry,) = (await call(client, "archive_import", content=given))["imported"]
+        assert (entry["outcome"], entry["options"]) == ("exists", ["update", "copy", "skip"])
+        (entry,) = (await call(client, "archive_import", content=given, on_conflict="update"))["imported"]
+        assert (entry["outcome"], entry["id"]) == ("replaced", "char_maren")
+
+
+async def test_card_names_its_world(server: PersonaServer, exchange: Path) -> None:
+    card = v2_card(extensions={"world": "Harbour"})
+    card["data"].pop("character_book", None)
+    book = {"entries": {"0": {"uid": 0, "key": ["sea"], "content": "Wide."}}}
+    async with Client(server) as client:
+        raw = await client.call_tool("archive_import", {"content": json.dumps(card)})
+        assert data_of(raw)["imported"][0]["world"]["status"] == "missing"
+        assert "Harbour" in text_of(raw)
+        arrived = await client.call_tool(
+            "archive_import", {"name": "Harbour.json", "content": json.dumps(book)}
+        )
+        assert "seraphina" in text_of(arrived)
+        world = data_of(arrived)["imported"][0]["id"]
+        out = await call(client, "archive_export", entry_id=world, format="world-info")
+        assert out["name"] == "Harbour.json"
+        again = await call(client, "archive_export", entry_id=world, format="world-info")
+        assert again["name"] == "Harbour-2.json"
+
+
 async def test_the_page_tells_what_the_tools_take(server: PersonaServer) -> None:
     page = (PROJECT / "docs" / "mcp.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `(archive_\w+)` \| `([^|]*?)`", page, re.MULTILINE))
@@ -223,7 +254,7 @@ async def test_what_cannot_come_in_says_why_without_a_path(
             ({}, "name"),
             ({"content": "x", "content_base64": "eA=="}, "content_base64"),
             ({"content_base64": "!!"}, "base64"),
-            ({"content": ""}, "empty"),
+            ({"content": ""}, "name"),
             ({"name": "bad.json", "character_id": "nobody"}, "nobody"),
             ({"content": "x", "name": "../y"}, "exchange"),
             ({"content": "x" * 4_000_001}, "4000000"),

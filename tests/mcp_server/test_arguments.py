@@ -371,7 +371,10 @@ def valid(name: str, rule: Mapping[str, Any]) -> st.SearchStrategy[Any]:
         return st.sampled_from(rule["enum"])
     if "anyOf" in rule:
         return st.one_of(*(valid("", arm) for arm in rule["anyOf"]))
-    match rule.get("type"):
+    kind = rule.get("type")
+    if isinstance(kind, list):
+        return st.one_of(*(valid("", {**rule, "type": one}) for one in kind))  # pyright: ignore[reportUnknownVariableType] (any JSON)
+    match kind:
         case "string":
             return st.text(max_size=20)
         case "integer":
@@ -640,7 +643,7 @@ def test_half_a_pair_hidden_in_json_does_not_end_the_server_on_stdio(tmp_path: P
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
 def test_what_a_clients_model_is_asked_can_go_over_a_wire(tmp_path: Path, mode: Mode) -> None:
-    services = furnished(tmp_path / "data", "en")
+    services = furnished(tmp_path / "data", "en", PERSONALAB_MODEL="", OPENAI_API_KEY="")
     asked: list[CreateMessageRequestParams] = []
 
     async def write(context: Any, params: CreateMessageRequestParams) -> CreateMessageResult:

@@ -41,6 +41,7 @@ from personalab.story.lines import (
 )
 from personalab.story.recall import StoryEvent
 from tests.conftest import NOW, PROJECT
+from tests.graph.turns import sent_words
 
 LIMIT = 25_000
 LIST_LIMIT = 6_000
@@ -55,7 +56,7 @@ def _any_of(first: int, last: int, count: int = 25_000) -> str:
 
 
 def _shipped(character_id: str) -> str:
-    path = PROJECT / "data" / "characters" / character_id / "definition.json"
+    path = PROJECT / "data" / "shipped" / "characters" / character_id / "definition.json"
     return json.loads(path.read_text(encoding="utf-8"))["base_persona"]
 
 
@@ -227,6 +228,25 @@ async def test_a_giant_reply_that_a_host_brings_is_answered_briefly(
         )
         assert TEXTS[kind].startswith(ended["reply"])
         assert ended["cursor"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", SOME)
+async def test_giant_reasoning_is_cut_and_the_replies_are_read_whole(
+    services: Services, instance: str, kind: str
+) -> None:
+    thoughts, reply = TEXTS[kind], f"So: {TEXTS[kind][:9_000]}"
+    services.models["rehearsal"] = ScriptedModel([ScriptedReply((reply,), reasoning=(thoughts,))] * 3)
+    asked = {"instance_id": instance, "reasoning": True}
+    async with at_the_desk(services) as desk:
+        for _ in range(3):
+            turn = await desk.call("persona_chat", text="Tell me everything.", **asked)
+            assert reply.startswith(turn["reply"])
+            assert thoughts.startswith(turn["reasoning"].removesuffix("…"))
+        entries = [entry for page in await desk.pages("persona_read", **asked) for entry in page["entries"]]
+        said = "".join(entry["content"] for entry in entries if entry["role"] == "assistant")
+        assert said == reply * 3
+        assert sum("reasoning" in entry for entry in entries) == 3
 
 
 @pytest.mark.anyio
@@ -409,7 +429,6 @@ def test_the_pages_of_any_session_join_to_its_lines(
 @pytest.mark.parametrize(
     "cursor",
     [
-        "",
         "x",
         "0",
         "sess_001",
@@ -458,7 +477,7 @@ async def test_a_prompt_near_its_limit_is_handed_over_within_the_budget(
         begun = await desk.raw("persona_begin_turn", instance_id="inst_giant", text=said)
         found = fields_of(begun)
         assert found["status"] == "awaiting_reply"
-        assert found["prompt"]["messages"][-1]["content"].endswith(said)
+        assert sent_words(found["prompt"]["messages"])[-1].endswith(said)
         assert said in text_of(begun)
         assert found["prompt"]["omitted_messages"] > 0
         shown = await desk.call("persona_prompt", instance_id="inst_giant")
@@ -472,7 +491,7 @@ async def test_a_host_is_told_when_the_users_own_words_are_not_whole(
     said = TEXTS["english"][:100_000] + "the end."
     async with at_the_desk(services) as desk:
         begun = await desk.raw("persona_begin_turn", instance_id=instance, text=said)
-        shown = fields_of(begun)["prompt"]["messages"][-1]["content"]
+        shown = sent_words(fields_of(begun)["prompt"]["messages"])[-1]
         assert shown.endswith("the end.")
         assert len(shown) < len(said)
         assert "persona_read" in text_of(begun)
@@ -564,7 +583,6 @@ async def test_an_entry_that_fits_is_shown_as_it_is(services: Services, instance
 @pytest.mark.parametrize(
     "call",
     [
-        {"kind": "characters", "cursor": ""},
         {"kind": "characters", "cursor": "x"},
         {"kind": "characters", "cursor": "instances:x"},
         {"kind": "characters", "cursor": "characters:../.."},
@@ -718,7 +736,7 @@ async def test_each_tools_result_is_what_its_schema_says(services: Services, ins
         begun = await desk.call("persona_begin_turn", instance_id=instance, text="你好")
         await desk.call("persona_end_turn", instance_id=instance, turn=begun["turn"], reply="……谁？")
         await desk.call("persona_chat", instance_id=instance, text="是我", request_id="r1")
-        services.models["rehearsal"] = ScriptedModel([ScriptedReply(), "……好。"])
+        services.models["rehearsal"] = ScriptedModel([ScriptedReply(), ScriptedReply(), "……好。"])
         await desk.call("persona_chat", instance_id=instance, text="？")
         await desk.call("persona_retry", instance_id=instance)
         await desk.call("persona_read", instance_id=instance)

@@ -188,7 +188,7 @@ def check_browsed(browsed: list[Any]) -> None:
 def check_begun(begun: Json) -> None:
     assert (begun["turn"], begun["status"]) == (1, "awaiting_reply")
     assert "Maren" in begun["prompt"]["system"]
-    assert begun["prompt"]["messages"][-1]["content"] == "Good evening, keeper."
+    assert begun["prompt"]["messages"][-1]["content"].startswith("Good evening, keeper.")
     assert begun["tokens"]
 
 
@@ -220,7 +220,8 @@ def test_a_client_that_aborts_in_mid_reply_can_go_on(
             {**target, "replies": ["never asked"], "steps": steps}, environment
         )["steps"]
     assert "pressed stop" in aborted["failure"]
-    assert "The wind turned." in aborted["progress"][0]["message"]
+    sentences = [note["message"] for note in aborted["progress"] if note.get("message")]
+    assert "The wind turned." in sentences[0]
     assert online.client_left.is_set()
     check_turn(again, 1, "The wind turned. Then the lamp", "interrupted")
     check_turn(after, 2, "It went out. I was asleep.")
@@ -331,7 +332,7 @@ class Inspector:
             ours = (
                 f"{name}={value}"
                 for name, value in self.environment.items()
-                if name.startswith("PERSONALAB_")
+                if name.startswith("PERSONALAB_") and value
             )
             how += [word for pair in ours for word in ("-e", pair)]
         ended = run(["mcp-inspector", "--cli", *server, *how, *options], self.environment)

@@ -233,8 +233,8 @@ async def test_a_run_that_failed_with_nobody_listening_says_so_later(
     server: PersonaServer, services: Services, root: Path, mode: Mode
 ) -> None:
     async with Client(server, mode=mode) as client:
-        project = await make_project(client, model=PAID)
         services.models[PAID] = Blind()
+        project = await make_project(client, model=PAID)
         await call(client, "project_run", project=project, confirm=True, wait=False)
         await _until(lambda: _config(root, project)["status"] == "interrupted")
         await _until(lambda: server._runs.of(project) is None)  # pyright: ignore[reportPrivateUsage]
@@ -359,6 +359,7 @@ async def test_a_provider_does_the_small_works(
 
 def test_a_client_that_hangs_up_leaves_a_project_that_can_be_gone_on_with(tmp_path: Path) -> None:
     environment, script = world(tmp_path), tmp_path / "script.json"
+    environment["PERSONALAB_MODEL"] = f"scripted:{script}"
     endless = {"pieces": ["On"], "hang": True}
     script.write_text(json.dumps({"replies": [endless]}), encoding="utf-8")
     with talking(environment, tmp_path / "log", "--toolsets", "lab", era="legacy") as talk:
@@ -368,7 +369,8 @@ def test_a_client_that_hangs_up_leaves_a_project_that_can_be_gone_on_with(tmp_pa
         parts = {"skill_ids": skills, "baseline_ids": baselines, "model": f"scripted:{script}"}
         made = talk.call("project_create", name="P", **parts, options=options)
         talk.begin_call("project_run", project=made["project"])
-        talk.notified("notifications/progress")
+        while not talk.notified("notifications/progress").get("message"):
+            continue  # a heartbeat: the run has not begun
         talk.hang_up()
         assert talk.running.wait() == 0
     left = _config(tmp_path / "data", made["project"])

@@ -144,7 +144,7 @@ async def test_a_conversation_stays_saved_when_nothing_can_be_learned_from_it(
         ({"messages": ["x"]}, "messages"),
         ({"messages": "x"}, "messages"),
         ({"messages": SAID, "agent_id": " "}, "agent_id"),
-        ({"messages": SAID, "user_id": ""}, "user_id"),
+        ({"messages": SAID, "user_id": " "}, "user_id"),
         ({"messages": SAID, "session_id": "x"}, "session_id"),
         ({"messages": SAID, "memory_id": "../x"}, "memory_id"),
         ({"conversation_id": "nothing"}, "nothing"),

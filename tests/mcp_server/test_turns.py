@@ -12,14 +12,13 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
-from mcp.shared.exceptions import MCPError
-from mcp_types import CreateMessageRequestParams, CreateMessageResult, TextContent
+from mcp_types import CreateMessageRequestParams, CreateMessageResult, Implementation, TextContent
 
 from mcp_server.server import PersonaServer, build_server
 from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
-from tests.graph.turns import lines, plot
+from tests.graph.turns import lines, plot, sent_words
 from tests.mcp_server.calls import Sampler, call, data_of, refused, text_of
 from tests.mcp_server.conftest import Mode
 
@@ -29,6 +28,11 @@ Provider = Callable[..., ScriptedModel]
 
 def _said(services: Services) -> list[tuple[str, str, int]]:
     return [(line["role"], line["content"], line["turn"]) for line in lines(services) if "role" in line]
+
+
+def _other(server: PersonaServer) -> Client:
+    """Make another client, by its name."""
+    return Client(server, client_info=Implementation(name="another", version="1"))
 
 
 # --- the four writers
@@ -41,7 +45,8 @@ async def test_a_configured_provider_writes_and_its_sentences_are_progress(
     heard: list[tuple[float, str | None]] = []
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
-        heard.append((progress, message))
+        if message is not None:  # no heartbeat
+            heard.append((progress, message))
 
     sampler = Sampler("never asked")
     async with Client(server, mode=mode, sampling_callback=sampler) as client:
@@ -98,7 +103,8 @@ async def test_the_host_writes_between_begin_and_end(
     async with Client(server, mode=mode) as client:
         begun = await call(client, "persona_begin_turn", instance_id=instance, text="你好")
         assert begun["status"] == "awaiting_reply"
-        assert begun["prompt"]["messages"][-1] == {"role": "user", "content": "你好"}
+        assert begun["prompt"]["messages"][-1]["role"] == "user"
+        assert sent_words(begun["prompt"]["messages"])[-1] == "你好"
         assert "=== 故事大纲 ===" in begun["prompt"]["system"]
         assert begun["tokens"]["total"] > 0
         ended = await call(
@@ -137,24 +143,6 @@ async def test_the_text_of_a_begun_turn_carries_the_whole_prompt(
 # --- failures of the writer
 
 
-async def test_a_client_that_refuses_to_sample_leaves_a_failed_reply_that_can_be_retried(
-    server: PersonaServer, services: Services, instance: str
-) -> None:
-    async def refuse(context: Any, params: Any) -> Any:
-        raise MCPError(code=-1, message="the user said no")
-
-    async with Client(server, mode="legacy", sampling_callback=refuse) as client:
-        found = await client.call_tool("persona_chat", {"instance_id": instance, "text": "你好"})
-    data = data_of(found)
-    assert found.is_error
-    assert (data["status"], data["error"]["code"], data["turn"]) == ("error", "provider.client", 1)
-    assert "the user said no" in text_of(found)
-    assert "persona_retry" in text_of(found)
-    async with Client(server, mode="legacy", sampling_callback=Sampler("好。")) as client:
-        assert (await call(client, "persona_retry", instance_id=instance))["reply"] == "好。"
-    assert [line["role"] for line in lines(services)[1:]] == ["user", "assistant", "assistant"]
-
-
 async def test_a_modern_client_whose_model_gives_nothing_can_try_again(
     server: PersonaServer, services: Services, instance: str
 ) -> None:
@@ -178,7 +166,7 @@ async def test_a_story_is_not_kept_for_a_client_whose_model_gave_nothing(
 async def test_a_legacy_client_whose_model_gives_nothing_has_an_empty_reply(
     server: PersonaServer, instance: str
 ) -> None:
-    async with Client(server, mode="legacy", sampling_callback=Sampler("")) as client:
+    async with Client(server, mode="legacy", sampling_callback=Sampler("", "")) as client:
         found = await call(client, "persona_chat", instance_id=instance, text="你好")
     assert (found["status"], found["reply"]) == ("empty", "(无回复)")
 
@@ -363,7 +351,8 @@ async def test_twenty_clients_at_once_whose_own_models_write_lose_no_turn(
     async def echo(context: Any, params: CreateMessageRequestParams) -> CreateMessageResult:
         await asyncio.sleep(0.01)
         asked = params.messages[-1].content_as_list[0]
-        said = str(getattr(asked, "text", "")).rpartition("\n")[2]
+        words = str(getattr(asked, "text", ""))
+        said = sent_words([{"role": "user", "content": words}])[0].rpartition("\n")[2]
         return CreateMessageResult(
             role="assistant", content=TextContent(type="text", text=f"re: {said}"), model="echo"
         )
@@ -400,9 +389,9 @@ async def test_a_repeated_sampling_call_gets_the_answer_that_came_first(
 async def test_a_story_kept_for_a_client_that_never_answers_can_be_freed(
     server: PersonaServer, services: Services, instance: str
 ) -> None:
-    async with Client(server, sampling_callback=Sampler()) as client:
+    async with Client(server, sampling_callback=Sampler()) as asking, _other(server) as client:
         asked = {"instance_id": instance, "text": "你好"}
-        await client.session.call_tool("persona_chat", asked, allow_input_required=True)
+        await asking.session.call_tool("persona_chat", asked, allow_input_required=True)
         assert "persona_stop" in await refused(
             client, "persona_begin_turn", instance_id=instance, text="别的"
         )
@@ -456,7 +445,7 @@ async def test_an_outline_reaches_a_host_however_long_the_persona_is(
         begun = await call(client, "persona_begin_turn", instance_id="x", text="你好")
     assert "发现背叛者的线索" in begun["prompt"]["system"]
     assert "[PROGRESS:" in begun["prompt"]["system"]
-    assert begun["prompt"]["messages"][-1]["content"] == "你好"
+    assert sent_words(begun["prompt"]["messages"])[-1] == "你好"
 
 
 async def test_an_ending_server_closes_replies_and_begins_no_other(
@@ -488,14 +477,14 @@ async def _question(client: Client, **asked: Any) -> Any:
 async def test_what_others_do_with_settled_turns_does_not_free_a_kept_story(
     server: PersonaServer, services: Services, instance: str
 ) -> None:
-    async with Client(server, sampling_callback=Sampler("一。")) as client:
+    async with Client(server, sampling_callback=Sampler("一。")) as client, _other(server) as other:
         await call(client, "persona_chat", instance_id=instance, text="一", request_id="r1")
         await _question(client, instance_id=instance, text="二", request_id="r2")
         assert services.leases.kept_for(instance) == 2
         await call(client, "persona_chat", instance_id=instance, text="一", request_id="r1")
         await call(client, "persona_end_turn", instance_id=instance, turn=1, reply="一。")
         assert services.leases.kept_for(instance) == 2
-        await refused(client, "persona_chat", instance_id=instance, text="三")
+        await refused(other, "persona_chat", instance_id=instance, text="三")
         await call(client, "persona_end_turn", instance_id=instance, turn=2, reply="二。")
     assert services.leases.kept_for(instance) is None
     assert [turn for _, _, turn in _said(services)] == [1, 1, 2, 2]
@@ -507,14 +496,12 @@ async def test_a_story_is_kept_for_a_retry_too_and_free_once_anyone_has_answered
 ) -> None:
     settings = services.settings
     provider(ScriptedReply(("我",), fail_after=1, error="it broke"), "好。")
-    async with Client(server, sampling_callback=Sampler()) as client:
+    async with Client(server, sampling_callback=Sampler()) as client, _other(server) as other:
         await client.call_tool("persona_chat", {"instance_id": instance, "text": "你好"})
         with_provider, services.settings = services.settings, settings
         await client.session.call_tool("persona_retry", {"instance_id": instance}, allow_input_required=True)
         assert services.leases.kept_for(instance) == 1
-        assert "persona_stop" in await refused(
-            client, "persona_begin_turn", instance_id=instance, text="别的"
-        )
+        assert "persona_stop" in await refused(other, "persona_begin_turn", instance_id=instance, text="别的")
         services.settings = with_provider
         assert (await call(client, "persona_retry", instance_id=instance))["reply"] == "好。"
     assert services.leases.kept_for(instance) is None
@@ -589,3 +576,80 @@ async def test_a_marker_with_an_unknown_status_is_told(
         )
     assert [warning["category"] for warning in found["warnings"]] == ["progress_unreadable"]
     assert found["plot_state"]["no_update_count"] == 1
+
+
+# --- reasoning and length limits
+
+THINKING = "<think>他还不知道。[PROGRESS:3:completed]</think>好，我们走。"
+SPEECH, THOUGHT = "好，我们走。", "他还不知道。[PROGRESS:3:completed]"
+
+
+async def test_results_leave_reasoning_out_unless_asked_and_say_when_a_reply_was_cut_short(
+    server: PersonaServer, instance: str, provider: Provider
+) -> None:
+    thinks = ScriptedReply((SPEECH,), reasoning=(THOUGHT,), truncated=True)
+    provider(thinks, thinks, ScriptedReply((), error="provider.failed"), thinks)
+    async with Client(server) as client:
+        found = await client.call_tool("persona_chat", {"instance_id": instance, "text": "走吗？"})
+        data, text = data_of(found), text_of(found)
+        assert (data["reply"], data["truncated"], "reasoning" in data) == (SPEECH, True, False)
+        assert "长度上限" in text
+        assert THOUGHT not in text
+        asked = await client.call_tool(
+            "persona_chat", {"instance_id": instance, "text": "走？", "reasoning": True}
+        )
+        assert data_of(asked)["reasoning"] == THOUGHT
+        assert THOUGHT in text_of(asked)
+        await client.call_tool("persona_chat", {"instance_id": instance, "text": "？"})
+        again = await call(client, "persona_retry", instance_id=instance, reasoning=True)
+        assert (again["reasoning"], again["truncated"]) == (THOUGHT, True)
+        read = await client.call_tool("persona_read", {"instance_id": instance})
+        assert THOUGHT not in text_of(read) + json.dumps(data_of(read), ensure_ascii=False)
+        assert "truncated" in text_of(read)
+        shown = await client.call_tool("persona_read", {"instance_id": instance, "reasoning": True})
+        assert [entry["reasoning"] for entry in data_of(shown)["entries"] if "reasoning" in entry] == [
+            THOUGHT
+        ] * 3
+        assert text_of(shown).count(THOUGHT) == 3
+        resource = await client.read_resource(f"persona://instances/{instance}/sessions/sess_001")
+        assert THOUGHT not in str(resource)
+
+
+async def test_what_a_clients_model_thinks_aloud_is_no_speech(
+    server: PersonaServer, services: Services, instance: str, mode: Mode
+) -> None:
+    sampler = Sampler(THINKING, "好。")
+    async with Client(server, mode=mode, sampling_callback=sampler) as client:
+        found = await call(client, "persona_chat", instance_id=instance, text="走吗？", reasoning=True)
+        await call(client, "persona_chat", instance_id=instance, text="走")
+    assert (found["reply"], found["reasoning"]) == (SPEECH, THOUGHT)
+    assert plot(services)["current_plot_index"] == 1
+    assert lines(services)[2] | {"content": SPEECH, "reasoning": THOUGHT} == lines(services)[2]
+    assert THOUGHT not in str(sampler.asked[1])
+
+
+async def test_what_a_host_thinks_aloud_is_no_speech(
+    server: PersonaServer, services: Services, instance: str
+) -> None:
+    async with Client(server) as client:
+        await call(client, "persona_begin_turn", instance_id=instance, text="走吗？")
+        end = {"instance_id": instance, "turn": 1}
+        for blank in ("[PROGRESS:1:completed]", "<think>嗯。</think>", "<think>没有说完", " \n"):
+            said = await refused(client, "persona_end_turn", **end, reply=blank)
+            assert "[PROGRESS:…]" in said
+        ended = await call(client, "persona_end_turn", **end, reply=THINKING, reasoning=True)
+        again = await call(client, "persona_end_turn", **end, reply=THINKING)
+    assert (ended["reply"], ended["reasoning"]) == (SPEECH, THOUGHT)
+    assert (again["reply"], "reasoning" in again) == (SPEECH, False)
+    assert plot(services)["current_plot_index"] == 1
+    assert [line.get("reasoning") for line in lines(services)[1:]] == [None, THOUGHT]
+
+
+async def test_a_clients_model_that_gives_no_words_leaves_the_turn_waiting(
+    server: PersonaServer, services: Services, instance: str
+) -> None:
+    sampler = Sampler("<think>嗯</think>[PROGRESS:1:completed]")
+    async with Client(server, mode="auto", sampling_callback=sampler) as client:
+        said = await refused(client, "persona_chat", instance_id=instance, text="走吗？")
+    assert "persona_retry" in said
+    assert _said(services) == [("user", "走吗？", 1)]

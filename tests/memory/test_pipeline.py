@@ -181,6 +181,11 @@ def test_a_confidence_may_be_written_as_a_text() -> None:
     assert Reader(ZH).minds(answer, Shown({})).confidence_score == 0.5
 
 
+def test_insights_without_operations_change_nothing() -> None:
+    answer = json.dumps({"insights": "用户很高兴", "confidence_score": 0.5})
+    assert Reader(ZH).minds(answer, Shown({})).operations == ()
+
+
 def test_insights_come_with_their_confidence_and_operations_on_the_mind_list() -> None:
     answer = json.dumps(
         {

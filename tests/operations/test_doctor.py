@@ -217,6 +217,16 @@ async def test_a_missing_switch_of_the_director_comes_back(services: Services, r
     assert services.preferences.read().notices == ()
 
 
+async def test_an_older_switch_of_the_director_is_left_to_the_next_save(
+    services: Services, root: Path
+) -> None:
+    old = {"features": {"director_plot_control": {"enabled": False}}}
+    (root / "config.json").write_text(json.dumps(old), encoding="utf-8")
+    (root / "modules" / "director.json").unlink()
+    assert await fixed(services) == []
+    assert not services.preferences.read().director.enabled
+
+
 async def test_a_missing_persona_is_made_anew_from_the_character(
     services: Services, session: Path, instance: str, root: Path
 ) -> None:

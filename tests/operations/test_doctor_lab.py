@@ -375,11 +375,12 @@ async def test_a_workspace_of_another_program_can_be_read_and_its_own_mistakes_a
         *(("iteration_report.json", f"rounds[{n}].avg_score") for n in (0, 1, 2)),
         ("exploration_log.json", "best_ever"),
         ("config.json", "lab_doctor_progress"),
+        ("tmp_sess_20240101121000.json", "lab_doctor_expired"),
     }
     await examine_root(services, fix=True)
     after = _snapshot(shelf)
-    changed = [name for name, raw in after.items() if before.get(name) != raw]
-    assert [Path(name).name for name in changed if Path(name).name != ".lock"] == ["config.json"]
+    changed = {Path(name).name for name, raw in after.items() if before.get(name) != raw} - {".lock"}
+    assert changed == {"config.json", "tmp_sess_20240101121000.json"}
     fixed = json.loads((project / "config.json").read_text(encoding="utf-8"))
     counts = {"total_tasks": 3, "completed_tasks": 1, "failed_tasks": 0, "last_checkpoint": 1}
     assert fixed == {**EXAMPLES["4.1"], "progress": counts, "updated_at": NOW}

@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 import pytest
 
+from personalab.archive.cards import with_id
 from personalab.archive.veloca import check_archive
 from personalab.errors import PersonaLabError, StorageError, UserError
 from personalab.operations.exporting import EXPORT_FORMATS, Exported, ExportFormat, export_entry, write_export
@@ -92,25 +93,26 @@ def story(services: Services, instance: str) -> str:
 # --- cards
 
 
-async def test_a_card_that_was_not_changed_leaves_as_it_came(services: Services) -> None:
+async def test_unchanged_card_leaves_as_it_came_with_its_id(services: Services) -> None:
     card = making.v2_card(unknown={"deep": [1, None]})
     png = making.card_png(card)
     await import_content(services, "a.png", png)
     exported = await export_entry(services, "seraphina")
     assert (exported.name, exported.media_type, exported.format) == ("seraphina.png", "image/png", "card-png")
     out = b"".join(exported.chunks)
-    assert making.card_in(out, "chara") == card
+    marked = with_id(card, "seraphina")
+    assert making.card_in(out, "chara") == marked
     assert [chunk for chunk in making.chunks_of(out) if chunk[0] != b"tEXt"] == [
         chunk for chunk in making.chunks_of(png) if chunk[0] != b"tEXt"
     ]
-    assert json.loads(await content(services, "seraphina", "card-json")) == card
+    assert json.loads(await content(services, "seraphina", "card-json")) == marked
 
 
 async def test_a_v3_card_is_found_by_old_and_new_programs(services: Services) -> None:
     card = making.v3_card()
     await import_content(services, "a.json", making.json_bytes(card))
     out = await content(services, "seraphina")
-    assert making.card_in(out, "ccv3") == card
+    assert making.card_in(out, "ccv3") == with_id(card, "seraphina")
     older: Any = making.card_in(out, "chara")
     assert (older["spec"], older["data"]["name"]) == ("chara_card_v2", "Seraphina")
     assert b"ccv3" not in await content(services, "seraphina", "card-png", version="v2")
@@ -123,7 +125,7 @@ async def test_a_charx_keeps_its_pictures(services: Services) -> None:
     card = making.v3_card()
     await import_content(services, "a.charx", making.charx(card, main=b"a picture"))
     with zipfile.ZipFile(io.BytesIO(await content(services, "seraphina", "charx"))) as out:
-        assert json.loads(out.read("card.json")) == card
+        assert json.loads(out.read("card.json")) == with_id(card, "seraphina")
         assert out.read("assets/icon/images/main.png") == b"a picture"
     with pytest.raises(UserError) as refused:
         await content(services, "seraphina", "charx", version="v2")
@@ -216,6 +218,35 @@ async def test_a_chat_holds_one_session_and_says_so(
     assert lines_in(elsewhere, entry.entry_id)[1:] == lines_in(services, story)[1:]
 
 
+async def test_markers_and_reasoning_leave_only_when_asked_and_come_back(
+    services: Services, elsewhere: Services, instance: str
+) -> None:
+    marker, thoughts = "[PROGRESS:1:completed]", "她在撒谎。"
+    say(
+        services,
+        instance,
+        "sess_001",
+        user("走吗？", 1),
+        reply(f"走。\n\n{marker}", 1, reasoning=thoughts, truncated=True),
+    )
+    asked = {"markers": True, "reasoning": True}
+    limit = {"markdown": "达到长度上限", "text": "达到长度上限"}
+    formats: tuple[ExportFormat, ...] = ("markdown", "text")
+    for format in formats:
+        plain = (await content(services, instance, format, language="zh")).decode("utf-8")
+        assert (marker[1:-1] in plain, thoughts in plain, limit[format] in plain) == (False, False, True)
+        full = (await content(services, instance, format, language="zh", **asked)).decode("utf-8")
+        assert (marker[1:-1].replace("_", "\\_") in full, thoughts in full) == (True, True)
+    for more in ({}, asked):
+        raw = await content(services, instance, "sillytavern", **more)
+        shown = json.loads(raw.splitlines()[-1])
+        assert (marker in shown["mes"], shown["extra"].get("reasoning") == thoughts) == (bool(more),) * 2
+        report = await import_content(elsewhere, "chat.jsonl", raw)
+        entry_id = report.imported[0].entry_id
+        assert lines_in(elsewhere, entry_id)[1:] == lines_in(services, instance)[1:]
+    assert marker.encode() in await content(services, instance, "veloca")
+
+
 # --- what cannot leave
 
 
@@ -230,6 +261,8 @@ async def test_a_chat_holds_one_session_and_says_so(
         ({"entry_id": "char_maren", "format": "lorebook"}, "no_lorebook"),
         ({"entry_id": "inst_001", "session_id": "sess_001"}, "option_not_for"),
         ({"entry_id": "inst_001", "version": "v2"}, "option_not_for"),
+        ({"entry_id": "char_maren", "markers": True}, "option_not_for"),
+        ({"entry_id": "char_maren", "reasoning": True}, "option_not_for"),
         ({"entry_id": "inst_001", "format": "text", "session_id": "sess_404"}, "no_session"),
         ({"entry_id": "inst_001", "format": "text", "session_id": "../x"}, "bad_id"),
     ],

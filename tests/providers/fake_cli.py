@@ -36,8 +36,6 @@ class FakeCli:
     def environment(self) -> dict[str, str]:
         return {
             "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(PROJECT),
-            "PYTHONDONTWRITEBYTECODE": "1",
             "FAKE_CLAUDE_RULES": str(self.folder / "rules.json"),
             "FAKE_CLAUDE_LOG": str(self.folder / "log.jsonl"),
         }
@@ -61,7 +59,7 @@ class FakeCli:
 
 _SCRIPT = """#!/bin/sh
 [ "$1" = --version ] && echo "{version} (the fake)" && exit
-exec "{python}" -S -m personalab.providers.fake_claude "$@"
+PYTHONPATH="{project}" PYTHONDONTWRITEBYTECODE=1 exec "{python}" -S -m personalab.providers.fake_claude "$@"
 """
 
 
@@ -69,7 +67,9 @@ def install(folder: Path) -> FakeCli:
     """Put the fake where a test can run it; its script tells the version, which saves half of the starts."""
     folder.mkdir(parents=True, exist_ok=True)
     fake = FakeCli(folder)
-    fake.path.write_text(_SCRIPT.format(version=VERSION, python=sys.executable), encoding="utf-8")
+    fake.path.write_text(
+        _SCRIPT.format(version=VERSION, project=PROJECT, python=sys.executable), encoding="utf-8"
+    )
     fake.path.chmod(0o755)
     fake.rules()
     return fake

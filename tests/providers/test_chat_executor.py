@@ -53,6 +53,11 @@ def test_the_skill_is_the_system_message_and_the_answer_has_its_usage(tmp_path: 
     assert (answer.status, answer.text, answer.usage) == ("ok", "The sea rises.", USAGE)
 
 
+def test_thoughts_are_no_part_of_the_answer(tmp_path: Path) -> None:
+    model = ScriptedModel([ScriptedReply(("<thi", "nk>hm</think>", "The sea."), reasoning=("first",))])
+    assert run(model, tmp_path).text == "The sea."
+
+
 def test_without_a_skill_there_is_no_system_message(tmp_path: Path) -> None:
     model = ScriptedModel(["x"])
     run(model, tmp_path, system=" ")

@@ -17,7 +17,7 @@ from personalab.lab.calling import Call, CallAnswer
 from personalab.lab.controls import LEAST_GAP, chosen, verdict
 from personalab.lab.dimensions import CATEGORIES, DIMENSIONS, MAXIMA
 from personalab.lab.findings import AdvantageSegment, AnalysisReport
-from personalab.lab.generating import CASES_SCHEMA, generation_prompt, read_cases
+from personalab.lab.generating import cases_schema, generation_prompt, read_cases
 from personalab.lab.judging import Judgement, asked_again, judge_call, read_judgement
 from personalab.lab.projects import RankRow, breakdown_of
 from personalab.lab.recomposing import Choice, WriterReader, choose, writer_call
@@ -136,7 +136,7 @@ def test_tags_can_be_read_and_one_names_the_rehearsal(tmp_path: Path, language: 
 def test_as_many_cases_as_were_asked_for_can_be_read(tmp_path: Path, language: Language, count: int) -> None:
     goal = {"zh": "测试礼貌的拒绝", "en": "Tests a polite refusal"}[language]
     system, text = generation_prompt("Manners", goal, count, (), language)
-    cases = read_cases(structured(ask(tmp_path, system, text, CASES_SCHEMA)), count)
+    cases = read_cases(structured(ask(tmp_path, system, text, cases_schema(count))), count)
     assert len(cases) == count
     assert len({case.input for case in cases}) == count
     assert {case.category for case in cases} == set(CATEGORIES[: min(3, count)])

@@ -22,6 +22,7 @@ from personalab.providers.tokens import (
     OfflineCounter,
     encoding_for,
     load_encoding,
+    pieces_of,
     read_ranks,
 )
 
@@ -119,6 +120,46 @@ def test_any_text_can_be_counted(text: str) -> None:
         count = OfflineCounter(name).count(text)
         assert (count == 0) == (text == "")
         assert count <= 3 * len(text) + len(text.encode("utf-8", "surrogatepass"))
+
+
+_ANY_SIGN = st.one_of(
+    st.sampled_from("aZé9 \n\r\t.,!?;:'’/，。！？；：、的あアン가٣²\u0301\u3099😀_-"),
+    st.characters(exclude_categories=()),
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.text(_ANY_SIGN, min_size=1, max_size=80), st.integers(1, 10))
+def test_counts_of_pieces_add_up_to_the_whole(text: str, length: int) -> None:
+    places = list(pieces_of(text, length))
+    assert "".join(text[start:end] for start, end in places) == text
+    for name in NAMES:
+        encode = load_encoding(name).encode_ordinary
+        assert sum(len(encode(text[start:end])) for start, end in places) == len(encode(text))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_long_texts_are_counted_exactly_in_short_pieces(name: str) -> None:
+    counter, encoding = OfflineCounter(name), load_encoding(name)
+    for text in (" ".join(random_texts(8_000)), "灯塔看守说，我们见过吗？" * 20_000):
+        assert counter.count(text) == len(encoding.encode_ordinary(text))
+        assert max(end - start for start, end in pieces_of(text)) < 60_000
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(most=st.integers(0, 60_000))
+@settings(max_examples=20, deadline=None)
+def test_counting_stops_above_a_limit(name: str, most: int) -> None:
+    text = "the keeper said it. " * 10_000
+    whole, counted = OfflineCounter(name).count(text), OfflineCounter(name).count(text, most)
+    assert counted == whole if whole <= most else most < counted <= whole
+    if most < 1_000:
+        assert counted < 20_000
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_text_without_words_is_not_encoded_when_it_must_exceed_the_limit(name: str) -> None:
+    assert 1_000 < OfflineCounter(name).count("!" * 50_000_000, 1_000) <= 50_000_000 // 128
 
 
 @pytest.mark.parametrize("name", NAMES)

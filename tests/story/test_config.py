@@ -110,6 +110,33 @@ def test_the_older_shape_is_read_and_written_back_in_todays(services: Services, 
     assert json.loads((root / "modules" / "director.json").read_text(encoding="utf-8")) == {"enabled": False}
 
 
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_older_director_switch_holds_until_the_module_has_its_own(
+    services: Services, root: Path, enabled: bool
+) -> None:
+    old = {"features": {"director_plot_control": {"enabled": enabled}}}
+    (root / "config.json").write_text(json.dumps(old), encoding="utf-8")
+    module = root / "modules" / "director.json"
+    module.unlink()
+    found = services.preferences.read()
+    assert (found.director.enabled, found.notices) == (enabled, ())
+    services.preferences.change({"max_total_tokens": 20_000})
+    assert json.loads(module.read_bytes()) == {"enabled": enabled}
+    assert services.preferences.read().director.enabled is enabled
+
+
+def test_the_directors_own_file_wins_over_the_older_switch(services: Services, root: Path) -> None:
+    old = {"features": {"director_plot_control": {"enabled": False}}}
+    (root / "config.json").write_text(json.dumps(old), encoding="utf-8")
+    assert services.preferences.read().director.enabled
+    (root / "modules" / "director.json").write_text("{", encoding="utf-8")
+    found = services.preferences.read()
+    assert (found.director.enabled, [notice.category for notice in found.notices]) == (
+        False,
+        ["director_switch"],
+    )
+
+
 def test_a_hand_written_value_out_of_range_falls_back_alone_and_is_named(
     services: Services, root: Path
 ) -> None:

@@ -127,6 +127,20 @@ def test_a_turn_alone_needs_no_list() -> None:
     assert _read(_answer(changes=[{**CHANGE, "turns": 3}])).changes[0].turns == (3,)
 
 
+def test_changes_left_out_mean_no_change() -> None:
+    assert _read(json.dumps({"evolved_persona": OLD})) == Evolution(OLD, ())
+    assert _read(json.dumps({"evolved_persona": OLD, "changes": None})) == Evolution(OLD, ())
+
+
+def test_one_change_alone_needs_no_list() -> None:
+    assert _read(_answer(changes=CHANGE)).changes == (PersonaChange("开始信任玩家", (3, 5)),)
+
+
+def test_turns_left_out_are_the_only_turn_that_was_shown() -> None:
+    answer = _answer(changes=[{"change": "开始信任玩家"}])
+    assert read_evolution(answer, (4,), BASE, OLD, "zh").changes[0].turns == (4,)
+
+
 def test_a_line_that_is_no_heading_may_have_equals_signs() -> None:
     assert _read(_answer("他常说：一加一 === 二。")).changes
 
@@ -188,7 +202,7 @@ def test_the_prompt_fits_and_every_turn_is_in_it_with_both_its_ends(sizes: list[
     asked = evolve_messages("谁", "", turns, TEMPLATES, len, budget)
     assert sum(len(message["content"]) for message in asked) <= budget
     text = asked[1]["content"]
-    assert text.startswith("谁|–|1-")
+    assert text.startswith("    谁|–|1-")
     assert [f"[{turn.number}]" in text for turn in turns] == [True] * len(turns)
     if sum(sizes) * 2 + 40 * len(sizes) + 60 < budget:
         assert "…" not in text

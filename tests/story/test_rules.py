@@ -24,7 +24,7 @@ from personalab.story.recall import extract_query, plan_lookup
 from personalab.story.transcript import Transcript
 from personalab.texts import TEXTS, fill
 
-SHIPPED = Path(__file__).parents[2] / "data"
+SHIPPED = Path(__file__).parents[2] / "data" / "shipped"
 outlines = st.lists(st.text(max_size=5), max_size=8).map(
     lambda points: Background(
         "b", story_outline=tuple(OutlinePoint(n, text) for n, text in enumerate(points, 1))
@@ -189,7 +189,7 @@ def test_summaries_stand_where_the_file_has_them_and_roles_take_turns() -> None:
     ):
         transcript.add(line)
     prompt = assemble(
-        Material("p", "", "", None, None, [], transcript.turns), _templates("zh"), len, Config()
+        Material("p", "", "", None, None, [], transcript.turns), _templates("zh"), COUNTER.count, Config()
     )
     assert [message["role"] for message in prompt.messages] == ["system", "user", "assistant", "user"]
     text = prompt.text()

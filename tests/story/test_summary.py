@@ -64,6 +64,14 @@ def test_turns_may_be_written_as_texts_or_as_one_alone(turns: object, told: tupl
     assert (point.first_turn, point.last_turn) == told
 
 
+def test_turns_left_out_are_the_only_turn_of_a_piece() -> None:
+    told = {"summary": GOOD["summary"], "plot": GOOD["plot"]}
+    (point,) = read_points(_answer(told), 4, 4, "zh")
+    assert (point.first_turn, point.last_turn) == (4, 4)
+    with pytest.raises(ValueError, match="turns"):
+        read_points(_answer(told), 4, 5, "zh")
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [

@@ -54,7 +54,15 @@ class Chat:
         expect(self.reply(number)).to_have_text(text)
         expect(self.tab.at(".writing")).to_have_count(0)
 
+    def reasoning(self, number: int) -> Locator:
+        """What the model thought before a turn's newest reply."""
+        return self.turn(number).locator(".said > .reasoning, :scope > .reasoning")
+
     def text(self, number: int) -> str:
-        """Read a reply as it is shown, its paragraphs joined as they were written."""
-        script = "(words) => [...words.children].map((p) => p.textContent).join('\\n\\n')"
+        """Read a reply as it is shown, its paragraphs joined and its markers spelt as they were written."""
+        script = """(words) => {
+          const written = words.cloneNode(true);
+          for (const marker of written.querySelectorAll('.marker')) marker.replaceWith(marker.title);
+          return [...written.children].map((p) => p.textContent).join('\\n\\n');
+        }"""
         return cast("str", self.reply(number).evaluate(script))

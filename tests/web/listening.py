@@ -97,6 +97,15 @@ def text_of(events: Iterable[Heard]) -> str:
     return "".join(heard.data["text"] for heard in events if heard.name == "token")
 
 
+def reasoning_of(events: Iterable[Heard]) -> str:
+    """Join the reasoning as the documentation says: offset 0 starts it over."""
+    found = ""
+    for heard in events:
+        if heard.name == "reasoning":
+            found = heard.data["text"] if heard.data["offset"] == 0 else found + heard.data["text"]
+    return found
+
+
 def last_id(events: Sequence[Heard]) -> str | None:
     """Give what a browser would send to come back after these events."""
     ids = [heard.event_id for heard in events if heard.event_id is not None]

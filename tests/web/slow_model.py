@@ -51,7 +51,7 @@ class HandedModel:
                 return
             if isinstance(piece, ProviderError):
                 raise piece
-            yield ReplyChunk(well_formed(piece))
+            yield piece if isinstance(piece, ReplyChunk) else ReplyChunk(well_formed(piece))
 
     async def asked(self, times: int = 1) -> None:
         """Wait until it was asked so many times in all."""
@@ -61,6 +61,10 @@ class HandedModel:
     def say(self, *pieces: str) -> None:
         """Say more in the newest reply."""
         self.replies[-1].say(*pieces)
+
+    def think(self, *pieces: str) -> None:
+        """Think more in the newest reply."""
+        self.replies[-1].think(*pieces)
 
     def finish(self, *pieces: str) -> None:
         """Say the last of the newest reply."""
@@ -78,12 +82,17 @@ class HandedReply:
 
     def __init__(self, messages: tuple[Message, ...]) -> None:
         self.messages = messages
-        self.pieces: asyncio.Queue[str | ProviderError | None] = asyncio.Queue()
+        self.pieces: asyncio.Queue[str | ReplyChunk | ProviderError | None] = asyncio.Queue()
 
     def say(self, *pieces: str) -> None:
         """Say more."""
         for piece in pieces:
             self.pieces.put_nowait(piece)
+
+    def think(self, *pieces: str) -> None:
+        """Think more."""
+        for piece in pieces:
+            self.pieces.put_nowait(ReplyChunk(reasoning=well_formed(piece)))
 
     def finish(self, *pieces: str) -> None:
         """Say the last of it."""
@@ -122,10 +131,15 @@ class SlowModel(OpenAIServer):
         for piece in pieces:
             self._replies[-1].steps.put(delta(piece))
 
-    def finish(self, *pieces: str) -> None:
-        """Say the last of the newest reply."""
+    def think(self, *pieces: str) -> None:
+        """Think more in the newest reply."""
+        for piece in pieces:
+            self._replies[-1].steps.put(delta(None, reasoning_content=piece))
+
+    def finish(self, *pieces: str, finish: str = "stop") -> None:
+        """Say the last of the newest reply; it may ``finish`` at its ``length`` limit."""
         self.say(*pieces)
-        for step in (delta(None, finish="stop"), usage(11, 3), DONE, None):
+        for step in (delta(None, finish=finish), usage(11, 3), DONE, None):
             self._replies[-1].steps.put(step)
 
     def __exit__(self, *error: object) -> None:

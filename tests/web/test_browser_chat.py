@@ -70,9 +70,9 @@ def test_a_reply_grows_as_it_is_written(visit: Visits, home: House, model: SlowM
         expect(chat.reply(1)).to_have_text(so_far.strip())
     expect(chat.stop()).to_be_visible()
     model.finish("lit. [PROGRESS:1:in_progress]")
-    chat.is_whole(1, "The lamp is lit. [PROGRESS:1:in_progress]")
+    chat.is_whole(1, "The lamp is lit. ▸ Outline 1 · current")
     expect(chat.stop()).to_be_hidden()
-    expect(chat.reply(1).locator(".marker")).to_have_text("[PROGRESS:1:in_progress]")
+    expect(chat.reply(1).locator(".marker")).to_have_attribute("title", "[PROGRESS:1:in_progress]")
     here = chat.tab.at("#outline [aria-current=step]")
     expect(here).to_contain_text("1. Arrive on the rock")
     expect(here).to_contain_text("under way")
@@ -294,9 +294,12 @@ def test_a_reply_that_fails_says_so_and_can_be_tried_again(
     chat = Chat(visit(home.url, "chat/empty"))
     with asking(model):
         chat.say("And now?")
-    model.finish()
-    expect(chat.reply(2)).to_have_text("(无回复)")
-    expect(chat.turn(2)).to_contain_text("The model said nothing.")
+    with asking(model):
+        model.finish()
+    model.finish("[PROGRESS:1:completed]")
+    expect(chat.turn(2).locator(":scope > .turn-note")).to_contain_text("The model said nothing.")
+    expect(chat.reply(2)).to_have_count(0)
+    assert home.lines("empty")[-1]["content"] == "(无回复)", "the file is the same in every language"
     with asking(model):
         chat.retry().click()
     model.finish("Now I do.")

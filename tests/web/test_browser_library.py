@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.archive.making import card_png, chinese_card, v3_card
+from personalab.archive.cards import with_id
+from tests.archive.making import card_png, chinese_card, json_bytes, v3_card
 from tests.web.browser import Visits, expect
 from tests.web.browser_chat import Chat
 from tests.web.browser_worlds import House, house
@@ -35,7 +36,7 @@ def test_a_first_story_begins_in_under_six_clicks(visit: Visits, tmp_path: Path)
         tab.click(tab.button("Send"))
         expect(chat.turn(1).locator(".mine .words")).to_have_text("I am the surveyor. May I come in?")
         expect(tab.button("Send")).to_be_visible()
-        expect(chat.reply(1)).to_contain_text("[PROGRESS:1:in_progress]")
+        expect(chat.reply(1)).to_contain_text("Outline 1 · current")
         assert tab.clicks < 6
         instance = json.loads(next(home.data.glob("instances/*/instance_state.json")).read_text("utf-8"))
         assert (instance["character_id"], instance["background_id"]) == ("char_maren", "bg_lighthouse")
@@ -173,6 +174,22 @@ def test_what_is_exported_comes_in_again(visit: Visits, home: House, name: str, 
     expect(tab.at("dialog")).to_have_count(0)
     tab.drop((file.suggested_filename, Path(file.path()).read_bytes()))
     expect(tab.dialog.locator(".arrivals")).to_contain_text("was here already")
+
+
+def test_card_with_an_id_of_ours_asks_before_it_changes_anything(visit: Visits, home: House) -> None:
+    tab = visit(home.url)
+    tab.drop(("orla.json", json_bytes(v3_card(name="Orla"))))
+    rows = tab.dialog.locator(".arrivals > li")
+    expect(rows).to_contain_text(re.compile(r"imported\s+Character\s+Orla$"))
+    tab.button("Done", within="dialog").click()
+    card = with_id(v3_card(name="Orla", description="Changed elsewhere."), "orla")
+    tab.drop(("orla.json", json_bytes(card)))
+    expect(rows).to_contain_text("already here, and different")
+    tab.button("Import as a copy", within="dialog").click()
+    expect(rows).to_contain_text("imported")
+    expect(rows).not_to_contain_text("different")
+    names = [one["name"] for one in home.ask("GET", "/api/characters")["characters"]]
+    assert names.count("Orla") == 2
 
 
 def test_a_long_library_can_be_searched(visit: Visits, home: House) -> None:

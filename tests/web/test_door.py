@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from personalab.errors import UserError
 from personalab.services import Services
 from personalab.serving.address import names_of
+from personalab.serving.clients import Rate, one_client
 from personalab.serving.door import COOKIE, has_pass, pass_for
 from tests.mcp_server.processes import run, world
 from tests.web.serving import SECONDS, Served
 from web.app import Limits
 from web.joining import whole_app
-from web.limits import Rate, one_client
 
 pytestmark = pytest.mark.anyio
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 import httpx
 import pytest
@@ -31,6 +32,46 @@ def _error(answer: httpx.Response) -> str:
 
 
 # --- in
+
+
+async def _changed_export(client: httpx.AsyncClient) -> bytes:
+    answer = await client.get(
+        "/api/export", params={"kind": "character", "id": "char_maren", "format": "card-json"}
+    )
+    card = answer.json()
+    card["data"]["description"] = "Changed elsewhere."
+    return json_bytes(card)
+
+
+async def test_card_with_our_id_offers_a_choice(app_client: httpx.AsyncClient) -> None:
+    card = await _changed_export(app_client)
+    (entry,) = (await _import(app_client, card, name="a.json")).json()["imported"]
+    assert (entry["outcome"], entry["options"]) == ("exists", ["update", "copy", "skip"])
+    assert (await _import(app_client, card, on_conflict="eat")).status_code == 422
+    (copied,) = (await _import(app_client, card, on_conflict="copy")).json()["imported"]
+    assert (copied["outcome"], copied["options"]) == ("new", [])
+
+
+async def test_card_names_its_world_and_joins_its_chat(app_client: httpx.AsyncClient) -> None:
+    (story,) = (await _import(app_client, CHAT, name="kai.jsonl")).json()["imported"]
+    card = v3_card(name="Kai", nickname="", extensions={"world": "Harbour"})
+    card["data"].pop("character_book", None)
+    (entry,) = (await _import(app_client, json_bytes(card))).json()["imported"]
+    assert entry["outcome"] == "joined"
+    assert entry["world"] == {"name": "Harbour", "status": "missing", "background_ids": []}
+    assert len(entry["notes"]) == 2
+    listed = (await app_client.get("/api/instances")).json()["instances"]
+    found = {one["instance_id"]: one["character"]["id"] for one in listed}
+    assert found[story["id"]] == entry["id"]
+
+
+async def test_world_info_keeps_the_book_name_as_file_name(app_client: httpx.AsyncClient) -> None:
+    book = {"entries": {"0": {"uid": 0, "key": ["灯"], "content": "亮着。"}}}
+    (entry,) = (await _import(app_client, json_bytes(book), name="北方灯塔.json")).json()["imported"]
+    query = {"kind": "background", "id": entry["id"], "format": "world-info"}
+    answer = await app_client.get("/api/export", params=query)
+    named = answer.headers["content-disposition"].partition("filename*=UTF-8''")[2]
+    assert unquote(named) == "北方灯塔.json"
 
 
 async def test_a_card_comes_in_and_its_character_can_be_met(app_client: httpx.AsyncClient) -> None:
@@ -158,8 +199,9 @@ async def test_each_kind_leaves_in_each_of_its_formats_as_a_file_to_be_saved(
             assert answer.status_code == 200, answer.text
             assert answer.headers["content-type"].partition(";")[0] == one["media_type"]
             named = answer.headers["content-disposition"]
-            assert named.startswith(f'attachment; filename="{entry_id}')
-            assert f"filename*=UTF-8''{entry_id}" in named
+            stem = "The glade" if one["format"] == "world-info" else entry_id
+            assert named.startswith(f'attachment; filename="{stem}')
+            assert f"filename*=UTF-8''{quote(stem)}" in named
             assert answer.headers["x-content-type-options"] == "nosniff"
             assert "sandbox" in answer.headers["content-security-policy"]
 
@@ -189,6 +231,8 @@ async def test_a_world_leaves_with_its_outline(app_client: httpx.AsyncClient) ->
         "name": "The Skerry Light",
         "outcome": "new",
         "notes": [],
+        "options": [],
+        "world": None,
     }
 
 

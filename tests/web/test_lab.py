@@ -162,7 +162,7 @@ async def test_a_run_that_may_cost_money_is_refused_until_it_is_confirmed_and_it
     app_client: httpx.AsyncClient,
     baseline: str,
 ) -> None:
-    project = await made(app_client, baseline, model="openai:dear", max_calls=0)
+    project = await made(app_client, baseline, model="dear", max_calls=0)
     plan = await got(app_client, f"{project}/plan")
     assert plan["needs_confirm"]
     assert plan["cost_usd"] is None
@@ -322,8 +322,8 @@ async def test_the_leaderboard_lists_every_test_and_notices_that_a_skill_has_cha
     await edit_skill(services, PLAIN, content="Be brief.")
     rows = (await got(app_client, "/leaderboard", baseline_id=group["baseline_id"]))["groups"][0]["records"]
     assert {row["skill_id"]: row["staleness"] for row in rows}[PLAIN] == "skill_updated"
-    tested = (await got(app_client, f"/skills/{PLAIN}"))["skill"]["tested"]
-    assert tested["test_count"] == 1
+    tested = (await got(app_client, f"/skills/{PLAIN}"))["skill"]["testSummary"]
+    assert (tested["has_tests"], tested["test_count"]) == (True, 1)
     assert tested["staleness"] == "skill_updated"
 
 

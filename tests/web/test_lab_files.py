@@ -40,6 +40,8 @@ async def test_texts_that_are_not_well_formed_are_told_all_the_same(
         assert (await done(app_client, f"{project}/{path}", **wishes)).name == "done"
     await done(app_client, "/tags/propose", kind="skill", asset_id=PLAIN)
     for file in workspace.rglob("*.json"):
+        if file.name == "x_run.json":  # a server plans no run with a model that is not configured
+            continue
         file.write_text(_TEXT.sub(r'\1\\ud83d"', file.read_text(encoding="utf-8")), encoding="utf-8")
     halves: list[str] = []
     of_project = ("", "/plan", "/ranking", "/results", "/analysis", "/iteration")

@@ -49,8 +49,8 @@ async def test_the_worked_examples_prompt_is_told_in_its_order(
     before = snapshot(root / "instances")
     told, sections = await _prompt(app_client, INPUT_42)
     assert [name for name, section in sections.items() if section["included"]] == [
-        "base_persona", "evolved_persona", "background", "story_outline", "progress_instruction",
-        "recalled_events", "conversation",
+        "system_prompt", "base_persona", "evolved_persona", "background", "story_outline",
+        "progress_instruction", "recalled_events", "conversation", "post_history_instructions",
     ]  # fmt: skip
     assert (told["turn"], sections["conversation"]["why"]) == (42, "第 1–42 轮，整个会话")
     assert sections["recalled_events"]["why"] == "这句话问起了过去：还记得, 之前, 记得, 约定"
@@ -93,7 +93,6 @@ async def test_what_is_switched_off_says_so(app_client: httpx.AsyncClient, root:
     _write(root, "modules/recall.json", {"trigger": "off"})
     _, sections = await _prompt(app_client, INPUT_42)
     assert {name: section["why"] for name, section in sections.items() if not section["included"]} == {
-        "system_prompt": "角色的作者没有写",
         "lorebook_before_char": "世界书已关闭",
         "lorebook_after_char": "世界书已关闭",
         "player_memory": "对玩家的记忆已关闭",
@@ -101,8 +100,40 @@ async def test_what_is_switched_off_says_so(app_client: httpx.AsyncClient, root:
         "progress_instruction": "导演已关闭",
         "director_reminder": "导演已关闭",
         "recalled_events": "回忆已关闭",
-        "post_history_instructions": "角色的作者没有写",
+        "example_dialogue": "角色没有对话示例",
     }
+    assert (sections["system_prompt"]["title"], sections["system_prompt"]["why"]) == (
+        "扮演指令",
+        "来自模板 system_prompt.txt",
+    )
+    assert sections["post_history_instructions"]["why"] == "来自模板 post_history_instructions.txt"
+
+
+async def test_own_instructions_and_examples_are_told_apart_from_templates(
+    app_client: httpx.AsyncClient, services: Services, root: Path
+) -> None:
+    state = {
+        "base_persona": "Ann",
+        "system_prompt": "Be Ann.",
+        "post_history_instructions": "Be brief.",
+        "example_dialogue": "{{char}}: Hello.",
+    }
+    _write(root, "instances/inst_001/character_state.json", state)
+    services.preferences.change({"preferences.language": "en"})
+    _, sections = await _prompt(app_client)
+    assert {name: (sections[name]["title"], sections[name]["why"]) for name in list(state)[1:]} == {
+        "system_prompt": ("Role instruction", "The character's own instruction; it comes first"),
+        "post_history_instructions": ("Closing reminder", "The character's own reminder; it comes last"),
+        "example_dialogue": (
+            "Example dialogue",
+            "Shows how the character speaks; sent as messages before the conversation",
+        ),
+    }
+    assert sections["example_dialogue"]["zone"] == "head"
+    services.preferences.change({"limits.max_total_tokens": 10_000})
+    answer = await app_client.post(f"{STORY}/prompt", json={"text": "one " * 12_000})
+    dropped = next(one for one in answer.json()["sections"] if one["name"] == "example_dialogue")
+    assert dropped["why"] == "Left out of this turn: the prompt would exceed 10000 tokens"
 
 
 async def test_a_reminder_says_how_long_nothing_went_on(app_client: httpx.AsyncClient, root: Path) -> None:

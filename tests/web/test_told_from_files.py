@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from personalab.services import Services, open_services
 from personalab.storage.leases import Lease
 from personalab.storage.sessions import Session, SessionCache, SessionWriter
-from personalab.story.lines import AssistantLine, UserLine, dump_line
+from personalab.story.lines import NO_REPLY, AssistantLine, UserLine, dump_line
 from tests.conftest import NOW
 from tests.web.conftest import Live
 from tests.web.listening import listen, listening, take, text_of
@@ -45,18 +45,28 @@ class Elsewhere:
     def __init__(self, lease: Lease, writer: SessionWriter) -> None:
         self._lease, self._writer = lease, writer
         writer.append(UserLine("hello", 1, NOW))
-        self._line = writer.begin_reply(1, NOW)
-        self.text = ""
+        self.again()
+
+    def again(self) -> None:
+        """Begin a reply."""
+        self._line = self._writer.begin_reply(1, NOW)
+        self.text = self.reasoning = ""
 
     def say(self, text: str) -> None:
         """Write more."""
         self._line.write(text)
         self.text += text
 
-    def close(self) -> None:
-        """Close the reply."""
-        self._writer.end_reply(AssistantLine(self.text, 1, NOW))
-        self._writer.close()
+    def think(self, text: str) -> None:
+        """Think more."""
+        self._line.think(text)
+        self.reasoning += text
+
+    def close(self, *, empty: bool = False) -> None:
+        """Close the reply; what has left its text, or that there is none, is written first."""
+        text = NO_REPLY if empty else self.text
+        self._writer.rewrite_reply(text)
+        self._writer.end_reply(AssistantLine(text, 1, NOW, empty=empty, reasoning=self.reasoning))
 
     def end(self) -> None:
         """Close the reply and let the story go."""
@@ -65,6 +75,7 @@ class Elsewhere:
 
     def release(self) -> None:
         """Let the story go."""
+        self._writer.close()
         self._lease.release()
 
 
@@ -83,9 +94,9 @@ class Looked(SessionCache):
         self.times = 0
         self._then = then
 
-    def load(self, path: Path, shown: str) -> Session:
+    def load(self, path: Path, shown: str, *, keep: bool = True) -> Session:
         """Read a file."""
-        found = super().load(path, shown)
+        found = super().load(path, shown, keep=keep)
         self.times += 1
         self._then()
         return found

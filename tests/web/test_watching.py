@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personalab.providers.well_formed import well_formed
-from tests.web.listening import Heard, last_id, parsed, text_of
+from tests.web.listening import Heard, last_id, parsed, reasoning_of, text_of
 from web.watching import Log, after, size_of
 
 pytestmark = pytest.mark.anyio
@@ -72,6 +72,56 @@ async def test_no_gap_and_no_repeat_over_any_number_of_returns(
         heard += parsed("".join([part.decode("ascii") async for part in stream]))
     assert text_of(heard) == "".join(tokens)
     assert heard[-1].name == "done"
+
+
+EVENTS = st.lists(st.tuples(st.sampled_from(["token", "reasoning", "restart"]), TEXTS), max_size=12)
+
+
+def _told(log: Log, events: list[tuple[str, str]]) -> None:
+    for name, text in events:
+        if name == "token":
+            log.token(1, text)
+        else:
+            log.add_reasoning(1, text, restart=name == "restart")
+
+
+async def _heard(log: Log, offset: int | None) -> list[Heard]:
+    async with aclosing(log.watch(offset)) as stream:
+        return parsed(b"".join([part async for part in stream]).decode("ascii"))
+
+
+@given(events=EVENTS, cuts=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=4))
+async def test_reasoning_is_whole_after_any_number_of_returns(
+    events: list[tuple[str, str]], cuts: list[tuple[int, int]]
+) -> None:
+    """In each step so many events happen, and a client takes some of those that wait for it."""
+    log, heard, left = Log(), list[Heard](), list(events)
+    for more, wanted in cuts:
+        _told(log, left[:more])
+        del left[:more]
+        last = last_id(heard)
+        waiting = len(await _heard_so_far(log, None if last is None else int(last)))
+        heard += await _part(log, None if last is None else int(last), min(wanted, waiting))
+    _told(log, left)
+    log.tell("done", {})
+    log.end()
+    last = last_id(heard)
+    heard += await _heard(log, None if last is None else int(last))
+    assert (text_of(heard), reasoning_of(heard)) == (log.text, log.reasoning)
+    for one in (log, log.merged()):
+        whole = await _heard(one, None)
+        assert (text_of(whole), reasoning_of(whole)) == (log.text, log.reasoning)
+    kept = await _heard(log.merged(), None if last is None else int(last))
+    assert reasoning_of([*heard, *kept]) == log.reasoning
+    assert sum(event.name == "reasoning" for event in kept) <= 1
+
+
+async def _heard_so_far(log: Log, offset: int | None) -> list[Heard]:
+    """Hear what a watcher is sent at once; the log goes on."""
+    log.ended = True
+    heard = await _heard(log, offset)
+    log.ended = False
+    return heard
 
 
 @given(tokens=st.lists(TEXTS, max_size=8), read=st.integers(0, 48), told=st.integers(0, 8))

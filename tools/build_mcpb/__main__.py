@@ -85,9 +85,17 @@ def _introduction() -> str:
 
 
 def _own_changes() -> list[str]:
-    """List what stands in the shipped data but in no commit: it would travel with the bundle."""
+    """List files of the shipped data that are in no commit: they would be part of the bundle."""
     done = subprocess.run(
-        ["git", "--no-optional-locks", "status", "--porcelain", "--untracked-files=all", "--", "data"],
+        [
+            "git",
+            "--no-optional-locks",
+            "status",
+            "--porcelain",
+            "--untracked-files=all",
+            "--",
+            "data/shipped",
+        ],
         cwd=PROJECT,
         capture_output=True,
         text=True,

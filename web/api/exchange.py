@@ -26,9 +26,10 @@ from personalab.operations.exporting import (
     formats_of,
 )
 from personalab.operations.importing import import_stream, spooled
-from personalab.operations.imports import ImportReport, ImportWishes
+from personalab.operations.imports import ImportReport, ImportWishes, OnConflict, Outcome, WorldStatus
 from personalab.services import Services
 from personalab.storage.stories import Kind
+from personalab.tasks import end_tasks
 from web.api.jobs import started
 from web.desk import AtDesk
 from web.shapes import Id, JobStarted, QuerySessionId, Readable, Told
@@ -62,6 +63,14 @@ _FILES: dict[int | str, dict[str, Any]] = {
 }
 
 
+class NamedWorld(Told):
+    """A lorebook that a card names."""
+
+    name: Readable
+    status: WorldStatus
+    background_ids: list[str]
+
+
 class ImportedEntry(Told):
     """What a file became, or a part of it."""
 
@@ -70,8 +79,14 @@ class ImportedEntry(Told):
     kind: EntryKind
     id: str
     name: Readable
-    outcome: str = Field(description="new, same, replaced, completed or given")
+    outcome: Outcome
     notes: list[Readable] = Field(description="What is good to know about it, in the reader's language")
+    options: list[OnConflict] = Field(
+        default=[], description="With the outcome exists: what on_conflict may be in another request"
+    )
+    world: NamedWorld | None = Field(
+        default=None, description="The lorebook that a card names and does not bring"
+    )
 
 
 class ImportedFile(Told):
@@ -119,12 +134,16 @@ async def import_file(
     overwrite: Annotated[
         bool, Query(description="Replace what has the same name or id; never a story")
     ] = False,
+    on_conflict: Annotated[
+        OnConflict | None,
+        Query(description="What to do with a card that differs from the character whose id it carries"),
+    ] = None,
     wait: Annotated[bool, Query(description="false: as a job that can be followed")] = True,
 ) -> ImportedFile | JobStarted:
     """Bring a file in, whole or not at all: a character card, a lorebook, a chat or an archive."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _BYTES:
         raise UserError("import_type_wrong")
-    wishes = ImportWishes(character, into, new_id, overwrite)
+    wishes = ImportWishes(character, into, new_id, overwrite, on_conflict)
     async with AsyncExitStack() as stack:
         try:
             spool = await stack.enter_async_context(spooled(request.stream()))
@@ -157,9 +176,7 @@ async def _import(
             yield {"type": "progress", "stage": "index", "name": told}
         yield await asyncio.to_thread(_fields, services, await task)
     finally:
-        if not task.done():
-            task.cancel()
-            await asyncio.wait([task])
+        await end_tasks([task])
 
 
 def _fields(services: Services, report: ImportReport) -> dict[str, Any]:

@@ -48,7 +48,7 @@ OneVersion = Annotated[Version | None, Query(description="The newest if left out
 async def skill_list(desk: AtDesk, archived: Archived = False, query: Words = None) -> SkillList:
     """List the skills with their tags and how they did."""
     found = await list_skills(desk.services, archived=archived, query=query)
-    rows = [_skill_row(row, row["testSummary"]) for row in found]
+    rows = [SkillRow.model_validate(row) for row in found]
     return SkillList(skills=rows, unread=await _unread(desk, "skills"))
 
 
@@ -58,7 +58,7 @@ async def skill_get(desk: AtDesk, skill_id: AssetId, version: OneVersion = None)
     found = await get_skill(desk.services, skill_id, version)
     provenance: Mapping[str, Any] = found["provenance"] or {}
     return SkillView(
-        skill=_skill_row(_with_tags(found), found["testSummary"]),
+        skill=SkillRow.model_validate({**_with_tags(found), "testSummary": found["testSummary"]}),
         content=found["content"],
         all_tags=_tags(found["tags"]),
         versions=found["versions"],
@@ -94,10 +94,6 @@ async def _unread(desk: Desk, shelf: str) -> list[str]:
     found = await asyncio.to_thread(desk.services.assets.problems)
     broken = [one for one in found if one.broken and one.folder.split("/")[1] == shelf]
     return [unread_text(one.folder, one.error, desk.language) for one in broken]
-
-
-def _skill_row(row: Mapping[str, Any], tested: Mapping[str, Any] | None) -> SkillRow:
-    return SkillRow.model_validate({**row, "tested": tested})
 
 
 def _with_tags(found: Mapping[str, Any]) -> dict[str, Any]:

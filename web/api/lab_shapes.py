@@ -56,6 +56,7 @@ def _sendable(given: object) -> object:
 class TestSummary(LabTold):
     """How a skill did over all its tests."""
 
+    has_tests: bool
     best_score: float | None
     best_baseline_name: str | None
     test_count: int
@@ -82,7 +83,7 @@ class SkillRow(AssetRow):
     """A skill in a list."""
 
     type: SkillType
-    tested: TestSummary | None
+    test_summary: TestSummary | None = Field(alias="testSummary")
 
 
 class BaselineRow(AssetRow):

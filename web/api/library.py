@@ -94,6 +94,7 @@ class WholeCharacter(Told):
     nickname: Readable = Field(description="What it is called in stories, where that is not its name")
     system_prompt: Readable
     post_history_instructions: Readable
+    example_dialogue: Readable = Field(description="How it speaks: dialogues separated by <START>")
     card: CardNotes | None = Field(description="What the card says that it came in")
     picture: str | None
     has_lorebook: bool
@@ -206,6 +207,7 @@ def _whole_character(services: Services, character_id: str) -> WholeCharacter:
         nickname=nickname if isinstance(nickname, str) else "",
         system_prompt=found.instructions.system_prompt,
         post_history_instructions=found.instructions.post_history_instructions,
+        example_dialogue=found.instructions.example_dialogue,
         card=_card_notes(services, character_id),
         picture=_picture(services, character_id),
         has_lorebook=_has_book(services, "characters", character_id),

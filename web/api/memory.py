@@ -6,7 +6,6 @@ An agent's and a user's name may be any text, so they stand in the query, not in
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -16,7 +15,7 @@ from fastapi import APIRouter, Depends, Path, Query
 from graph.learning import learn_story
 from personalab.errors import NotFound, UserError
 from personalab.memory.changes import Change
-from personalab.memory.records import MAX_NAME, ContentType, empty_memory
+from personalab.memory.records import MAX_NAME, ContentType, empty_memory, saved_response
 from personalab.operations.memory import (
     MAX_HITS,
     add_entry,
@@ -26,6 +25,7 @@ from personalab.operations.memory import (
     get_memory,
     memory_changes,
     remove_entry,
+    save_conversation,
     search_conversations,
     search_memory,
     undo_change,
@@ -33,6 +33,7 @@ from personalab.operations.memory import (
 from personalab.services import Services
 from personalab.story.instance import InstanceState
 from personalab.story.library import Character
+from personalab.tasks import end_tasks
 from web.api.jobs import started
 from web.api.memory_shapes import (
     UUID,
@@ -47,6 +48,8 @@ from web.api.memory_shapes import (
     MemoryChanges,
     MemoryTold,
     MessageTold,
+    SaveConversation,
+    SavedConversation,
     Undoing,
     WholeConversation,
     Wording,
@@ -201,21 +204,19 @@ async def show_conversation(
 ) -> WholeConversation:
     """Show what was said in a conversation, page by page."""
     found = await get_conversation(desk.services, conversation_id.lower())
-    shown = [
-        MessageTold(
-            message_index=message.message_index,
-            role=message.role,
-            content=message.content,
-            created_at=message.created_at,
-        )
-        for message in found.messages[first : first + count]
-    ]
-    return WholeConversation(
-        **conversation_fields(found), agent_id=found.agent_id, user_id=found.user_id, messages=shown
-    )
+    shown = [MessageTold(**message.fields()) for message in found.messages[first : first + count]]
+    result = dict(found.pipeline_result) if found.pipeline_result is not None else None
+    return WholeConversation(**conversation_fields(found), messages=shown, pipeline_result=result)
 
 
 # --- changing
+
+
+@router.post("/memory/conversations", status_code=201)
+async def save(desk: AtDesk, asked: SaveConversation) -> SavedConversation:
+    """Save a conversation without learning from it; saving the same one again changes nothing."""
+    request = asked.model_dump(exclude_none=True)
+    return SavedConversation(**saved_response(await save_conversation(desk.services, request)))
 
 
 @router.post("/memory/entries", status_code=201)
@@ -293,10 +294,7 @@ async def _learning(
             yield part
         yield (await learning).fields()
     finally:
-        if not learning.done():
-            learning.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await learning
+        await end_tasks([learning])
 
 
 def _learned(found: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,17 @@ from pydantic import Field
 
 from personalab.memory.changes import Change, Origin, Step
 from personalab.memory.pipeline import has_succeeded
-from personalab.memory.records import CONTENT_TYPES, MAX_ENTRY, ContentType, Conversation, Memory, Role
+from personalab.memory.records import (
+    CONTENT_TYPES,
+    MAX_CONTENT,
+    MAX_ENTRY,
+    MAX_MESSAGES,
+    MAX_NAME,
+    ContentType,
+    Conversation,
+    Memory,
+    Role,
+)
 from web.shapes import Asked, Readable, Told
 
 UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
@@ -38,6 +48,47 @@ class Undoing(Asked):
     change_id: Annotated[str, Field(pattern=UUID)] | None = Field(
         default=None, description="Only this change, if it is the newest; whichever is the newest if left out"
     )
+
+
+class SavedMessage(Asked):
+    """One message of a conversation to save."""
+
+    role: Role
+    content: Annotated[str, Field(max_length=MAX_CONTENT)]
+    message_id: Annotated[str, Field(pattern=UUID)] | None = Field(
+        default=None, description="Generated if left out"
+    )
+    message_index: int | None = Field(
+        default=None, description="Ignored: messages are numbered by their order"
+    )
+    created_at: Annotated[str, Field(max_length=40)] | None = Field(
+        default=None, description="ISO 8601; now if left out"
+    )
+
+
+class SaveConversation(Asked):
+    """A conversation to save."""
+
+    agent_id: Annotated[str, Field(min_length=1, max_length=MAX_NAME, description="Who remembers")]
+    user_id: Annotated[str, Field(min_length=1, max_length=MAX_NAME, description="Who is remembered")]
+    messages: Annotated[list[SavedMessage], Field(max_length=MAX_MESSAGES)]
+    session_id: Annotated[str, Field(pattern=UUID)] | None = Field(
+        default=None, description="Generated if left out"
+    )
+    memory_id: Annotated[str, Field(pattern=UUID)] | None = Field(
+        default=None, description="The id of a new memory; generated if left out"
+    )
+
+
+class SavedConversation(Told):
+    """A conversation that was saved; the same one again gives the same answer."""
+
+    success: Literal[True]
+    message: str
+    conversation_id: str
+    session_id: str
+    created_at: str
+    message_count: int
 
 
 class Acquaintance(Told):
@@ -94,6 +145,9 @@ class MemoryTold(Told):
     created_at: str | None
     updated_at: str | None
     version: int = Field(description="How often it changed")
+    profile_content: list[str]
+    event_content: list[str]
+    mind_content: list[str]
     profile: list[EntryTold]
     event: list[EntryTold]
     mind: list[EntryTold]
@@ -159,6 +213,10 @@ class ConversationTold(Told):
     """A saved conversation in a list of them."""
 
     conversation_id: str
+    agent_id: str
+    user_id: str
+    session_id: str
+    memory_id: str | None
     created_at: str
     turn_count: int = Field(description="How many messages it has")
     summary: str
@@ -175,6 +233,7 @@ class Conversations(Told):
 class MessageTold(Told):
     """One thing that was said."""
 
+    message_id: str
     message_index: int
     role: Role
     content: str
@@ -184,9 +243,10 @@ class MessageTold(Told):
 class WholeConversation(ConversationTold):
     """A saved conversation and a page of its messages."""
 
-    agent_id: str
-    user_id: str
     messages: list[MessageTold]
+    pipeline_result: dict[str, Any] | None = Field(
+        description="What each stage of learning found and changed; null where nothing was learned from it"
+    )
 
 
 class Forgotten(Told):
@@ -214,6 +274,10 @@ def conversation_fields(found: Conversation) -> dict[str, Any]:
     """Tell of a conversation what a list of them shows."""
     return {
         "conversation_id": found.conversation_id,
+        "agent_id": found.agent_id,
+        "user_id": found.user_id,
+        "session_id": found.session_id,
+        "memory_id": found.memory_id,
         "created_at": found.created_at,
         "turn_count": found.turn_count,
         "summary": found.summary,

@@ -35,7 +35,7 @@ _UNSAID = "…"
 """Stands for what a person has not said yet."""
 _HEAD = (
     "system_prompt", "lorebook_before_char", "base_persona", "evolved_persona", "lorebook_after_char",
-    "player_memory", "background", "story_outline", "progress_instruction",
+    "player_memory", "background", "story_outline", "progress_instruction", "example_dialogue",
 )  # fmt: skip
 _MIDDLE = ("director_reminder", "recalled_events", "conversation", "post_history_instructions")
 _FAILURES = {
@@ -72,6 +72,9 @@ class PromptTokens(Told):
     total: int
     head: int
     middle: int
+    is_counted: bool = Field(
+        description="Whether all was counted; a prompt far over its limit has at least so many tokens"
+    )
     encoding: str
     max_total: int = Field(description="A longer prompt is not sent")
     head_warning: int
@@ -194,6 +197,7 @@ class _Look:
                 total=report["total"],
                 head=report["head"],
                 middle=report["middle"],
+                is_counted=report["is_counted"],
                 encoding=report["encoding"],
                 max_total=config.max_total_tokens,
                 head_warning=HEAD_WARNING_TOKENS,
@@ -239,6 +243,11 @@ class _Look:
                 return self._say(
                     "why.evolved_persona" if revision else "why.evolved_by_hand", revision=revision
                 )
+            case "system_prompt" | "post_history_instructions" if included:
+                own = getattr(self.scene.character.instructions, name).strip()
+                return self._say(f"why.{name}" if own else "why.template", name=name)
+            case "example_dialogue" if name in self.found.prompt.dropped:
+                return self._say("why.examples_dropped", limit=self.preferences.config.max_total_tokens)
             case "lorebook_before_char" | "lorebook_after_char":
                 return self._why_lore(name, included)
             case "player_memory":

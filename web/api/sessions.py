@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -16,14 +18,17 @@ from personalab.storage.leases import running
 from personalab.story.director import current_point, mark_outline
 from personalab.story.instance import InstanceState, PlotStatus
 from personalab.story.library import NO_BACKGROUND, Background
-from personalab.story.transcript import Transcript, Turn
+from personalab.story.lines import AssistantLine
+from personalab.story.transcript import Transcript, Turn, usable_reply
 from web.desk import AtDesk
 from web.shapes import InstanceId, Named, Plot, SessionId, Told
-from web.turns import TURN_TASKS, Which
+from web.turns import TURN_TASKS, Which, succeeding_attempt
 
 router = APIRouter(prefix="/api/instances/{instance_id}", tags=["sessions"])
 
 _MOST = 200
+_PAGE_CHARACTERS = 1_000_000
+"""A page has no more turns than fit this, but at least one."""
 
 
 class Point(Told):
@@ -56,6 +61,7 @@ class StoryState(Told):
     outline: list[Point]
     current_point: int | None = Field(description="The index of the point the story should move to")
     director_enabled: bool = Field(description="Whether replies move the plot")
+    show_markers: bool = Field(description="Whether views show the plot markers in replies")
     running: Doing | None
     awaited_turn: int | None = Field(description="The turn whose reply a client of MCP writes elsewhere")
     total: int = Field(description="How many turns the current session has")
@@ -78,7 +84,13 @@ class Replied(Told):
     interrupted: bool
     empty: bool
     error: bool
+    truncated: bool = Field(description="Whether the model stopped at its length limit")
     closed: bool
+    note: str = Field(
+        description="The end of the content that says why the reply failed, and is no speech; mostly empty"
+    )
+    has_reasoning: bool = Field(description="Whether the model thought before it spoke")
+    reasoning: str | None = Field(description="What it thought; only where ``reasoning=true`` asks for it")
 
 
 class TurnShown(Told):
@@ -138,9 +150,26 @@ async def read_turns(
         int | None, Query(ge=0, le=10**9, description="Turns before this place; the newest if left out")
     ] = None,
     count: Annotated[int, Query(ge=1, le=_MOST)] = PAGE_TURNS,
+    *,
+    reasoning: Annotated[bool, Query(description="Whether to include what the model thought")] = False,
 ) -> TurnPage:
-    """Read a session's newest turns, or those before a place; what is being written is shown as far as it is."""
-    return await asyncio.to_thread(_page, desk.services, instance_id, session_id, before, count)
+    """Read a session's newest turns, or those before a place; what is being written is shown as far as it is.
+
+    A page may have fewer turns than asked for: together they have at most a million characters, or it is one turn.
+    """
+    page = _PageRequest(instance_id, session_id, before, count, with_reasoning=reasoning)
+    return await asyncio.to_thread(_page, desk.services, page)
+
+
+@dataclass(frozen=True, slots=True)
+class _PageRequest:
+    """Which turns to read."""
+
+    instance_id: str
+    session_id: str
+    before: int | None
+    count: int
+    with_reasoning: bool
 
 
 # --- the story
@@ -150,7 +179,7 @@ def _state(services: Services, instance_id: str, here: Which | None) -> StorySta
     stories = services.stories
     state = stories.instance(instance_id)
     session = stories.session(instance_id, state.current_session_id)
-    background = _background(services, state)
+    background, preferences = _background(services, state), services.preferences.read()
     point = current_point(background, state.plot_state)
     return StoryState(
         instance_id=instance_id,
@@ -162,7 +191,8 @@ def _state(services: Services, instance_id: str, here: Which | None) -> StorySta
         plot_state=Plot(**state.plot_state.fields()),
         outline=[_point(**point) for point in mark_outline(background, state.plot_state)],
         current_point=point.index if point else None,
-        director_enabled=services.preferences.read().director.enabled,
+        director_enabled=preferences.director.enabled,
+        show_markers=preferences.config.show_markers,
         running=_doing(services, state, here, session.view()),
         awaited_turn=services.leases.kept_for(instance_id),
         total=len(session.transcript.turns),
@@ -201,7 +231,9 @@ def _doing(services: Services, state: InstanceState, here: Which | None, seen: T
     held = running(services.stories.instances / state.instance_id)
     task = str((held or {}).get("task", "say"))[:80]
     if here is not None:
-        return Doing(task=task, session_id=here.session_id, turn=here.turn, attempt=here.attempt)
+        turn = seen.last if seen.last and seen.last.number == here.turn else None
+        attempt = succeeding_attempt(turn, here.attempt) if turn else here.attempt
+        return Doing(task=task, session_id=here.session_id, turn=here.turn, attempt=attempt)
     if held is None:
         return None
     last, doing = seen.last, Doing(task=well_formed(task), session_id=state.current_session_id)
@@ -234,7 +266,7 @@ def _sessions(services: Services, instance_id: str) -> SessionList:
         rows.append(
             SessionShown(
                 session_id=session_id,
-                continued_from=_continued(transcript) if transcript else None,
+                continued_from=services.stories.session_before(instance_id, session_id),
                 turns=len(transcript.turns) if transcript else None,
                 is_current=session_id == state.current_session_id,
             )
@@ -242,18 +274,18 @@ def _sessions(services: Services, instance_id: str) -> SessionList:
     return SessionList(sessions=rows)
 
 
-def _page(services: Services, instance_id: str, session_id: str, before: int | None, count: int) -> TurnPage:
-    stories = services.stories
+def _page(services: Services, asked: _PageRequest) -> TurnPage:
+    stories, instance_id, session_id = services.stories, asked.instance_id, asked.session_id
     if session_id not in _session_ids(services, stories.instance(instance_id)):
         raise NotFound("no_session", instance_id=instance_id, session_id=session_id)
     transcript = stories.session(instance_id, session_id).view()
     total = len(transcript.turns)
-    end = total if before is None else min(before, total)
-    first = max(end - count, 0)
+    end = total if asked.before is None else min(asked.before, total)
+    first = _first_of_page(transcript.turns, end, asked)
     return TurnPage(
         session_id=session_id,
-        continued_from=_continued(transcript),
-        turns=[_turn(turn) for turn in transcript.turns[first:end]],
+        continued_from=stories.session_before(instance_id, session_id),
+        turns=[_turn(turn, with_reasoning=asked.with_reasoning) for turn in transcript.turns[first:end]],
         first=first,
         older=first or None,
         trailing_summaries=[well_formed(note.content) for note in transcript.trailing]
@@ -263,27 +295,45 @@ def _page(services: Services, instance_id: str, session_id: str, before: int | N
     )
 
 
-def _continued(transcript: Transcript) -> str | None:
-    found = transcript.metadata.continued_from if transcript.metadata else None
-    return None if found is None else well_formed(found)
+def _first_of_page(turns: Sequence[Turn], end: int, asked: _PageRequest) -> int:
+    """Find where the page that ends at a place begins: it has so many turns, or fewer where they are huge."""
+    first, left = end, _PAGE_CHARACTERS
+    while first > max(end - asked.count, 0):
+        turn = turns[first - 1]
+        left -= turn.characters
+        if asked.with_reasoning:
+            left -= sum(len(line.reasoning) for line in turn.replies)
+        if left < 0 and first < end:
+            break
+        first -= 1
+    return first
 
 
-def _turn(turn: Turn) -> TurnShown:
+def _turn(turn: Turn, *, with_reasoning: bool) -> TurnShown:
     user = turn.user
     return TurnShown(
         turn=turn.number,
         user=Said(content=well_formed(user.content), timestamp=well_formed(user.timestamp)) if user else None,
         replies=[
-            Replied(
-                attempt=attempt,
-                content=well_formed(line.content),
-                timestamp=well_formed(line.timestamp),
-                interrupted=line.interrupted,
-                empty=line.empty,
-                error=line.error,
-                closed=line.closed,
-            )
+            _reply(line, attempt, with_reasoning=with_reasoning)
             for attempt, line in enumerate(turn.replies, start=1)
         ],
         summaries=[well_formed(note.content) for note in turn.notes],
+    )
+
+
+def _reply(line: AssistantLine, attempt: int, *, with_reasoning: bool) -> Replied:
+    line = replace(line, content=well_formed(line.content))
+    return Replied(
+        attempt=attempt,
+        content=line.content,
+        timestamp=well_formed(line.timestamp),
+        interrupted=line.interrupted,
+        empty=line.empty,
+        error=line.error,
+        truncated=line.truncated,
+        closed=line.closed,
+        note=line.content[len(usable_reply(line) or "") :].lstrip() if line.error and not line.empty else "",
+        has_reasoning=bool(line.reasoning),
+        reasoning=well_formed(line.reasoning) if with_reasoning else None,
     )

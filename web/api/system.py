@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import Field
 
-from personalab.errors import UserError
-from personalab.serving.door import COOKIE, is_token, pass_for
+from personalab.errors import Busy, UserError
+from personalab.serving.clients import FailedLogins
+from personalab.serving.door import COOKIE, client_of, is_token, pass_for
 from web.desk import AtDesk
 from web.shapes import Asked, Told
 
@@ -84,8 +86,11 @@ async def login(desk: AtDesk, request: Request, response: Response, asked: Login
     token: str | None = request.app.state.token
     if token is None:
         return LoggedIn(needed=False)
-    if not is_token(asked.token, token):
-        raise UserError("token_wrong")
+    logins: FailedLogins = request.app.state.logins
+    client = client_of(request.scope)
+    seconds = logins.wait(client)
+    if not logins.admit(client, asked.token, is_right=is_token(asked.token, token)):
+        raise Busy("too_many_logins", seconds=math.ceil(seconds)) if seconds else UserError("token_wrong")
     response.set_cookie(
         COOKIE,
         pass_for(token),

@@ -79,10 +79,12 @@ class CurrentResponse(Told):
     offset: int = Field(
         description="How many bytes of UTF-8 the content has: where a stream goes on after it"
     )
+    reasoning: str = Field(description="What the model thought")
     timestamp: str | None = None
     interrupted: bool = False
     empty: bool = False
     error: bool = False
+    truncated: bool = Field(default=False, description="Whether the model stopped at its length limit")
     plot_state: Plot
 
 
@@ -98,6 +100,16 @@ class TokenTold(Told):
     offset: int = Field(description="How many bytes of UTF-8 of the reply stand before it")
 
 
+class ReasoningEventData(Told):
+    """More of what the model thinks, apart from the reply; the event has no id."""
+
+    turn: int
+    text: str
+    offset: int = Field(
+        description="How many bytes of UTF-8 of the reasoning stand before it; 0 starts it over, also on a return"
+    )
+
+
 class TurnWarning(WarningTold):
     """Something the reader should know about a turn."""
 
@@ -108,11 +120,15 @@ class DoneTold(Told):
     """The reply is whole and its line is closed."""
 
     turn: int
+    attempt: int = Field(
+        description="Which try this is: a model that says nothing is asked once more by itself"
+    )
     session_id: str
-    content: str
+    content: str = Field(description="The reply; it counts where the tokens differ from it")
     interrupted: bool
     empty: bool
     error: bool
+    truncated: bool = Field(description="Whether the model stopped at its length limit")
     plot_state: Fields
     tokens: Fields = Field(description="How long the prompt was; empty where it is not known any more")
     usage: Fields | None = Field(description="What the provider says it used")
@@ -133,7 +149,14 @@ class CareTold(Told):
     message: str
 
 
-TURN_STREAM = described(token=TokenTold, warning=TurnWarning, error=TurnError, done=DoneTold, care=CareTold)
+TURN_STREAM = described(
+    reasoning=ReasoningEventData,
+    token=TokenTold,
+    warning=TurnWarning,
+    error=TurnError,
+    done=DoneTold,
+    care=CareTold,
+)
 
 
 # --- calls
@@ -172,10 +195,12 @@ async def watch_turn(
     ] = None,
     last_event_id: Annotated[str | None, Header(max_length=64)] = None,
 ) -> Response:
-    """Watch a turn: ``token``, ``warning``, ``error``, ``done``; ``care`` where something is done by itself after it.
+    """Watch a turn: ``reasoning``, ``token``, ``warning``, ``error``, ``done``; ``care`` for automatic work after it.
 
     The id of a token event is the offset in the reply, in bytes of UTF-8, that it leads to: a client that comes back
     with it (``Last-Event-ID``) goes on exactly there. What is in the file already comes first, then what is written.
+    Reasoning is sent again to a client that comes back: a ``reasoning`` event with offset 0 replaces what it has, any
+    other one is added to it.
     """
     wanted = Wanted(instance_id, turn, session_id, attempt)
     stream = await desk.turns.watch(wanted, resumed_at(last_event_id, offset))
@@ -194,18 +219,21 @@ async def current_response(
     found = await desk.turns.find(Wanted(instance_id, turn, session_id, attempt))
     which, line = found.which, found.line or AssistantLine("", turn, "")
     ended = "unanswered" if found.line is None else line.status
+    content = found.text if found.is_being_written else line.content
     return CurrentResponse(
         instance_id=instance_id,
         session_id=session_id,
         turn=turn,
         attempt=which.attempt,
         status="writing" if found.is_being_written else ended,
-        content=line.content,
-        offset=size_of(line.content),
+        content=content,
+        offset=size_of(content),
+        reasoning=line.reasoning,
         timestamp=line.timestamp or None,
         interrupted=line.interrupted and not found.is_being_written,
-        empty=line.empty,
+        empty=line.empty and not found.is_being_written,
         error=line.error,
+        truncated=line.truncated,
         plot_state=Plot(**found.plot_state),
     )
 

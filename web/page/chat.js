@@ -4,7 +4,7 @@ import { api, at } from "./api.js";
 import { chatHead } from "./chat_head.js";
 import { turnList } from "./chat_list.js";
 import { watchReply } from "./chat_stream.js";
-import { drawTurn, liveReply, summaries } from "./chat_turn.js";
+import { drawTurn, liveReply, spokenReply, summaries } from "./chat_turn.js";
 import { composer } from "./compose.js";
 import { fill, h } from "./dom.js";
 import { drawOutline } from "./outline.js";
@@ -26,6 +26,7 @@ export async function show(place, [, instanceId, sessionId], context) {
 class Chat {
   live = null; // the reply that is being written
   leave = null; // ends the one stream that this tab watches
+  folds = new Map(); // which reasoning is open, by reply
   whole = ""; // the reply that was whole last, so that it is not watched again
   beginning = false;
   closed = false;
@@ -52,7 +53,7 @@ class Chat {
     this.composer = composer({ instanceId: this.instanceId, say: (body) => this.begin("turns", body), stop: () => this.stop() });
     this.list = turnList({
       label: t("turns"), moved: (atEnd) => { newest.hidden = atEnd; },
-      load: (before, count) => this.page(count, `&before=${before}`), draw: (turn, isLast) => this.draw(turn, isLast),
+      load: (before, count) => this.page(count, `&before=${before}`), draw: (turn, isLast, place) => this.draw(turn, isLast, place),
     });
     fill(place, h("div", { class: "chat" }, this.head.element,
       h("section", { class: "chat-main" }, this.list.element, h("div", { class: "over" }, newest), this.spoken, this.note, this.progress,
@@ -111,11 +112,22 @@ class Chat {
     return api.get(`${this.base}${at`/sessions/${this.sessionId}/turns?count=${count}`}${more}`);
   }
 
-  draw(turn, isLast) {
+  draw(turn, isLast, place) {
     return drawTurn(turn, {
+      markers: this.state.show_markers, fold: (attempt) => this.fold({ turn: turn.turn, attempt }, place),
       name: this.state.character.name, live: isLast && this.live, awaited: isLast && this.state.awaited_turn === turn.turn,
       retry: isLast && !this.readOnly && (() => this.begin("retry").catch((error) => this.composer.fail(error.message))),
     });
+  }
+
+  /** How the reasoning of a reply is folded, and where its text comes from. */
+  fold({ turn, attempt }, place) {
+    const key = named({ session_id: this.sessionId, turn, attempt });
+    if (!this.folds.has(key)) this.folds.set(key, { open: false, text: "" });
+    return {
+      kept: this.folds.get(key), opening: () => this.list.stay(),
+      load: async () => (await this.page(1, `&before=${place + 1}&reasoning=true`)).turns[0]?.replies[attempt - 1]?.reasoning ?? "",
+    };
   }
 
   drawState() {
@@ -148,7 +160,9 @@ class Chat {
       const known = this.state;
       this.state = state;
       this.drawState();
-      if (this.turnTo(state.current_session_id) || state.version !== known.version || state.awaited_turn !== known.awaited_turn) this.take(await this.page());
+      const isRedrawn = state.show_markers !== known.show_markers;
+      if (isRedrawn) this.list.clear();
+      if (this.turnTo(state.current_session_id) || isRedrawn || state.version !== known.version || state.awaited_turn !== known.awaited_turn) this.take(await this.page());
       this.notice();
     } catch (error) {
       if (!this.isBusy) this.tell(error.status ? error.message : t("lost"));
@@ -201,8 +215,10 @@ class Chat {
     this.turnTo(which.session_id);
     const turn = this.take(await this.page(3)).turns.at(-1);
     if (this.live || this.closed || turn?.turn !== which.turn) return;
-    const shown = turn.replies[which.attempt - 1]?.content ?? "";
-    const live = liveReply(which.attempt, shown, () => this.list.grew());
+    const known = turn.replies[which.attempt - 1];
+    // What was streamed is the content only where nothing was thought.
+    const shown = !known || known.empty || known.has_reasoning ? "" : known.content;
+    const live = liveReply(which.attempt, shown, { markers: this.state.show_markers, fold: { ...this.fold(which), load: null }, grew: () => this.list.grew() });
     this.tell("", true);
     this.leave?.();
     this.live = live;
@@ -210,7 +226,7 @@ class Chat {
     this.list.redraw();
     live.flush();
     this.leave = watchReply(which, shown, {
-      text: live.add, whole: live.replace, warning: (data) => { this.warnings.add(data); this.spoken.textContent = data.message; }, care: (data) => this.tell(data.message, true), error: (data) => this.tell(data.message, true),
+      text: live.add, whole: live.replace, reasoning: live.think, warning: (data) => { this.warnings.add(data); this.spoken.textContent = data.message; }, care: (data) => this.tell(data.message, true), error: (data) => this.tell(data.message, true),
       lost: () => this.tell(t("lost")), back: () => this.tell(""), done: (data) => this.finish(which, data),
       closed: () => { if (this.live) this.finish(which, null); else this.look(); },
     });
@@ -222,7 +238,8 @@ class Chat {
     this.whole = named(which);
     this.live.flush();
     this.warnings.settle();
-    this.spoken.textContent = done?.content.slice(0, 5000) ?? "";
+    this.spoken.textContent = done ? spokenReply(done) : "";
+    if (done) this.folds.set(named(done), this.live.kept);
     if (done?.error) this.tell("", true); // the reply itself says what went wrong
     for (let pause = 500; !this.closed; pause = Math.min(2 * pause, 8000)) {
       try {

@@ -7,7 +7,7 @@ const NEAR_END = 48;
 const GUESS = 220;
 
 /**
- * Make a list of turns by their place in the session. `draw(turn, isLast)` gives a turn's element, `load(before, count)`
+ * Make a list of turns by their place in the session. `draw(turn, isLast, place)` gives a turn's element, `load(before, count)`
  * fetches a page ({first, turns}), `moved(atEnd)` hears whether the newest turn is in sight.
  */
 export function turnList({ label, draw, load, moved }) {
@@ -16,7 +16,7 @@ export function turnList({ label, draw, load, moved }) {
   const nodes = new Map();
   const asked = new Set();
   let [turns, heights, total, atEnd, anchor] = [[], [], 0, true, null];
-  let [drawing, width, seen, guess, moving] = [0, 0, 0, GUESS, 0];
+  let [drawing, width, seen, guess, moving, staying] = [0, 0, 0, GUESS, 0, false];
 
   const sizes = new ResizeObserver(() => {
     if (width !== scroller.clientWidth) [heights, guess] = [[], GUESS];
@@ -25,7 +25,12 @@ export function turnList({ label, draw, load, moved }) {
   });
   sizes.observe(scroller);
 
-  const later = () => { drawing ||= requestAnimationFrame(() => { drawing = 0; list.grew(); }); };
+  const later = () => { drawing ||= requestAnimationFrame(() => {
+    drawing = 0;
+    list.grew();
+    if (staying) moved(atEnd = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 2);
+    staying = false;
+  }); };
 
   function scrollTo(top) {
     scroller.scrollTop = top;
@@ -73,7 +78,7 @@ export function turnList({ label, draw, load, moved }) {
     for (let place = last - 1, next = below; place >= first; place -= 1) {
       let node = nodes.get(place);
       if (!node) {
-        node = turns[place] ? draw(turns[place], place === total - 1) : missing(place);
+        node = turns[place] ? draw(turns[place], place === total - 1, place) : missing(place);
         nodes.set(place, node);
         next.before(node);
         sizes.observe(node);
@@ -170,6 +175,13 @@ export function turnList({ label, draw, load, moved }) {
     grew() {
       heed();
       arrange();
+    },
+    /** Stay at what is being read: something is about to be opened there. */
+    stay() {
+      atEnd = false;
+      staying = true;
+      mark();
+      later();
     },
     toEnd() {
       atEnd = true;

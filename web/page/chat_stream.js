@@ -5,8 +5,9 @@ import { api, at, follow } from "./api.js";
 const LONGEST_PAUSE = 8000;
 
 /**
- * Watch one try at a reply, from what is shown of it on. `on` hears text(piece), whole(text), warning, error, done and
- * care as the server tells them, lost(), back(), and closed() when nothing more will come. Returns a function that leaves.
+ * Watch one try at a reply, from what is shown of it on. `on` hears text(piece), whole(text), reasoning(piece, anew),
+ * warning, error, done and care as the server tells them, lost(), back(), and closed() when nothing more will come. Returns
+ * a function that leaves.
  */
 export function watchReply({ instance_id: instanceId, session_id: sessionId, turn, attempt }, shown, on) {
   const named = at`instance_id=${instanceId}&turn=${turn}&attempt=${attempt}`;
@@ -24,6 +25,7 @@ export function watchReply({ instance_id: instanceId, session_id: sessionId, tur
         have = Number(event.lastEventId);
         return on.text(data.text);
       },
+      reasoning: (data) => on.reasoning(data.text, data.offset === 0),
       warning: on.warning, care: on.care,
       error(data) { isOver = true; on.error(data); },
       done(data) { isOver = true; on.done(data); },
@@ -42,9 +44,10 @@ export function watchReply({ instance_id: instanceId, session_id: sessionId, tur
     try {
       const found = await api.get(`${at`/api/sessions/${sessionId}/current_response`}?${named}`);
       if (isGone) return;
-      have = found.offset;
+      // Thoughts may have left the text that was streamed: then its offsets are not those of the content.
+      have = found.reasoning ? 0 : found.offset;
       pause = 1000;
-      on.whole(found.content);
+      on.whole(found.reasoning ? "" : found.content);
       on.back();
       connect();
     } catch (error) {

@@ -53,23 +53,23 @@ async function importFiles(files, context) {
   if (location.hash === here) context.refresh();
 }
 
-/** A file and what becomes of it; `run(character)` brings it in. */
+/** A file and what becomes of it; `run(character, onConflict)` brings it in. */
 function fileRow(file) {
   const state = h("div", {}, "…");
   const row = h("li", {}, h("strong", {}, bdi(file.name)), state);
   const refuse = async ({ message, code }) => fill(state, ["character_needed", "chat_nameless"].includes(code)
     ? await whose(row).catch((error) => error.message) : h("p", { class: "fault" }, message));
-  row.run = async (character) => {
+  row.run = async (character, onConflict) => {
     if (file.size > MOST) return refuse({ message: t("tooLarge") });
     const bar = progressBar();
     bar.tell(t("reading"));
     fill(state, bar);
     try {
-      const path = at`/api/import?wait=false&name=${file.name.slice(-200)}` + (character ? at`&character=${character}` : "");
+      const path = at`/api/import?wait=false&name=${file.name.slice(-200)}` + (character ? at`&character=${character}` : "") + (onConflict ? at`&on_conflict=${onConflict}` : "");
       const body = new Blob([file], { type: "application/octet-stream" });
       const { status, result, error } = await runJob(path, body, { progress: ({ name }) => bar.tell(name) });
       if (status !== "done") return refuse(error ?? { message: t("stopped") });
-      return fill(state, result.imported.map(became), result.not_indexed && h("p", { class: "hint" }, result.not_indexed));
+      return fill(state, result.imported.map((entry) => [became(entry), conflict(entry, (choice) => row.run(character, choice))]), result.not_indexed && h("p", { class: "hint" }, result.not_indexed));
     } catch (error) {
       return refuse(error);
     }
@@ -77,8 +77,11 @@ function fileRow(file) {
   return row;
 }
 
-const became = ({ kind, id, name, outcome, notes }) => h("div", {}, h("span", { class: outcome === "same" ? "pill" : "pill good" }, t(outcome)), ` ${t(kind)} `,
+const became = ({ kind, id, name, outcome, notes }) => h("div", {}, h("span", { class: `pill ${{ same: "", exists: "warn" }[outcome] ?? "good"}` }, t(outcome)), ` ${t(kind)} `,
   h("a", { href: `#/${kind === "instance" ? "chat" : `${kind}s`}/${id}`, onclick: (event) => event.target.closest("dialog").close() }, bdi(name)), notes.map((note) => h("p", { class: "hint" }, note)));
+
+/** What can be done about a card that differs from the character whose id it carries; leaving it alone needs no button. */
+const conflict = ({ options }, choose) => options.length > 0 && h("div", { class: "row" }, options.filter((option) => option !== "skip").map((option) => button(t(option), () => choose(option))));
 
 async function whose(row) {
   const { characters } = await api.get("/api/characters");
@@ -96,6 +99,6 @@ export async function exportDialog(kind, id, name, hasBook = false) {
     h("input", { type: "radio", name: "format", value: format, checked: place === 0 }), t(format.replace("-", "_")), h("span", { class: "faint" }, `.${ending}`))));
   await dialog({ title: t("export", { name }), body: form, actions: [{ label: t("save"), kind: "primary", run: async () => {
     const answer = await api.file(at`/api/export?kind=${kind}&id=${id}&format=${form.querySelector(":checked").value}`);
-    download(await answer.blob(), /filename="([^"]+)/.exec(answer.headers.get("content-disposition"))[1]);
+    download(await answer.blob(), decodeURIComponent(/filename\*=UTF-8''([^;]+)/.exec(answer.headers.get("content-disposition"))[1]));
   } }] });
 }

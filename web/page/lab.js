@@ -98,7 +98,7 @@ async function skills(context) {
   const cards = (rows, kind) => [rows.notes, h("ul", { class: "cards" }, rows.map((row) => h("li", { class: "card" },
     h("h3", {}, button(bdi(row.name), () => openAsset(row, kind, context), { class: "link" })), h("p", { class: "wraps" }, bdi(row.description)),
     h("p", { class: "row" }, pill(row.version), row.tags.map((tag) => pill(tag, "accent")),
-      row.tested && pill(t("best", { score: points(row.tested.best_score) }), row.tested.staleness === "current" ? "good" : "warn")))))];
+      row.testSummary && pill(t("best", { score: points(row.testSummary.best_score) }), row.testSummary.staleness === "current" ? "good" : "warn")))))];
   const [all, baselines] = await assets();
   return [cards(all, "skill"), h("h2", { class: "lab-block" }, t("baselines")), cards(baselines, "baseline")];
 }

@@ -35,7 +35,7 @@ function shown(found) {
     sections.filter((one) => one.zone === name && one.included).map((one) => part(one, found, limit))];
   return [
     found.too_long && warned(found.too_long), found.warnings.map((one) => warned([one.message, one.suggestion].filter(Boolean).join(" · "))),
-    h("p", { class: "faint" }, t("intro", { ...found, ...tokens })), limited(t("total"), tokens.total, tokens.max_total, "bad"),
+    h("p", { class: "faint" }, t("intro", { ...found, ...tokens })), limited(t("total"), tokens.total, tokens.max_total, "bad", tokens.is_counted ? "" : "+"),
     zone("head", tokens.head_warning), zone("middle", tokens.middle_warning),
     h("details", { class: "part" }, h("summary", {}, t("out", { count: out.length })), h("ul", {}, out.map((one) => h("li", {}, one.title, why(one.why), entries(one, found))))),
   ];
@@ -44,9 +44,9 @@ function shown(found) {
 const why = (...text) => h("span", { class: "why" }, text);
 const tokensText = (count) => `${number(count)} tokens`;
 
-/** Tell how long something is, and how long it may be. */
-function limited(label, value, limit, over) {
-  const said = `${number(value)} / ${tokensText(limit)}`;
+/** Tell how long something is, and how long it may be; `more` is "+" where it was not counted to its end. */
+function limited(label, value, limit, over, more = "") {
+  const said = `${number(value)}${more} / ${tokensText(limit)}`;
   return h("div", { class: "limited" }, h("div", { class: "spread" }, h("span", { class: "faint" }, label), said), bar(label, value, limit, said, value > limit ? over : ""));
 }
 

@@ -1,30 +1,69 @@
 // How is what a model or a person wrote shown? A little Markdown becomes elements; everything else stays text.
 
 import { h } from "./dom.js";
+import { words } from "./words.js";
 
+const t = words("text");
 // Where something may begin. No character is looked at often: a text of nothing but brackets takes no longer than another.
 const BEGINS = /[`*[]|https?:\/\//g;
-const MARKER = /\[PROGRESS:\d{1,9}:(?:completed|in_progress|pending)\]/y;
+const MARKER = /\[PROGRESS:[^\]\n]{0,40}\]/y;
+const READABLE_MARKER = /^\[PROGRESS:(\d{1,9}):(completed|in_progress|pending)\]$/;
+const OPEN_MARKER = /^\[PROGRESS:[^\]\n]{0,40}$/;
+const MARKER_LINE = new RegExp(`(?:^|(?<=\\n))[ \\t]*(?:${MARKER.source}[ \\t]*)+(?:\\n|$)|${MARKER.source}`, "g");
 const TARGET = /\]\(\s{0,9}([^\s()[\]]{1,2000})\s{0,9}\)/y;
 const BARE = /https?:\/\/[^\s<>"'`*[\]（）()，。！？、；：”’」』】]+/y;
 
-/** Turn a text into nodes: paragraphs, *emphasis*, **strong**, `code`, http links, plot markers. */
-export const rich = (text) => text.replace(/\r\n?/g, "\n").split(/\n{2,}/).map((block) => paragraph(inline(block)));
+/** Turn a text into nodes: paragraphs, *emphasis*, **strong**, `code`, http links, plot markers (or none of those). */
+export const rich = (text, markers = true) =>
+  (markers ? text : withoutMarkers(text)).replace(/\r\n?/g, "\n").split(/\n{2,}/).map((block) => paragraph(inline(block)));
+
+/** Remove the plot markers from a text, with the lines that hold nothing else. */
+export const withoutMarkers = (text) => (text.includes("[PROGRESS:") ? text.replace(MARKER_LINE, "").trimEnd() : text);
 
 // Every paragraph finds its own direction, and what turns directions around ends with it.
 const paragraph = (...children) => h("p", { dir: "auto" }, ...children);
 
-/** Show a text that grows: whole paragraphs are drawn once, the last one stays plain until it is whole. */
-export function growing(place) {
-  let last = document.createTextNode("");
-  place.append(paragraph(last));
-  return (piece) => {
-    last.appendData(piece);
-    const cut = last.data.lastIndexOf("\n\n");
-    if (cut < 0) return;
-    const [whole, rest] = [last.data.slice(0, cut), last.data.slice(cut + 2)];
-    last.parentNode.replaceWith(...rich(whole), paragraph(last = document.createTextNode(rest)));
+/**
+ * Show a text that grows: whole paragraphs are drawn once, the last one stays plain until it is whole. What may become
+ * a plot marker is shown when it is one, or cannot be one any more.
+ */
+export function growing(place, markers = true) {
+  let [raw, held, line, last] = ["", "", null, null];
+  const begin = () => {
+    last = document.createTextNode("");
+    line = paragraph(last);
+    place.append(line);
   };
+  const put = (text) => text.split(new RegExp(`(${MARKER.source})`)).forEach((part, at) => {
+    if (at % 2 === 0) last.appendData(part);
+    else if (markers) line.append(chip(part), last = document.createTextNode(""));
+  });
+  begin();
+  return (piece) => {
+    const text = held + piece;
+    const end = openMarker(text);
+    held = text.slice(end);
+    raw += text.slice(0, end);
+    const cut = raw.lastIndexOf("\n\n");
+    if (cut < 0) return put(text.slice(0, end));
+    line.replaceWith(...rich(raw.slice(0, cut), markers).filter((one) => one.textContent));
+    raw = raw.slice(cut + 2);
+    begin();
+    return put(raw);
+  };
+}
+
+/** Find where a text ends in what may become a plot marker. */
+function openMarker(text) {
+  const at = text.lastIndexOf("[");
+  const tail = text.slice(at);
+  return at >= 0 && ("[PROGRESS:".startsWith(tail) || OPEN_MARKER.test(tail)) ? at : text.length;
+}
+
+/** A plot marker in few words; what the model wrote is its title. */
+function chip(marker) {
+  const [, index, status] = READABLE_MARKER.exec(marker) ?? [];
+  return h("span", { class: "marker", title: marker }, index ? t("marker", { index, status: t(status) }) : marker);
 }
 
 function inline(text) {
@@ -64,7 +103,7 @@ function bracket(known, at) {
   const { text } = known;
   MARKER.lastIndex = at;
   const marker = MARKER.exec(text);
-  if (marker) return [h("span", { class: "marker" }, marker[0]), MARKER.lastIndex];
+  if (marker) return [chip(marker[0]), MARKER.lastIndex];
   if (known.closing >= 0 && known.closing <= at) known.closing = text.indexOf("](", at);
   if (known.closing < 0 || text.lastIndexOf("[", known.closing) !== at) return null;
   const label = text.slice(at + 1, known.closing);

@@ -12,24 +12,30 @@ from personalab.lab.analysis import (
     AnalysedSkill,
     AnalysisReader,
     Found,
+    Shown,
     analysis_call,
     report_of,
     shown_skills,
     spans_of,
 )
 from personalab.lab.calling import CallAnswer
+from personalab.lab.context import estimated_tokens, exceeds
 from personalab.lab.findings import AnalysisReport
 from personalab.lab.projects import Result, Summary
 from personalab.lab.recomposing import language_of
 from personalab.lab.segments import text_hash
 from personalab.operations.lab.asking import ask_json
+from personalab.operations.lab.contexts import export_prompt
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.storage.leases import unbroken
+from personalab.texts import Language
 
 _LEAST_SECONDS = 180.0
 """An analysis reads and writes more than a case does."""
 _EVIDENCE = 3
+_LEAST_SHOWN = 200
+"""Fewer characters of all skills together are no analysis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +61,9 @@ async def run_analysis(services: Services, project: str, *, model: str | None = 
         options = await asyncio.to_thread(place.options)
         if await asyncio.to_thread(place.analysis) is None:
             await unbroken(_keep, services, place, material, Found(), None, "")
-        shown, doubts = shown_skills(material.skills)
-        call = analysis_call(shown, options.language or language_of(material.contents.values()))
+        language = options.language or language_of(material.contents.values())
+        shown, doubts = await unbroken(_shown, place, material, language)
+        call = analysis_call(shown, language)
         asked = await ask_json(
             services,
             model=model or options.model,
@@ -72,6 +79,30 @@ async def run_analysis(services: Services, project: str, *, model: str | None = 
         return await unbroken(
             _keep, services, place, material, complete, asked.answer, model or options.model
         )
+
+
+def _shown(
+    place: ProjectPlace, material: _Material, language: Language
+) -> tuple[list[Shown], list[dict[str, Any]]]:
+    """Choose what an analyst is shown of the skills: as much as the project's context allows."""
+    context = place.config.context_config
+    shown, doubts = shown_skills(material.skills)
+    whole = analysis_call(shown, language)
+    if not exceeds(context.token_threshold, whole.system, whole.text):
+        return shown, doubts
+    if context.auto_export:
+        export_prompt(place, "analysis", whole.system, whole.text)
+    if not context.auto_compress:
+        return shown, doubts
+    most = sum(len(row.text) for row in shown)
+    while most > _LEAST_SHOWN:
+        most = most * 3 // 4
+        shown, doubts = shown_skills(material.skills, most)
+        call = analysis_call(shown, language)
+        if not exceeds(context.token_threshold, call.system, call.text):
+            return shown, doubts
+    tokens = estimated_tokens(whole.system) + estimated_tokens(whole.text)
+    raise UserError("lab_context_over", threshold=context.token_threshold, tokens=tokens)
 
 
 def _material(place: ProjectPlace) -> _Material:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +14,7 @@ from typing import Generic, TypeVar, cast
 from personalab.dialogue import object_in
 from personalab.errors import ProviderError
 from personalab.lab.calling import Call, CallAnswer
+from personalab.lab.repairing import repeats_note
 from personalab.operations.lab.call_failures import FailedCallError
 from personalab.ports import Executor
 from personalab.services import Services
@@ -55,10 +55,11 @@ async def ask_json(
 ) -> Asked[T]:
     """Ask for a JSON object until ``read`` takes it; its ``ValueError`` is told to the model once.
 
-    What fails in another way is a ``ProviderError``, after so many retries where trying again may help.
+    What fails in another way is a ``ProviderError``, after so many retries where trying again may help; so is a second
+    answer that repeats what we told the model about its first one.
     """
     executor = await services.executor(model)
-    spool = services.lab_sessions.spool / str(uuid.uuid4())
+    spool = await asyncio.to_thread(services.lab_sessions.new_spool)
     first = Call(
         call_id="ask_1",
         system=system,
@@ -74,14 +75,27 @@ async def ask_json(
         try:
             return Asked(read(_object(answer, schema)), answer)
         except ValueError as error:
-            again = fill(_AGAIN, text=text, answer=answer.text[:_SHOWN_ANSWER], reason=str(error))
+            reason, before = str(error), answer.text
+        again = fill(_AGAIN, text=text, answer=before[:_SHOWN_ANSWER], reason=reason)
         answer = await asker.answer(replace(first, call_id="ask_2", text=again))
         try:
-            return Asked(read(_object(answer, schema)), answer)
+            data = _object(answer, schema)
+            found = read(data)
         except ValueError as error:
             raise ProviderError("provider.unusable_answer", retryable=True, reason=str(error)) from error
+        if repeats_note(data, fill(_AGAIN, text="", answer="", reason=reason), (system, text, before)):
+            raise ProviderError("lab_answer_repeats_note", retryable=True, model=model)
+        return Asked(found, answer)
     finally:
         await unbroken(partial(shutil.rmtree, spool, ignore_errors=True))
+
+
+async def version_of(executor: Executor) -> str:
+    """Return the version that logs name; blank where the program cannot be asked for it."""
+    try:
+        return await executor.version()
+    except ProviderError:
+        return ""
 
 
 class _Asker:

@@ -14,10 +14,10 @@ from personalab.lab.editing import case_ids, change_case, new_case
 from personalab.lab.editing import edit_baseline as edited
 from personalab.lab.editing import remove_case as removed
 from personalab.lab.generating import (
-    CASES_SCHEMA,
     DRAFTS_FILE,
     Drafted,
     Drafts,
+    cases_schema,
     chosen,
     decided,
     drafted,
@@ -259,7 +259,7 @@ async def _asked(
         model=model or await asyncio.to_thread(services.lab_model),
         system=system,
         text=text,
-        schema=CASES_SCHEMA,
+        schema=cases_schema(count),
         read=partial(read_cases, count=count),
         timeout=settings.default_timeout_seconds,
         retries=settings.default_retry_count,

@@ -10,34 +10,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from personalab.errors import UserError
 from personalab.lab.calling import Call, CallAnswer, plain_params
+from personalab.lab.context import exceeds
 from personalab.lab.options import RunOptions
+from personalab.lab.repairing import repeats_note
 from personalab.lab.resuming import HOPELESS, CallRow, Role, nth, role_of, row_of, standing, wait_before
+from personalab.operations.lab.asking import version_of
 from personalab.operations.lab.call_failures import FailedCallError
-from personalab.ports import AnswerNeeded, Executor
+from personalab.operations.lab.contexts import export_prompt
+from personalab.operations.lab.gathering import NoMoreCalls
+from personalab.ports import Executor
+from personalab.providers.call_spool import HALF_KEPT
 from personalab.services import Services
 from personalab.storage.lab.project_journal import CallJournal
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.storage.leases import STOP_POLL_SECONDS, unbroken
+from personalab.tasks import end_tasks
 
-T = TypeVar("T")
 _PRICE_UNKNOWN = "the price of a call is unknown, so max_usd cannot be kept; use max_calls"
 _TINY = 1e-9
 """Amounts of money are added up with an error that is smaller."""
-
-
-class NoMoreCalls(Exception):  # noqa: N818 (what was decided, not what failed)
-    """No call may begin: someone asked to stop, or the budget is used up (``reason`` says how)."""
-
-    def __init__(self, reason: str = "") -> None:
-        super().__init__(reason)
-        self.reason = reason
 
 
 class Sheet(Protocol):
@@ -58,6 +56,11 @@ class Sheet(Protocol):
         ...
 
 
+Question = Callable[[str, str | None, int | None], Call]
+"""Words a call, given its name, what was wrong with the last answer if it could not be read, and the most tokens it
+may have; ``None`` for all of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """Something to ask, however many attempts it takes."""
@@ -65,8 +68,8 @@ class Wanted:
     prefix: str
     role: Role
     model: str
-    question: Callable[[str, str | None], Call]
-    """Words it: given the call's name, and what was wrong with the last answer if it could not be read."""
+    question: Question
+    """Words it."""
     read: Callable[[CallRow], object] = lambda row: row
     """Raises ``ValueError`` where an answer cannot be used."""
     place: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -131,9 +134,7 @@ class CallDesk:
         try:
             yield
         finally:
-            watch.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await watch
+            await end_tasks([watch])
             self.journal.close()
 
     def _open(self) -> None:
@@ -190,30 +191,29 @@ class CallDesk:
                 await asyncio.wait_for(self._ending.wait(), seconds)
 
     async def _ask(self, wanted: Wanted, sheet: Sheet, call_id: str, before: list[CallRow]) -> None:
-        wrong = next((row.error for row in reversed(before) if row.status == "unreadable"), None)
+        unread = _last_unreadable(before)
+        wrong = unread.error if unread else None
         executor = await self._executor(wanted.model)
         async with self._slots:
             await self._begin(wanted.role, call_id)
             try:
-                answer = await self._answer(executor, wanted, call_id, wrong)
+                answer, sent = await self._answer(executor, wanted, call_id, wrong)
             except BaseException:
                 self._end(call_id)
                 raise
             if answer.error_code in HOPELESS:  # at once: whoever gets the slot would fail, too
                 self.halt()
         try:
-            await self._note(wanted, sheet, call_id, answer, executor)
+            row = self._noted(wanted, call_id, answer, before, sent)
+            await self._note(row, sheet, answer, executor)
         finally:
             self._end(call_id)
 
-    async def _note(
-        self, wanted: Wanted, sheet: Sheet, call_id: str, answer: CallAnswer, executor: Executor
-    ) -> None:
+    async def _note(self, row: CallRow, sheet: Sheet, answer: CallAnswer, executor: Executor) -> None:
         hopeless = answer.error_code in HOPELESS
         if hopeless and not answer.cost_usd:
-            await unbroken(executor.forget, self._place.spool, call_id)
+            await unbroken(executor.forget, self._place.spool, row.call_id)
         else:
-            row = self._noted(wanted, call_id, answer)
             async with sheet.lock:
                 await unbroken(self._keep, sheet, row, executor)
         if hopeless:
@@ -221,17 +221,43 @@ class CallDesk:
 
     async def _answer(
         self, executor: Executor, wanted: Wanted, call_id: str, wrong: str | None
-    ) -> CallAnswer:
+    ) -> tuple[CallAnswer, dict[str, Any]]:
+        """Make a call; also tell how its prompt was fitted into the project's context, for the account."""
         try:
-            call = wanted.question(call_id, wrong)
+            call, sent = await self._fitted(wanted, call_id, wrong)
         except UserError as error:  # a blank input: nobody can be asked
             params = plain_params(error.params)
-            return CallAnswer(
-                "failed", error=str(error), error_code=error.code, error_params=params, executor=executor.name
+            failed = CallAnswer(
+                "failed",
+                error=str(error),
+                error_code=error.code,
+                error_params=params,
+                executor=executor.name,
+                cli_version=await version_of(executor),
             )
-        return await executor.run(call, self._place.spool)
+            return failed, {}
+        return await executor.run(call, self._place.spool), sent
 
-    def _noted(self, wanted: Wanted, call_id: str, answer: CallAnswer) -> CallRow:
+    async def _fitted(self, wanted: Wanted, call_id: str, wrong: str | None) -> tuple[Call, dict[str, Any]]:
+        """Word a call; one that is too long for the project is exported whole and sent shortened, as it says."""
+        context, sent = self._place.config.context_config, dict[str, Any]()
+        call = wanted.question(call_id, wrong, None)
+        if not exceeds(context.token_threshold, call.system, call.text):
+            return call, sent
+        if context.auto_compress:
+            short = wanted.question(call_id, wrong, context.token_threshold)
+            sent["compressed"] = True
+        else:
+            short = call
+        if context.auto_export:
+            sent["context_export"] = await unbroken(
+                export_prompt, self._place, call_id, call.system, call.text
+            )
+        return short, sent
+
+    def _noted(
+        self, wanted: Wanted, call_id: str, answer: CallAnswer, before: list[CallRow], sent: dict[str, Any]
+    ) -> CallRow:
         row = row_of(
             answer,
             call_id=call_id,
@@ -239,10 +265,11 @@ class CallDesk:
             at=self._services.now(),
             model=wanted.model,
             **wanted.place,
+            **sent,
         )
         if row.status == "ok":
             try:
-                wanted.read(row)
+                _check_corrected(wanted, call_id, wanted.read(row), before)
             except ValueError as error:
                 return row.model_copy(update={"status": "unreadable", "error": str(error)[:300]})
         return row
@@ -326,75 +353,28 @@ class CallDesk:
         return account.dearest_of_all if price is None else price
 
 
+def _last_unreadable(rows: list[CallRow]) -> CallRow | None:
+    return next((row for row in reversed(rows) if row.status == "unreadable"), None)
+
+
+def _check_corrected(wanted: Wanted, call_id: str, found: object, before: list[CallRow]) -> None:
+    """Raise ``ValueError`` where a corrected answer repeats what we said was wrong with the one before it."""
+    unread = _last_unreadable(before)
+    if unread is None or unread.error is None:
+        return
+    first, again = wanted.question(call_id, None, None), wanted.question(call_id, unread.error, None)
+    note = again.text.removeprefix(first.text)
+    if repeats_note(found, note, (first.system, first.text, unread.text)):
+        raise ValueError("it repeats what it was told about its last answer")
+
+
 def spooled_calls(spool: Path) -> frozenset[str]:
     """Name the calls that have files in a spool; what a full disk left half written is removed."""
     found: set[str] = set()
     for name in os.listdir(spool):
-        if name.startswith("."):
+        if not name.startswith("."):
+            found.add(name.partition(".")[0])
+        elif name.endswith(HALF_KEPT):
             with contextlib.suppress(OSError):
                 (spool / name).unlink()
-        else:
-            found.add(name.partition(".")[0])
     return frozenset(found)
-
-
-async def all_of(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Do several things at once; after a failure the others come to their end first, for what they do is paid.
-
-    Only who is cancelled, or whose question is another's to answer, ends them at once.
-    """
-    some = list(work)
-    if len(some) == 1:
-        return [await some[0]]
-    tasks = [asyncio.ensure_future(one) for one in some]
-    try:
-        failure = await _first_failure(tasks)
-        if failure is not None and (isinstance(failure, AnswerNeeded) or not isinstance(failure, Exception)):
-            await _cancelled(tasks)
-        elif failure is not None:
-            await asyncio.wait(tasks)
-    except asyncio.CancelledError:
-        await _cancelled(tasks)
-        raise
-    if failure is not None:
-        raise failure
-    return [task.result() for task in tasks]
-
-
-async def _first_failure(tasks: list[asyncio.Task[T]]) -> BaseException | None:
-    done = (await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION))[0] if tasks else set[Any]()
-    failures = (task.exception() for task in tasks if task in done and not task.cancelled())
-    return next((failure for failure in failures if failure is not None), None)
-
-
-async def _cancelled(tasks: list[asyncio.Task[T]]) -> None:
-    """Cancel what is not done, and wait for it however often we are cancelled ourselves."""
-    for task in tasks:
-        task.cancel()
-    while not all(task.done() for task in tasks):
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait(tasks)
-    for task in tasks:
-        if not task.cancelled():
-            task.exception()  # looked at, so that nobody complains that it was not
-
-
-async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Do several things at once; where no more calls may begin, those that have begun come to their end first."""
-
-    async def held(one: Coroutine[Any, Any, T]) -> T | NoMoreCalls:
-        try:
-            return await one
-        except NoMoreCalls as ending:
-            return ending
-
-    found: list[T] = []
-    ending: NoMoreCalls | None = None
-    for outcome in await all_of(held(one) for one in work):
-        if isinstance(outcome, NoMoreCalls):
-            ending = outcome
-        else:
-            found.append(outcome)
-    if ending is not None:
-        raise ending
-    return found

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Literal
 
 from personalab.lab.calling import Call
+from personalab.lab.context import room_beside, shorten_parts
 from personalab.lab.judging import asked_again, judge_call
 from personalab.lab.options import RunOptions
 from personalab.lab.outcomes import failed_result, judged_result, judgement_of, left_out
@@ -20,7 +21,9 @@ from personalab.lab.resuming import (
     execute_calls,
     judge_calls,
 )
-from personalab.operations.lab.calls import CallDesk, NoMoreCalls, Wanted, all_of, together
+from personalab.operations.lab.calls import CallDesk, Question, Wanted
+from personalab.operations.lab.contexts import room_for_judging
+from personalab.operations.lab.gathering import NoMoreCalls, all_of, together
 from personalab.operations.lab.leftovers import Leftovers
 from personalab.operations.lab.tasks import (
     Arm,
@@ -98,6 +101,7 @@ class Evaluator:
 
     async def execute(self, tasks: Sequence[Task]) -> Tally:
         """Let every skill answer its case, unless it has."""
+        await self.language()
         return await self._run("execute", tasks, self._execute)
 
     async def judge(self, tasks: Sequence[Task]) -> Tally:
@@ -249,12 +253,16 @@ class Evaluator:
     def _execution(self, task: Task, repeat: int) -> Wanted:
         options, arm = self._options, task.arm
 
-        def question(call_id: str, _: str | None) -> Call:
+        def question(call_id: str, _: str | None, tokens: int | None) -> Call:
+            text = task.case.input
+            if tokens is not None:
+                room = room_beside(tokens, arm.content, skill=arm.name)
+                text = shorten_parts([text], room, self._language or "en")[0]
             return Call(
                 call_id=call_id,
                 system=arm.content,
                 system_file=str(arm.system_file),
-                text=task.case.input,
+                text=text,
                 schema=None,
                 model=options.model,
                 timeout_seconds=options.timeout_seconds,
@@ -295,11 +303,14 @@ class Evaluator:
 
 def judge_question(
     case_input: str, expected: str, answer: str, language: Language, judge: str, options: RunOptions
-) -> Callable[[str, str | None], Call]:
+) -> Question:
     """Word what a judge is asked; it sees nothing of the skill."""
 
-    def question(call_id: str, wrong: str | None) -> Call:
-        asked = judge_call(case_input, expected, answer, language)
+    def question(call_id: str, wrong: str | None, tokens: int | None) -> Call:
+        parts = [case_input, expected, answer]
+        if tokens is not None:
+            parts = shorten_parts(parts, room_for_judging(tokens, language), language)
+        asked = judge_call(parts[0], parts[1], parts[2], language)
         asked = asked_again(asked, wrong, language) if wrong else asked
         return Call(
             call_id=call_id,

@@ -31,6 +31,7 @@ from personalab.lab.resuming import (
     execute_calls,
     judge_calls,
 )
+from personalab.operations.lab.contexts import check_context
 from personalab.operations.lab.proving import unproven
 from personalab.operations.lab.tasks import (
     Pending,
@@ -68,11 +69,15 @@ async def create_project(
         timeout_seconds=settings.default_timeout_seconds,
         retry_count=settings.default_retry_count,
     )
+    await asyncio.to_thread(check_options, services, options)
+    if services.remote and options.extra_flags:
+        raise UserError("lab_flags_local")
     if not name.strip():
         raise UserError("lab_project_nameless")
     skills = await asyncio.to_thread(lambda: [services.assets.skill(one) for one in skill_ids])
     baselines = await asyncio.to_thread(lambda: [services.assets.baseline(one) for one in baseline_ids])
     _check_parts(skills, baselines)
+    check_context(settings.context, skills)
     now, project_id = services.now(), str(uuid.uuid4())
     config = ProjectConfig(
         id=project_id,
@@ -99,6 +104,13 @@ async def create_project(
     slug = project_slug(name, project_id)
     place = await asyncio.to_thread(services.projects.create, config, options, slug, copies)
     return await asyncio.to_thread(_status, services, place)
+
+
+def check_options(services: Services, options: RunOptions) -> None:
+    """Refuse options with a model that may not be used from here, whoever stored them."""
+    services.check_model(options.model, "model")
+    for judge in options.judges:
+        services.check_model(judge, "judges")
 
 
 def _check_parts(skills: Sequence[StoredSkill], baselines: Sequence[StoredBaseline]) -> None:
@@ -286,12 +298,21 @@ async def change_options(services: Services, project: str, changes: Mapping[str,
     """Change how a project is run; what makes its scores stands once there are results."""
     place = await asyncio.to_thread(services.projects.project, project)
     async with services.projects.leases.holding(place.name, "options", wait=services.settings.busy_seconds):
-        return await asyncio.to_thread(save_changes, place, changes, services.now())
+        return await asyncio.to_thread(save_changes, services, place, changes)
 
 
-def save_changes(place: ProjectPlace, changes: Mapping[str, Any], now: str) -> RunOptions:
-    """Save changed options, and the part of them that the source's plan has."""
+def check_changes(services: Services, place: ProjectPlace, changes: Mapping[str, Any]) -> RunOptions:
+    """Give a project's options with changes, or refuse those that may not be made; nothing is saved."""
+    if services.remote and "extra_flags" in changes:
+        raise UserError("lab_flags_local")
     fresh = changed_options(place.options(), changes, begun=place.has_results())
+    check_options(services, fresh)
+    return fresh
+
+
+def save_changes(services: Services, place: ProjectPlace, changes: Mapping[str, Any]) -> RunOptions:
+    """Save changed options, and the part of them that the source's plan has."""
+    fresh, now = check_changes(services, place, changes), services.now()
     place.save_options(fresh)
     if place.config.cli_config != fresh.call_config():
         place.save_config(place.config.changed(cli_config=fresh.call_config().model_dump(), updated_at=now))

@@ -14,8 +14,9 @@ from personalab.lab.outcomes import judgement_of
 from personalab.lab.ranking import JudgeFacts
 from personalab.lab.resuming import CallRow, attempts_of, control_calls
 from personalab.operations.lab.call_failures import FailedCallError
-from personalab.operations.lab.calls import CallDesk, Wanted, together
+from personalab.operations.lab.calls import CallDesk, Wanted
 from personalab.operations.lab.evaluating import judge_question
+from personalab.operations.lab.gathering import together
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.storage.leases import unbroken
 from personalab.texts import Language

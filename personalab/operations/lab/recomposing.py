@@ -24,11 +24,13 @@ from personalab.lab.recomposing import (
 )
 from personalab.lab.retention import read_retention
 from personalab.operations.lab.asking import ask_json
+from personalab.operations.lab.contexts import check_whole_prompt
 from personalab.operations.lab.skills import with_new_id
 from personalab.services import Services
 from personalab.storage.lab.assets import StoredSkill
 from personalab.storage.lab.iterations import IterationFiles
 from personalab.storage.lab.project_place import MAX_CONTENT
+from personalab.storage.lab.projects import ProjectPlace
 from personalab.storage.leases import unbroken
 from personalab.texts import Language
 
@@ -61,7 +63,7 @@ async def recompose(
     language: Language = options.language or language_of(contents.values())
     writer = (model or options.model) if write else ""
     if writer:
-        content = await _written(services, choice, rules, writer, language, options)
+        content = await _written(services, place, choice, rules, writer, language, options)
     else:
         content = joined(choice, contents)
     refs = {ref.ref_id: ref for ref in place.config.skills}
@@ -95,9 +97,16 @@ async def understood_by_search(services: Services, project: str) -> dict[str, li
 
 
 async def _written(
-    services: Services, choice: Choice, rules: str, model: str, language: Language, options: RunOptions
+    services: Services,
+    place: ProjectPlace,
+    choice: Choice,
+    rules: str,
+    model: str,
+    language: Language,
+    options: RunOptions,
 ) -> str:
     call = writer_call(choice, rules, language)
+    await unbroken(check_whole_prompt, place, "recompose", call.system, call.text)
     asked = await ask_json(
         services,
         model=model,

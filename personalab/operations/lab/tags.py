@@ -6,7 +6,7 @@ import asyncio
 import json
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from personalab.dialogue import language_among
@@ -26,7 +26,7 @@ from personalab.lab.tagging import (
     unknown,
     untagged,
 )
-from personalab.operations.lab.asking import Asked, ask_json
+from personalab.operations.lab.asking import Asked, ask_json, version_of
 from personalab.ports import AnswerNeeded
 from personalab.services import Services
 from personalab.storage.lab.assets import Stored, StoredSkill
@@ -108,6 +108,7 @@ async def auto_tag(
     """Ask a model for tags; they wait for a person's word, and a log tells how they came about."""
     work = await unbroken(_begin, services, kind, asset_id, model, by)
     try:
+        work = await _with_version(services, work)
         system, text = await unbroken(_prompt, services, work)
         asked = await ask_json(
             services,
@@ -179,6 +180,12 @@ def _begin(services: Services, kind: AssetKind, asset_id: str, model: str | None
         services.lab_sessions.drop(session.session_id)
         raise
     return _Tagging(stored, session, settings, chosen, log, name)
+
+
+async def _with_version(services: Services, work: _Tagging) -> _Tagging:
+    """Note which program answers before it is asked, so that a failed log names it, too."""
+    version = await version_of(await services.executor(work.model))
+    return replace(work, log=work.log.changed(cli_version=version))
 
 
 def _prompt(services: Services, work: _Tagging) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from personalab.data_files import check_regular, make_folder, open_regular
 from personalab.errors import BadRecord, Busy, PersonaLabError, StorageError
 from personalab.retrieval import lock
 from personalab.retrieval.memory.sqlite_tables import MIGRATIONS
@@ -88,7 +89,8 @@ class SqliteFile:
             return self._identity, connection
 
     def _opened(self) -> sqlite3.Connection:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self._path.parent)
+        prepare_database(self._path)
         connection = sqlite3.connect(
             self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
@@ -144,6 +146,16 @@ def _explained(error: Exception, file: str) -> PersonaLabError:
     if code in cannot or isinstance(error, OSError):
         return StorageError("not_writable", file=file, reason=words)
     return StorageError("file_broken", file=file, reason=words)
+
+
+def prepare_database(path: Path) -> None:
+    """Check that SQLite will find regular files only, and create a new one for the owner alone.
+
+    SQLite gives the files it makes beside a database the mode of the database.
+    """
+    for part in ("-wal", "-shm", "-journal"):
+        check_regular(f"{path}{part}")
+    os.close(open_regular(path, os.O_RDONLY | os.O_CREAT))
 
 
 def _number(connection: sqlite3.Connection, pragma: str) -> int:

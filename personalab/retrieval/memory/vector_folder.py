@@ -85,7 +85,7 @@ class VectorFolder:
         """Add vectors, or replace those with the same ids."""
         self._touched[name] = stamp
         labels = None if types is None else [{"type": content_type} for content_type in types]
-        with self._chroma.translated():
+        with self._chroma.writing():
             self._chroma.made_collection(name).upsert(
                 ids=list(ids), embeddings=vectors, metadatas=cast("Any", labels)
             )

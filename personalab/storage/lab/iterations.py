@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from personalab.data_files import make_folder
 from personalab.lab.assets import SkillMeta
 from personalab.lab.findings import ExplorationLog, IterationReport, RoundConfig
 from personalab.lab.iterating import IterationPlan
@@ -51,7 +52,7 @@ class IterationFiles:
     def save_plan(self, plan: IterationPlan) -> None:
         """Write the plan, whether new or changed."""
         with writing(self._shown(self.folder)):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
         self._write(self.folder / _PLAN, plan.fields(_PLAN))
 
     def set_aside(self, now: str) -> str | None:
@@ -73,7 +74,7 @@ class IterationFiles:
         path = self.folder / _STOP
         with writing(self._shown(path)):
             if wanted:
-                path.touch()
+                path.touch(mode=0o600)
             else:
                 path.unlink(missing_ok=True)
 
@@ -104,7 +105,7 @@ class IterationFiles:
         file = folder / meta.content_file
         if not (folder / "meta.json").exists():
             with writing(self._shown(folder)):
-                folder.mkdir(parents=True, exist_ok=True)
+                make_folder(folder)
             replace_file(file, content.encode("utf-8"), self._shown(file))
             self._write(folder / "meta.json", meta.fields("meta.json"))
         return file
@@ -120,7 +121,7 @@ class IterationFiles:
         """Write what there is to say of a round."""
         folder = self.round_folder(config.round)
         with writing(self._shown(folder)):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
         self._write(folder / "config.json", config.fields("config.json"))
 
     # --- reports

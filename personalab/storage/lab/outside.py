@@ -150,7 +150,7 @@ def _write_into(folder: Path, files: Mapping[str, OutsideFile]) -> None:
             raise UserError("lab_bad_inner", file=str(path)[:400])
         with writing(str(path)):
             path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, file.content, str(path))
+        replace_file(path, file.content, str(path), mode=0o666)
         _set_mode(path, file)
 
 

@@ -14,20 +14,21 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, cast
 
+from personalab.data_files import open_regular, without_bom
 from personalab.lab.calling import amount_of
 from personalab.lab.planning import Known
 from personalab.lab.resuming import Role
-from personalab.storage.files import read_bytes, writing
+from personalab.storage.files import read_bytes, refuse_link, writing
 
 MAX_JOURNAL = 512 * 1024 * 1024
 
 
 def read_journal(path: Path, shown: str) -> list[dict[str, Any]]:
     """Read the calls, each once; lines that cannot be read are left out."""
-    if not path.is_file():
+    if not path.exists():
         return []
     found: dict[str, dict[str, Any]] = {}
-    for row in _rows(read_bytes(path, shown, MAX_JOURNAL).decode("utf-8", "replace")):
+    for row in _rows(without_bom(read_bytes(path, shown, MAX_JOURNAL)).decode("utf-8", "replace")):
         if isinstance(row, dict):
             named = cast("dict[str, Any]", row)
             if isinstance(call_id := named.get("call_id"), str):
@@ -134,8 +135,9 @@ class CallJournal:
 
     def open(self) -> None:
         """Open the file to write."""
+        refuse_link(self._path, self._shown)
         with writing(self._shown):
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            self._fd = open_regular(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, shown=self._shown)
             _mend(self._fd)
 
     def append(self, row: Mapping[str, Any]) -> None:
@@ -168,7 +170,7 @@ def _mend(fd: int) -> None:
         begin = max(0, at - 65_536)
         tail, at = os.pread(fd, at - begin, begin) + tail, begin
     last = tail[tail.rfind(b"\n") + 1 :]
-    if last and isinstance(_row(last.decode("utf-8", "replace")), dict):
+    if last and isinstance(_row(without_bom(last).decode("utf-8", "replace")), dict):
         os.write(fd, b"\n")
     elif last:
         os.ftruncate(fd, size - len(last))

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Self, TypeVar, cast
 
 from pydantic import Field, ValidationError, model_validator
 
+from personalab.data_files import make_folder, open_regular
 from personalab.errors import BadRecord, NotFound, PersonaLabError, StorageError
 from personalab.lab.assets import CONTENT_FILE, Cases
 from personalab.lab.findings import AnalysisReport
@@ -23,6 +24,7 @@ from personalab.storage.files import (
     MAX_JSON_BYTES,
     read_bytes,
     read_json,
+    refuse_link,
     replace_file,
     write_json,
     writing,
@@ -135,9 +137,12 @@ class ProjectPlace:
         write_json(path, data, self.shown(path), sync=self.sync)
 
     def make_folder(self, folder: Path) -> None:
-        """Make a folder of the project, if it is not there."""
+        """Make a folder of the project, if it is not there; a link on the way to it is refused."""
+        steps = [*reversed(folder.relative_to(self.folder).parents), folder.relative_to(self.folder)]
+        for step in steps:
+            refuse_link(self.folder / step, self.shown(self.folder / step))
         with writing(self.shown(folder)):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
 
     # --- plan
 
@@ -200,11 +205,11 @@ class ProjectPlace:
     def is_completed(self, path: str) -> bool:
         """Tell quickly that a result is completed and sound; what is not told so has to be read."""
         try:
-            with open(path, "rb", buffering=0) as file:
+            with os.fdopen(open_regular(path), "rb", buffering=0) as file:
                 if os.fstat(file.fileno()).st_size > MAX_JSON_BYTES:
                     return False
                 return Result.model_validate_json(file.read()).status == "completed"
-        except (OSError, ValidationError):
+        except (OSError, StorageError, ValidationError):
             return False
 
     def result(self, path: Path) -> Result | None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from personalab.data_files import make_folder
 from personalab.errors import NotFound, PersonaLabError, UserError
 from personalab.lab.naming import numbered
 from personalab.lab.options import RunOptions
@@ -25,6 +26,7 @@ from personalab.storage.lab.project_place import (
     SkillCopy,
     read_config,
 )
+from personalab.storage.lab.workspace import copy_folder
 from personalab.storage.leases import LeaseCodes, Leases, running
 from personalab.storage.locked import locked_file
 from personalab.story.ids import is_id
@@ -88,8 +90,8 @@ class ProjectFiles:
 
     def project(self, name_or_id: str) -> ProjectPlace:
         """Find a project by its folder's name, its id or the beginning of it, or its name if only one has it."""
-        if is_id(name_or_id) and (self.folder / name_or_id / CONFIG).is_file():
-            folder = self.folder / name_or_id
+        folder = self.folder / name_or_id
+        if is_id(name_or_id) and not folder.is_symlink() and (folder / CONFIG).is_file():
             return ProjectPlace(folder, read_config(folder))
         places = self.list()
         exact = [place for place in places if place.config.id == name_or_id]
@@ -117,7 +119,7 @@ class ProjectFiles:
             half = self.folder / f"{_HALF}{secrets.token_hex(4)}"
             try:
                 for local_path, source in copies.items():
-                    _copy_folder(source, half / local_path)
+                    copy_folder(source, half / local_path)
                 write_json(half / CONFIG, config.fields(CONFIG), CONFIG)
                 write_json(half / RUN, options.fields(RUN), RUN)
                 target = self._free_name(slug, config.created_at)
@@ -138,21 +140,8 @@ class ProjectFiles:
     def _creating(self) -> Generator[None]:
         """Be the only one who makes projects; what an earlier one left half made is swept away."""
         with writing("projects"):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
         with locked_file(self.folder / ".lock", "projects/.lock"):
             for half in self.folder.glob(f"{_HALF}*"):
                 shutil.rmtree(half, ignore_errors=True)
             yield
-
-
-def _copy_folder(source: Path, target: Path) -> None:
-    """Copy plain files and folders; a link is left out, for it may lead anywhere."""
-
-    def links(folder: str, names: list[str]) -> list[str]:
-        return [name for name in names if os.path.islink(os.path.join(folder, name)) or name.startswith(".")]
-
-    with writing(target.name):
-        try:
-            shutil.copytree(source, target, ignore=links)
-        except shutil.Error as error:
-            raise OSError(str(error)) from error

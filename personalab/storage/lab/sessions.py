@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from personalab.data_files import make_folder
 from personalab.errors import Busy, NotFound, StorageError, UserError
 from personalab.lab.naming import is_folder_name, numbered
 from personalab.lab.projects import ContextConfig
 from personalab.lab.records import AssetKind, compact_time, parse_time
 from personalab.lab.sessions import CliSettings, SessionPurpose, TempSession, expiry
-from personalab.storage.files import dump_json, writing
+from personalab.storage.files import dump_json, refuse_link, writing
 from personalab.storage.lab.workspace import Workspace, folders_in
 
 SPOOL = "x_spool"
@@ -42,7 +44,7 @@ class SessionFiles:
         self._folder = root / "cli" / "temp_session"
         self._exports = self._folder / "exports"
         self.spool = root / SPOOL
-        """Where answers wait until they are read."""
+        """The folder of the folders in which answers wait until they are read."""
 
     # --- settings
 
@@ -66,8 +68,13 @@ class SessionFiles:
 
     def _write_settings(self, settings: CliSettings) -> None:
         with writing("cli"):
-            self._config.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self._config.parent)
         self._workspace.replace(self._config, dump_json(settings.fields("cli/config.json")))
+
+    def new_spool(self) -> Path:
+        """Name a folder in which one question keeps its answers until they are read."""
+        refuse_link(self.spool, self._workspace.shown(self.spool))
+        return self.spool / str(uuid.uuid4())
 
     # --- sessions
 
@@ -118,16 +125,17 @@ class SessionFiles:
                 self._save(found.changed(status="closed"))
 
     def drop(self, session_id: str) -> None:
-        """Forget a session of work that was not done."""
+        """Delete a session of work that was not done, with its exports."""
         with self._workspace.writer():
             self._path(session_id).unlink(missing_ok=True)
+            self._remove_exports(session_id)
 
     def export(self, session_id: str, text: str) -> str:
         """Keep a prompt that was too long to be sent whole; give its path, which the session names from now on."""
         with self._workspace.writer():
             found = self.session(session_id)
             with writing("exports"):
-                self._exports.mkdir(parents=True, exist_ok=True)
+                make_folder(self._exports)
             path = self._exports / f"{session_id}_{len(found.context_exports) + 1}.md"
             self._workspace.replace(path, text.encode("utf-8", "backslashreplace"))
             named = path.relative_to(self._workspace.root).as_posix()
@@ -135,26 +143,34 @@ class SessionFiles:
         return named
 
     def expire(self, now: str) -> list[str]:
-        """Mark the sessions whose time has come, and remove what they exported; give those that were still active."""
-        days = self.settings().temp_session_ttl_days
-        with self._workspace.writer():
-            over = [session for session in self.sessions() if session.is_over(now)]
-            active = [session for session in over if session.status == "active" and self._is_ours(session)]
-            for session in active:
-                self._save(session.changed(status="expired"))
-            for session in over:
-                self._remove_exports(session)
-            self._sweep_spools(parse_time(now) - timedelta(days=max(1, days)))
-        return [session.session_id for session in active]
+        """Mark sessions past their time as expired and delete their exports; return the ids of those marked now.
 
-    def _remove_exports(self, session: TempSession) -> None:
-        if self._is_ours(session):
-            for path in self._exports.glob(f"{session.session_id}_*.md"):
-                if path.stem.removeprefix(f"{session.session_id}_").isdigit():
-                    path.unlink(missing_ok=True)
+        Active and closed sessions expire alike. An expired session names no export, for its files are gone; the files
+        go first, so that an interrupted call is completed by the next one.
+        """
+        days = self.settings().temp_session_ttl_days
+        marked: list[str] = []
+        with self._workspace.writer():
+            for session in self.sessions():
+                if not session.is_over(now) or not self._is_ours(session):
+                    continue
+                self._remove_exports(session.session_id)
+                if not session.is_settled:
+                    self._save(session.changed(status="expired", context_exports=()))
+                if session.status != "expired":
+                    marked.append(session.session_id)
+            self._sweep_spools(parse_time(now) - timedelta(days=max(1, days)))
+        return marked
+
+    def _remove_exports(self, session_id: str) -> None:
+        for path in self._exports.glob(f"{session_id}_*.md"):
+            if path.stem.removeprefix(f"{session_id}_").isdigit():
+                path.unlink(missing_ok=True)
 
     def _sweep_spools(self, oldest: datetime) -> None:
         """Remove answers that nobody has come back for."""
+        if self.spool.is_symlink():
+            return
         for folder in folders_in(self.spool):
             with contextlib.suppress(OSError):
                 if folder.stat().st_mtime < oldest.timestamp():
@@ -178,6 +194,6 @@ class SessionFiles:
 
     def _save(self, session: TempSession) -> None:
         with writing("cli/temp_session"):
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self._folder)
         path = self._path(session.session_id)
         self._workspace.replace(path, dump_json(session.fields(self._workspace.shown(path))))

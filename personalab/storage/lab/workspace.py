@@ -13,21 +13,20 @@ import os
 import re
 import secrets
 import shutil
-import stat
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from personalab.data_files import FOLDER_MODE, make_folder, open_regular, without_bom
 from personalab.errors import StorageError, UserError
 from personalab.lab.naming import VersionFolder, version_folder
 from personalab.lab.records import AssetKind
-from personalab.storage.files import MAX_JSON_BYTES, replace_file, sync_folder, writing
+from personalab.storage.files import MAX_JSON_BYTES, create_file, replace_file, sync_folder, writing
 from personalab.storage.locked import locked_file
 
 KIND_FOLDERS: Mapping[AssetKind, str] = {"skill": "skills", "baseline": "baselines"}
 MAX_EXTRA_BYTES = 64 * 1024 * 1024
 MAX_EXTRA_FILES = 1_000
-_BOM = b"\xef\xbb\xbf"
 _LEFT_OVER = re.compile(r"\.(?:skill|baseline)_.+\.[0-9a-f]{8}\.tmp", re.DOTALL)
 
 
@@ -56,7 +55,7 @@ class Workspace:
     def writer(self) -> locked_file:
         """Be the only one who writes; waits for others, but not for ever."""
         with writing(self.root.name):
-            self.root.mkdir(parents=True, exist_ok=True)
+            make_folder(self.root)
         return locked_file(self.root / ".lock", f"{self.root.name}/.lock")
 
     # --- reading
@@ -64,13 +63,10 @@ class Workspace:
     def read(self, path: Path, limit: int = MAX_JSON_BYTES) -> bytes:
         """Read a file whose kind and size are checked first; a link is not followed."""
         try:
-            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-            with open(handle, "rb") as file:
-                found = os.fstat(handle)
-                if not stat.S_ISREG(found.st_mode):
-                    raise self._broken(path, "it is not a plain file")
-                if found.st_size > limit:
-                    raise self._broken(path, f"{found.st_size} bytes, more than {limit}")
+            with os.fdopen(open_regular(path, os.O_NOFOLLOW, shown=self.shown(path)), "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if size > limit:
+                    raise self._broken(path, f"{size} bytes, more than {limit}")
                 return file.read()
         except FileNotFoundError as error:
             raise StorageError("file_missing", file=self.shown(path)) from error
@@ -93,7 +89,7 @@ class Workspace:
         """Read a JSON file."""
         raw = self.read(path, limit)
         try:
-            return json.loads(raw.removeprefix(_BOM).decode("utf-8"))
+            return json.loads(without_bom(raw).decode("utf-8"))
         except (ValueError, RecursionError) as error:
             raise self._broken(path, str(error) or type(error).__name__) from error
 
@@ -128,9 +124,9 @@ class Workspace:
         shown = self.shown(folder)
         fresh = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp")
         with writing(shown):
-            folder.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(folder.parent)
             try:
-                fresh.mkdir()
+                fresh.mkdir(mode=FOLDER_MODE)
                 if like is not None:
                     _copy(like, fresh, without)
                 for name, content in files.items():
@@ -145,7 +141,7 @@ class Workspace:
     def replace(self, path: Path, content: bytes) -> None:
         """Replace a file in a version's folder, and clear away what a writer that died has left of it."""
         with writing(self.shown(path)):
-            path.parent.mkdir(exist_ok=True)
+            make_folder(path.parent)
             for found in path.parent.glob(f".{path.name}.*.tmp"):
                 found.unlink(missing_ok=True)
         replace_file(path, content, self.shown(path), sync=True)
@@ -191,6 +187,13 @@ def check_extra(extra: Mapping[str, bytes]) -> None:
         )
 
 
+def copy_folder(source: Path, target: Path) -> None:
+    """Copy a folder to a place where there is none; links, pipes and devices are left out."""
+    with writing(target.name):
+        make_folder(target)
+        _copy(source, target, ())
+
+
 def _copy(source: Path, target: Path, without: Collection[str]) -> None:
     """Copy plain files and folders; hidden ones are left-overs, links are not followed."""
     for entry in sorted(os.scandir(source), key=lambda found: found.name):
@@ -198,15 +201,20 @@ def _copy(source: Path, target: Path, without: Collection[str]) -> None:
             continue
         if entry.is_dir(follow_symlinks=False):
             inner = target / entry.name
-            inner.mkdir()
+            inner.mkdir(mode=FOLDER_MODE)
             _copy(Path(entry.path), inner, ())
         elif entry.is_file(follow_symlinks=False):
-            shutil.copyfile(entry.path, target / entry.name, follow_symlinks=False)
+            with (
+                os.fdopen(open_regular(entry.path, os.O_NOFOLLOW), "rb") as old,
+                os.fdopen(create_file(target / entry.name), "wb") as new,
+            ):
+                shutil.copyfileobj(old, new)
 
 
 def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
+    """Write a file of a folder that is not visible yet, also over a copy from another version."""
+    make_folder(path.parent)
+    with os.fdopen(open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

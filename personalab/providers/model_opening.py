@@ -1,0 +1,77 @@
+"""Opening models beside everything else: a file or a library that never answers blocks only its own model.
+
+Each model that is being opened has a thread of its own, of which there are few. They are daemon threads: one that is
+stuck does not keep the process from ending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from personalab.errors import ProviderError
+
+T = TypeVar("T")
+MAX_OPENING = 4
+OPEN_SECONDS = 60.0
+
+
+class ModelOpener:
+    """Runs what opens models, one at a time for each name and a few names at a time."""
+
+    def __init__(self, *, at_once: int = MAX_OPENING, seconds: float = OPEN_SECONDS) -> None:
+        self._at_once = at_once
+        self._seconds = seconds
+        self._guard = threading.Lock()
+        self._opening: dict[str, concurrent.futures.Future[object]] = {}
+
+    async def run(self, name: str, work: Callable[[], T], *, seconds: float | None = None) -> T:
+        """Do the work in a thread; who asks for the same name meanwhile gets the same result.
+
+        After the time limit it is a ``ProviderError`` that may be retried: a retry waits for the same work.
+        """
+        limit = self._seconds if seconds is None else seconds
+        future = self._begun(name, work)
+        # Shielded: whoever leaves does not cancel it for the others.
+        waiting = asyncio.shield(asyncio.wrap_future(future))
+        try:
+            return cast("T", await asyncio.wait_for(waiting, limit))
+        except TimeoutError as error:
+            if future.done():  # the work itself said so
+                raise
+            raise ProviderError(
+                "provider.open_timeout", retryable=True, model=name[:80], seconds=f"{limit:g}"
+            ) from error
+
+    def _begun(self, name: str, work: Callable[[], T]) -> concurrent.futures.Future[object]:
+        with self._guard:
+            if name in self._opening:
+                return self._opening[name]
+            if len(self._opening) >= self._at_once:
+                raise ProviderError(
+                    "provider.open_busy", retryable=True, model=name[:80], count=self._at_once
+                )
+            future: concurrent.futures.Future[object] = concurrent.futures.Future()
+            self._opening[name] = future
+        threading.Thread(
+            target=self._do, args=(name, work, future), name="personalab-open-model", daemon=True
+        ).start()
+        return future
+
+    def _do(self, name: str, work: Callable[[], object], future: concurrent.futures.Future[object]) -> None:
+        future.set_running_or_notify_cancel()
+        try:
+            made = work()
+        except BaseException as error:  # noqa: BLE001 (it is the asker's, whatever it is)
+            self._end(name)
+            future.set_exception(error)
+        else:
+            self._end(name)
+            future.set_result(made)
+
+    def _end(self, name: str) -> None:
+        with self._guard:
+            self._opening.pop(name, None)

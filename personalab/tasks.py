@@ -1,0 +1,53 @@
+"""Background tasks: kept until they end, ended together, and never with an exception that nobody reads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+
+def discard_failure(task: asyncio.Future[Any]) -> None:
+    """Ignore the exception of a task that nobody may wait for any more; those who wait still get it."""
+    task.add_done_callback(_read)
+
+
+def _read(task: asyncio.Future[Any]) -> None:
+    """Read a task's exception: asyncio reports one that was never read when the task is deleted."""
+    if not task.cancelled():
+        task.exception()
+
+
+async def end_tasks(tasks: Iterable[asyncio.Task[Any]], seconds: float | None = None) -> None:
+    """Cancel tasks and wait for their cleanup, at most for so many seconds; how they end is ignored."""
+    running: list[asyncio.Task[Any]] = []
+    for task in tasks:
+        if task.done():
+            _read(task)
+        else:
+            task.cancel()
+            discard_failure(task)
+            running.append(task)
+    if running:
+        await asyncio.wait(running, timeout=seconds)
+
+
+class BackgroundTasks(set[asyncio.Task[None]]):
+    """Tasks that run on their own; a failure of one is logged."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        super().__init__()
+        self._log = log
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start a task and keep it until it ends: the event loop alone would not."""
+        task = asyncio.create_task(work)
+        self.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._log.error("a background task failed", exc_info=error)

@@ -1,0 +1,80 @@
+"""Thinking tags are found wherever a stream is cut."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from personalab.story.lines import AssistantLine, dump_line, parse_line
+from personalab.story.reasoning import ReasoningSplitter, split_reasoning
+
+TAGS = ("<think>", "</think>", "<thinking>", "</THINK>", "<Think>", "<thin", "</", "<", ">")
+texts = st.lists(st.one_of(st.sampled_from(TAGS), st.text("ab甲 \n", max_size=3)), max_size=10).map("".join)
+
+
+def split_in_pieces(pieces: list[str]) -> tuple[str, str]:
+    """Feed a splitter piece by piece; return the reasoning and the speech."""
+    splitter = ReasoningSplitter()
+    parts = [*map(splitter.feed, pieces), splitter.flush()]
+    return "".join(part[0] for part in parts), "".join(part[1] for part in parts)
+
+
+@given(texts, st.data())
+def test_cuts_do_not_matter(text: str, data: st.DataObject) -> None:
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=8)))
+    pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    assert split_in_pieces(pieces) == split_in_pieces([text]) == split_in_pieces(list(text))
+
+
+@given(texts)
+def test_nothing_but_tags_is_lost(text: str) -> None:
+    reasoning, speech = split_in_pieces([text])
+    kept = sorted(reasoning + speech)
+    for character in sorted(text):
+        if character in kept:
+            kept.remove(character)
+    assert kept == [], "nothing is added"
+    assert sorted(c for c in text if c in "ab甲") == sorted(c for c in reasoning + speech if c in "ab甲")
+
+
+@pytest.mark.parametrize(
+    ("text", "reasoning", "speech"),
+    [
+        ("你好。", "", "你好。"),
+        ("<think>想</think>你好。", "想", "你好。"),
+        ("<think>\n想\n</think>\n\n你好。", "想", "你好。"),
+        ("<thinking>hm</thinking>Hi.", "hm", "Hi."),
+        ("<THINK>hm</Think>Hi.", "hm", "Hi."),
+        ("<think>a<think>b</think>c</think>d", "a<think>b</think>c", "d"),
+        ("<think>a<think>b</think>c", "a<think>b</think>c", ""),
+        ("<think>never closed", "never closed", ""),
+        ("one <think>two</think>three", "two", "one three"),
+        ("thoughts without a beginning</think>\n\nHi.", "thoughts without a beginning", "Hi."),
+        ("a < b and <thinker> stay", "", "a < b and <thinker> stay"),
+        ("half a tag at the end <thin", "", "half a tag at the end <thin"),
+    ],
+)
+def test_reasoning_and_speech_are_separated(text: str, reasoning: str, speech: str) -> None:
+    assert split_reasoning(text) == (reasoning, speech)
+
+
+@pytest.mark.parametrize("flag", ["interrupted", "empty", "error", "truncated"])
+def test_line_keeps_reasoning_and_flags(flag: str) -> None:
+    line = AssistantLine("好。", 3, "2026-01-01T00:00:00Z", reasoning='想 "这里"\n</think>')
+    line = replace(line, **{flag: True})
+    assert parse_line(dump_line(line)) == line
+
+
+def test_old_line_with_thoughts_in_its_content_is_read_as_if_stored_apart() -> None:
+    line = parse_line(b'{"role":"assistant","content":"<think>hm</think>\\nHi.","turn":1,"timestamp":""}')
+    assert line == AssistantLine("Hi.", 1, "", reasoning="hm")
+
+
+def test_reasoning_field_of_another_shape_is_kept_as_it_is() -> None:
+    raw = b'{"role":"assistant","content":"Hi.","turn":1,"timestamp":"","reasoning":["x"]}\n'
+    line = parse_line(raw)
+    assert line == AssistantLine("Hi.", 1, "", extra={"reasoning": ["x"]})
+    assert dump_line(line) == raw

@@ -1,0 +1,158 @@
+"""Chinese sentences have no English inside, whatever reason they give."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from cli.stories import told
+from cli.texts import TEXTS as CLI
+from mcp_server.stories import line_text
+from mcp_server.texts import TEXTS as MCP
+from personalab.errors import NotFound, StorageError
+from personalab.operations.doctor import examine_root
+from personalab.operations.doctor_findings import MESSAGES, REMEDIES
+from personalab.providers.scripted import ScriptedModel
+from personalab.reasons import in_chinese
+from personalab.services import Services
+from personalab.story.lines import NO_REPLY, AssistantLine, UserLine, line_fields
+from personalab.texts import TEXTS, Language, Text, say
+from tests.graph.turns import lines, only
+from tests.graph.turns import say as say_to
+
+PROJECT = Path(__file__).resolve().parents[1]
+TYPED = re.compile(
+    r"personalab(?: [a-z-]+)*|\b[\w.-]+=\S+|--[\w-]+(?: \w+)?|[A-Z][A-Z ]+[A-Z]|/[a-z]+(?: [a-z]+)*"
+)
+"""What a person types: commands, options, settings, SQL."""
+NAMES = re.compile(
+    r"Claude (?:Code|Desktop)|World Info|VS Code|MCP(?:: Open User Configuration| Apps)|pip install|make \w+"
+    r"|\b(?:JSON|UTF|ISO|UUID|ID|SillyTavern|true|false)\b"
+)
+SENTENCE = re.compile(r"[A-Za-z']+(?: [A-Za-z']+){2,}")
+"""Three words in a row are no name of anything."""
+OFFERS_ENGLISH = ("other_language", "prefer_english", "pick_language")
+REASON_SOURCES = (
+    "personalab/config.py",
+    "personalab/dialogue.py",
+    *("personalab/story", "personalab/storage", "personalab/memory", "personalab/retrieval"),
+)
+"""Where reasons are worded that a person gets to read."""
+NEVER_SHOWN = ("are not all of", "is none of (", "rehearsal")
+"""Faults of a programmer."""
+
+
+def _english(text: str) -> list[str]:
+    return SENTENCE.findall(TYPED.sub("·", NAMES.sub("·", text)))
+
+
+@pytest.mark.parametrize(
+    "catalogue", [TEXTS, CLI, MCP, MESSAGES, REMEDIES], ids=["texts", "cli", "mcp", "doctor", "remedies"]
+)
+def test_every_sentence_is_chinese(catalogue: Mapping[str, Text]) -> None:
+    texts = {code: text.zh for code, text in catalogue.items() if code not in OFFERS_ENGLISH}
+    assert {code: found for code, text in texts.items() if (found := _english(text))} == {}
+
+
+def _files() -> Iterator[Path]:
+    for source in REASON_SOURCES:
+        path = PROJECT / source
+        yield from [path] if path.suffix else path.rglob("*.py")
+
+
+def _sample(node: ast.expr) -> str | None:
+    """Give a text as it is written, with a sample for each value in it."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(map(_sample_part, parts))
+        case _:
+            return None
+
+
+def _sample_part(part: ast.expr) -> str:
+    match part:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.FormattedValue(value=ast.IfExp()):
+            return ""
+        case _:
+            return "7"
+
+
+def _reasons() -> Iterator[tuple[str, str]]:
+    for path in _files():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            name = node.func.id if isinstance(node.func, ast.Name) else ""
+            given = [*node.args[:1]] if name == "ValueError" else []
+            given += [keyword.value for keyword in node.keywords if keyword.arg == "reason"]
+            for value in given:
+                if (text := _sample(value)) and not any(part in text for part in NEVER_SHOWN):
+                    yield f"{path.name}:{node.lineno}", text
+
+
+def test_every_reason_has_chinese_words() -> None:
+    worded = {place: in_chinese(text) for place, text in _reasons() if re.search(r"[a-z]{2} [a-z]", text)}
+    assert len(worded) > 60, "reasons are found"
+    assert {place: text for place, text in worded.items() if not re.search("[\u4e00-\u9fff]", text)} == {}
+    assert {place: text for place, text in worded.items() if _english(text)} == {}
+
+
+def test_an_error_of_ours_is_a_reason_in_the_readers_language() -> None:
+    error = NotFound("no_background", background_id="bg_x")
+    words = {"background_id": "bg_x", "reason": error}
+    assert "没有背景 bg_x" in say("warning.background_unreadable", "zh", **words)
+    assert "There is no background bg_x" in say("warning.background_unreadable", "en", **words)
+    missing = StorageError("file_missing", file="modules/director.json")
+    assert not _english(say("warning.director_switch", "zh", file="modules/director.json", reason=missing))
+
+
+@pytest.mark.anyio
+async def test_warnings_of_a_turn_are_chinese(services: Services, instance: str, root: Path) -> None:
+    (root / "modules" / "director.json").unlink()
+    (root / "modules" / "recall.json").write_text('{"trigger": "never"}', encoding="utf-8")
+    path = root / "instances" / instance / "instance_state.json"
+    state = json.loads(path.read_bytes())
+    path.write_text(json.dumps({**state, "background_id": "bg_gone"}), encoding="utf-8")
+    events, _ = await say_to(services, "你好")
+    warnings = {event["category"]: event["message"] for event in only(events, "warning")}
+    assert {"director_switch", "recall_switch", "background_unreadable"} <= warnings.keys()
+    assert {category: found for category, text in warnings.items() if (found := _english(text))} == {}
+
+
+@pytest.mark.anyio
+async def test_findings_of_the_doctor_are_chinese(services: Services, instance: str, root: Path) -> None:
+    (root / "modules" / "memory.json").write_text('{"enabled": "yes"}', encoding="utf-8")
+    (root / "instances" / instance / "instance_state.json").write_text("[]", encoding="utf-8")
+    findings = (await examine_root(services)).findings
+    assert len(findings) >= 2
+    assert [found for finding in findings if (found := _english(finding.message("zh")))] == []
+
+
+@pytest.mark.parametrize(("language", "shown"), [("zh", "(无回复)"), ("en", "(no reply)")])
+def test_an_empty_reply_is_shown_in_the_readers_language(language: Language, shown: str) -> None:
+    stored = AssistantLine(NO_REPLY, 1, "", empty=True)
+    entries = [line_fields(UserLine(NO_REPLY, 1, "")), line_fields(stored)]
+    asked, answered = told(entries, "Ann", language)[-2:]
+    assert asked.endswith("(无回复)"), "what a person said stays as it is"
+    assert answered.endswith(shown)
+    assert line_text(entries[0], language).endswith("(无回复)")
+    assert line_text(entries[1], language).endswith(shown)
+
+
+@pytest.mark.anyio
+async def test_an_empty_reply_is_stored_alike_in_every_language(
+    services: Services, instance: str, answer_with: Callable[..., ScriptedModel]
+) -> None:
+    services.preferences.change({"language": "en"})
+    answer_with("  ", "  ")
+    await say_to(services, "Hello")
+    assert lines(services)[-1]["content"] == "(无回复)"
