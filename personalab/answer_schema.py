@@ -55,8 +55,13 @@ def whole_number_schema(allowed: Collection[int]) -> Schema:
         return {"type": "integer"}
     low, high = numbers[0], numbers[-1]
     if len(numbers) == high - low + 1 or len(numbers) > _MAX_LISTED:
-        return {"type": "integer", "minimum": low, "maximum": high}
+        return number_range_schema(low, high)
     return {"type": "integer", "enum": numbers}
+
+
+def number_range_schema(low: int, high: int) -> Schema:
+    """Describe a whole number from a range, which may be huge."""
+    return {"type": "integer", "minimum": low, "maximum": high}
 
 
 def share_schema() -> Schema:

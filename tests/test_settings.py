@@ -13,6 +13,7 @@ import pytest
 from personalab.errors import UserError
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
+from personalab.storage.template_updates import VERSION
 from personalab.story.instance import InstanceState
 from personalab.story.library import Background, Character
 from tests.graph.turns import snapshot
@@ -95,7 +96,7 @@ def test_a_new_data_root_is_filled_with_the_samples_and_another_left_alone(root:
     settings = read_settings({"PERSONALAB_DATA": str(root)})
     open_services(settings)
     shipped = snapshot(settings.shipped)
-    assert snapshot(root) == {**shipped, ".seeded": b""}
+    assert snapshot(root) == {**shipped, ".seeded": VERSION.encode()}
     (root / "config.json").unlink()
     before = snapshot(root)
     open_services(settings)

@@ -15,9 +15,9 @@ from typing import Any, cast
 from personalab.answer_schema import (
     AnswerSchema,
     list_schema,
+    number_range_schema,
     object_schema,
     text_schema,
-    whole_number_schema,
 )
 from personalab.config import SummaryOrder
 from personalab.dialogue import Message, indented, indented_block, is_in, list_in, whole_numbers
@@ -137,7 +137,7 @@ def summary_messages(
 
 def points_schema(first: int, last: int) -> AnswerSchema:
     """Give the JSON schema of the points that ``read_points`` reads."""
-    turns = whole_number_schema(range(first, last + 1))
+    turns = number_range_schema(first, last)
     point = object_schema(
         summary=text_schema(at_most=MAX_SUMMARY),
         plot=text_schema(at_most=MAX_PLOT),

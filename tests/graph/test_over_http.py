@@ -103,8 +103,8 @@ async def test_the_rate_limit_is_waited_out_and_the_reply_is_whole(
 
 
 async def test_a_real_model_plays_a_turn_in_both_ways(services: Services, gguf_path: Path) -> None:
-    settings = ModelSettings(local_context=2048, max_output_tokens=16, temperature=0.0)
-    local = start_server(gguf_path, settings.local_context)
+    settings = ModelSettings(local_context=2048, local_threads=1, max_output_tokens=16, temperature=0.0)
+    local = start_server(gguf_path, settings.local_context, threads=1)
     over_http = replace(settings, api_key=local.key, base_url=f"{local.url}/v1")
     character = services.stories.character("char_maren")
     for name, chosen in ((f"local:{gguf_path}", settings), ("openai:smollm2", over_http)):

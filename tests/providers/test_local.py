@@ -22,7 +22,7 @@ from personalab.providers.local import LocalServer, start_server
 from tests.providers.asking import ask, listen
 
 CONTEXT = 1024
-SETTINGS = ModelSettings(local_context=CONTEXT, max_output_tokens=24, temperature=0.0)
+SETTINGS = ModelSettings(local_context=CONTEXT, local_threads=1, max_output_tokens=24, temperature=0.0)
 QUESTION: tuple[Message, ...] = (
     {"role": "system", "content": "You are a helpful sailor."},
     {"role": "user", "content": "Tell me about the sea."},
@@ -96,7 +96,7 @@ def test_the_terminal_stays_clean_and_the_process_may_end_in_mid_reply(gguf_path
 import asyncio
 from personalab.providers.chat_models import ModelSettings, open_model
 async def main():
-    model = open_model("local:{gguf_path}", settings=ModelSettings(local_context=512))
+    model = open_model("local:{gguf_path}", settings=ModelSettings(local_context=512, local_threads=1))
     async for chunk in model.stream([{{"role": "user", "content": "Tell me a long story."}}]):
         if chunk.text:
             break

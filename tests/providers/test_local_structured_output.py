@@ -20,7 +20,7 @@ from personalab.providers.chat_models import ModelSettings, open_model
 from personalab.providers.schema_requests import SchemaSupport
 from tests.answer_schemas import JSON_QUESTIONS, JsonQuestion
 
-SETTINGS = ModelSettings(local_context=2048, max_output_tokens=1_200, temperature=1.0)
+SETTINGS = ModelSettings(local_context=2048, local_threads=1, max_output_tokens=1_200, temperature=1.0)
 ASKED: tuple[Message, ...] = ({"role": "user", "content": "Tell me about the sea. Answer as JSON."},)
 
 each_question = pytest.mark.parametrize("question", JSON_QUESTIONS.values(), ids=JSON_QUESTIONS)

@@ -51,9 +51,7 @@ COMMANDS = {
 }
 """What works with the files of a folder; the others belong to every story."""
 ALWAYS = (
-    ("settings",),
     ("settings", "set", "thresholds.summary_last_n_turns", "4"),
-    ("doctor",),
     ("doctor", "--fix"),
 )
 ABSENT = (
@@ -69,17 +67,11 @@ ABSENT = (
 
 
 SOME = (
-    ".lock",
     "config.json",
-    "characters/char_maren/definition.json",
     f"instances/{STORY}/.lock",
-    f"instances/{STORY}/instance_state.json",
     f"instances/{STORY}/sessions/sess_002.jsonl",
     "memory/memory.db",
-    "event_library/lock",
     "event_library/catalogue.json",
-    "archive/veloca-storage.json",
-    "archive/veloca-storage.json.lock",
     "archive/veloca-storage.json.journal",
     "workspace/.lock",
 )
@@ -147,9 +139,7 @@ def main(kind: str, folder: Path) -> None:
     """Try every file of the data root in turn."""
     work = folder / kind
     _load_libraries()
-    for name in [
-        name for name in _targets(folder / "data") if kind == "fifo" or name in SOME or name in ABSENT
-    ]:
+    for name in [name for name in _targets(folder / "data") if kind == "fifo" or name in SOME]:
         shutil.copytree(folder / "data", work / "data")
         os.environ["PERSONALAB_DATA"] = str(work / "data")
         child = os.fork()

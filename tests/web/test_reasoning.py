@@ -139,8 +139,12 @@ async def test_thoughts_without_opening_tag_leave_the_reply_at_its_end(
     turn = await begin(live.client)
     await handed.asked()
     handed.say("They ask me", ".</th", "ink>\n\nI ", "am")
-    handed.finish(" here.")
-    heard = await listen(live.client, turn["stream"])
+    heard: list[Heard] = []
+    async with listening(live.client, turn["stream"]) as events:
+        while not text_of(heard).endswith("am"):
+            heard += await take(events, 1)
+        handed.finish(" here.")
+        heard += [event async for event in events]
     assert text_of(heard) == "They ask me.</think>\n\nI am here."
     assert (heard[-1].data["content"], reasoning_of(heard)) == ("I am here.", "They ask me.")
     line = lines(root)[-1]
