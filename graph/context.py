@@ -22,15 +22,15 @@ def context_of(runtime: Runtime[Any], schema: type[C] = TurnContext) -> C:
     """Read the context of a run, whatever its shape.
 
     As a subgraph we get the context of the parent graph, which has a schema of its own: fields that we do not know
-    are ignored, and fields that it lacks have their defaults.
+    are ignored, and fields that it lacks, or that hold no text, have their defaults. A parent whose ``model`` is for
+    itself names ours in ``personalab_model``.
     """
     found: object = runtime.context
     if isinstance(found, schema):
         for field in fields(TurnContext):
             _checked(field.name, getattr(found, field.name))
         return found
-    values = {field.name: _checked(field.name, _value(found, field.name)) for field in fields(schema)}
-    return schema(**values)
+    return schema(**{field.name: _foreign_value(found, field.name) for field in fields(schema)})
 
 
 def known_context(schema: type[Any] | None, context: object) -> object:
@@ -61,6 +61,13 @@ def _value(found: object, name: str) -> object:
     if isinstance(found, Mapping):
         return cast("Mapping[str, object]", found).get(name)
     return getattr(found, name, None)
+
+
+def _foreign_value(found: object, name: str) -> str | None:
+    for value in (_value(found, f"personalab_{name}"), _value(found, name)):
+        if isinstance(value, str) and value:
+            return value
+    return None
 
 
 def _checked(name: str, value: object) -> str | None:

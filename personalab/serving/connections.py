@@ -17,6 +17,8 @@ from personalab.serving.door import AUTHENTICATED
 HEAD_SECONDS = 30.0
 MAX_UNAUTHENTICATED = 1_024
 MAX_UNAUTHENTICATED_PER_CLIENT = 128
+MAX_PIPELINED_BYTES = 64 * 1024
+"""Bytes of further requests that a client may send before the current one is answered."""
 _MOST_FILES = 65_536
 
 
@@ -59,8 +61,12 @@ class PatientProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Wait as long as what comes is still the head of a request."""
+        """Wait as long as what comes is still the head of a request; close where too many requests wait."""
         super().data_received(data)
+        waiting, _ = self.conn.trailing_data
+        if len(waiting) > MAX_PIPELINED_BYTES:  # each answer would let in more than it uses up
+            self.transport.abort()
+            return
         if self.cycle is not None and not self.cycle.response_complete:  # pyright: ignore[reportUnnecessaryComparison] (it is None before the first request)
             self._wait_no_longer()
         elif self._patience is None:

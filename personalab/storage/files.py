@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from personalab.data_files import FILE_MODE, open_regular, without_bom
+from personalab.data_files import FILE_MODE, make_folder, open_regular, without_bom
 from personalab.errors import StorageError
 
 MAX_JSON_BYTES = 16 * 1024 * 1024
@@ -57,6 +57,16 @@ def refuse_link(path: Path, shown: str) -> None:
     """Refuse a symbolic link where a file or folder of ours should be: it may lead out of the data root."""
     if path.is_symlink():
         raise StorageError("link_refused", file=shown)
+
+
+def make_folder_below(root: Path, folder: Path, shown: str) -> None:
+    """Make a folder below another one, if it is missing; a symbolic link on the way to it is refused."""
+    step = root  # which may itself be a link
+    for name in folder.relative_to(root).parts:
+        step /= name
+        refuse_link(step, shown)
+    with writing(shown):
+        make_folder(folder)
 
 
 def dump_json(data: Mapping[str, Any]) -> bytes:

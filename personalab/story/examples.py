@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from personalab.dialogue import Message, Role
-from personalab.story.macros import Names
+from personalab.story.macros import NAME_PLACEHOLDER, Names, without_notes
 
 ExampleBlock = tuple[Message, ...]
 """One example dialogue."""
@@ -21,18 +21,24 @@ _SHORTEST_PART = 2
 def parse_examples(text: str, names: Names) -> tuple[ExampleBlock, ...]:
     """Split a text at ``<START>`` and each block at its speakers; text without a speaker is the character's.
 
-    A speaker is a name with a colon at the beginning of a line; the lines that follow belong to it.
+    A speaker is a name or its placeholder with a colon at the beginning of a line; the lines that follow belong to
+    it. Names are inserted last, so that none of them can end a block or speak for the other.
     """
     if not text.strip():
         return ()
     speakers = _speakers(names)
+    known = "|".join(map(re.escape, sorted(speakers, key=len, reverse=True)))
     prefix = re.compile(
-        rf"[ \t]*[*_]*({'|'.join(map(re.escape, sorted(speakers, key=len, reverse=True)))})"
-        r"[*_]*[ \t]*[:：][*_]*[ \t]*",
+        rf"[ \t]*[*_]*({NAME_PLACEHOLDER}|{known})[*_]*[ \t]*[:：][*_]*[ \t]*",
         re.IGNORECASE,
     )
-    blocks = (_block(block, prefix, speakers) for block in _START.split(names.fill(text)))
+    said = (_block(block, prefix, speakers) for block in _START.split(without_notes(text)))
+    blocks = (_without_gaps([_filled(message, names) for message in block]) for block in said)
     return tuple(block for block in blocks if block)
+
+
+def _filled(message: Message, names: Names) -> Message:
+    return Message(role=message["role"], content=names.fill(message["content"]).strip())
 
 
 def _speakers(names: Names) -> dict[str, Role]:
@@ -51,23 +57,25 @@ def _speakers(names: Names) -> dict[str, Role]:
     return found
 
 
-def _block(text: str, prefix: re.Pattern[str], speakers: dict[str, Role]) -> ExampleBlock:
+def _block(text: str, prefix: re.Pattern[str], speakers: dict[str, Role]) -> list[Message]:
     said: list[tuple[Role, list[str]]] = [("assistant", [])]
     for row in text.splitlines():
         if (found := prefix.match(row)) is not None:
-            role = speakers.get(found[1].casefold(), "assistant")
+            name = found[1].casefold()
+            role: Role = speakers.get(name) or ("user" if "user" in name else "assistant")
             row = row[found.end() :]
             if role != said[-1][0]:
                 said.append((role, []))
         said[-1][1].append(row.rstrip())
-    messages = [Message(role=role, content="\n".join(rows).strip()) for role, rows in said]
-    return _without_gaps([message for message in messages if message["content"]])
+    return [Message(role=role, content="\n".join(rows).strip()) for role, rows in said]
 
 
 def _without_gaps(messages: Sequence[Message]) -> ExampleBlock:
-    """Join messages of one role that a blank one stood between."""
+    """Leave out blank messages, and join those of one role that come together so."""
     block: list[Message] = []
     for message in messages:
+        if not message["content"]:
+            continue
         if block and block[-1]["role"] == message["role"]:
             message = Message(role=message["role"], content=f"{block.pop()['content']}\n{message['content']}")
         block.append(message)

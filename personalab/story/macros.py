@@ -19,7 +19,8 @@ from personalab.dialogue import HEADING
 from personalab.story.library import one_line
 from personalab.texts import Language, say
 
-_NAMES = re.compile(r"\{\{\s*(char|user)\s*\}\}|<(bot|user|char)>", re.IGNORECASE)
+NAME_PLACEHOLDER = r"(?:\{\{\s*(?:char|user)\s*\}\}|<(?:bot|user|char)>)"
+_NAMES = re.compile(NAME_PLACEHOLDER, re.IGNORECASE)
 _ORIGINAL = re.compile(r"\{\{\s*original\s*\}\}", re.IGNORECASE)
 _NOTE = re.compile(r"\{\{\s*(?:(?://|comment\s*:)[^{}]*|noop\s*)\}\}", re.IGNORECASE)
 _NOTE_WITH_NAMES = re.compile(
@@ -54,7 +55,7 @@ class Names:
             return text
         most = max(_MOST_GROWTH // max(len(self.character), len(self.player), 1), 1)
         marked = text.replace(_MARK, f"{_MARK}m")
-        marked = _NAMES.sub(lambda found: _stand_in(found[1] or found[2]), marked, count=most)
+        marked = _NAMES.sub(lambda found: _stand_in(found[0]), marked, count=most)
         if "{{" in marked:
             marked = _CHOICE.sub(_chooser(text), _NOTE.sub("", marked))
             marked = _TRIM.sub("", _BREAK.sub("\n", marked))
@@ -66,8 +67,8 @@ class Names:
         return _STAND_IN.sub(lambda found: values.get(found[1], _MARK), marked)
 
 
-def _stand_in(role: str) -> str:
-    return f"{_MARK}u" if role.lower() == "user" else f"{_MARK}c"
+def _stand_in(placeholder: str) -> str:
+    return f"{_MARK}u" if "user" in placeholder.lower() else f"{_MARK}c"
 
 
 def _shown(name: str) -> str:

@@ -157,6 +157,25 @@ async def _prepared(services: Services, instance: str, name: str) -> dict[str, A
     return {"instance_id": instance}
 
 
+@dataclass
+class ParentContext:
+    """A context whose ``model`` is the parent's own."""
+
+    model: Any = None
+    personalab_model: str | None = None
+
+
+async def test_a_parents_own_model_is_not_ours(services: Services, instance: str) -> None:
+    services.models["rehearsal"] = ScriptedModel(["default", "named"])
+    parent = _parent(ParentContext, build_chat_turn(services).compile())
+    turn = {"instance_id": instance, "user_input": "hi"}
+    result = await parent.ainvoke(turn, context=ParentContext(model=object()))
+    assert result["reply"] == "default", result.get("error")
+    both = ParentContext(model="anthropic/its-own", personalab_model="rehearsal")
+    result = await parent.ainvoke(turn, context=both)
+    assert result["reply"] == "named", result.get("error")
+
+
 async def test_unknown_keys_of_a_context_are_ignored_and_wrong_types_are_refused(
     services: Services, instance: str, answer_with: Answer
 ) -> None:

@@ -62,6 +62,44 @@ def text_fields(schema: Schema, known: Mapping[str, Schema]) -> Iterator[str]:
         yield from text_fields(value, known)
 
 
+def sample(
+    schema: Schema, known: Mapping[str, Schema], name: str, good: Mapping[str, Any], field: str = ""
+) -> Any:
+    """Make a value that fits a schema: what is required, and one field with its good value wherever it may be."""
+    if "$ref" in schema:
+        return sample(known[schema["$ref"].rpartition("/")[2]], known, name, good, field)
+    choices = [cast("Schema", one) for key in ("anyOf", "oneOf", "allOf") for one in schema.get(key, ())]
+    if choices:
+        return sample(
+            next((one for one in choices if field in text_fields(one, known)), choices[0]),
+            known,
+            name,
+            good,
+            field,
+        )
+    if "enum" in schema or "const" in schema:
+        return schema["const"] if "const" in schema else schema["enum"][0]
+    match schema.get("type"):
+        case "array" if not (name in good and isinstance(good[name], list)):
+            return [sample(schema.get("items", {}), known, name, good, field)]
+        case "object" if "properties" in schema:
+            wanted = {
+                inner
+                for inner, rule in schema["properties"].items()
+                if inner in schema.get("required", ()) or inner == field or field in text_fields(rule, known)
+            }
+            rules = {inner: schema["properties"][inner] for inner in wanted}
+            return {inner: sample(rule, known, inner, good, field) for inner, rule in rules.items()}
+        case "object":
+            return {"model": good[field]} if field == name else {}
+        case "integer" | "number":
+            return schema.get("minimum", 1)
+        case "boolean":
+            return False
+        case _:
+            return good.get(name, "x")
+
+
 def http_fields(services: Services) -> list[Field]:
     """List the text fields of every route."""
     api = whole_app(lambda: services).openapi()

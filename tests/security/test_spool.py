@@ -16,11 +16,15 @@ from pathlib import Path
 import pytest
 
 from personalab.errors import StorageError
+from personalab.lab.findings import RoundConfig
 from personalab.operations.lab.calls import spooled_calls
 from personalab.providers.chat_executor import ChatExecutor
 from personalab.providers.claude_cli import answer_left, is_under_way
 from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services
+from personalab.storage.lab.iterations import IterationFiles
+from personalab.storage.lab.sessions import SessionFiles
+from tests.conftest import NOW
 from tests.lab.running import FakeExecutor, evaluate, make_project, use
 from tests.providers.fake_cli import FakeCli, install, question
 
@@ -143,6 +147,43 @@ async def test_run_refuses_links_in_a_project(services: Services, outside: Path,
     _, result = await evaluate(services, place.name)
     assert result["status"] == "error"
     assert result["error"]["code"] == "link_refused"
+    assert untouched(outside)
+
+
+@pytest.mark.parametrize("name", ["iterations", "iterations/round_1"])
+def test_search_refuses_links_on_the_way_to_a_round(tmp_path: Path, outside: Path, name: str) -> None:
+    link = tmp_path / "project" / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(outside)
+    config = RoundConfig(
+        round=1,
+        skill_id="a",
+        skill_name="A",
+        skill_version="v1",
+        baseline_id="b",
+        retention_rules="",
+        started_at=NOW,
+        status="running",
+    )
+    with pytest.raises(StorageError) as refusal:
+        IterationFiles(tmp_path / "project").save_round(config)
+    assert refusal.value.code == "link_refused"
+    assert untouched(outside)
+
+
+@pytest.mark.parametrize("name", ["cli", "cli/temp_session", "cli/temp_session/exports"])
+def test_sessions_refuse_links(tmp_path: Path, outside: Path, name: str) -> None:
+    files = SessionFiles(tmp_path / "workspace")
+    (tmp_path / "workspace" / name).parent.mkdir(parents=True)
+    (tmp_path / "workspace" / name).symlink_to(outside)
+
+    def export() -> None:
+        opened = files.open("auto_tag", "skill", "a", NOW)
+        files.export(opened.session_id, "a long prompt")
+
+    with pytest.raises(StorageError) as refusal:
+        export()
+    assert refusal.value.code == "link_refused"
     assert untouched(outside)
 
 

@@ -88,3 +88,20 @@ def test_any_text_gives_alternating_messages(character: str, player: str, parts:
         assert all(
             isinstance(message, dict) and set(message) == set(Message.__annotations__) for message in block
         )
+
+
+HOSTILE_NAMES = st.lists(
+    st.sampled_from(["<START>", "You: ", "{{user}}", "{{char}}:", "\n", "Bob", "User:", "：", "<BOT>", "x"]),
+    min_size=1,
+    max_size=4,
+).map("".join)
+
+
+@given(HOSTILE_NAMES, HOSTILE_NAMES)
+def test_no_name_ends_a_block_or_changes_the_speaker(character: str, player: str) -> None:
+    names = Names(f"c{character}", f"p{player}")
+    [block] = _parsed("{{user}}: hi {{char}}\n{{char}} smiles.\n{{char}}: yo, {{user}}", names)
+    assert block == [
+        ("user", f"hi {names.character.strip()}\n{names.character} smiles.".strip()),
+        ("assistant", f"yo, {names.player}".strip()),
+    ]

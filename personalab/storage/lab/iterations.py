@@ -10,13 +10,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from personalab.data_files import make_folder
 from personalab.lab.assets import SkillMeta
 from personalab.lab.findings import ExplorationLog, IterationReport, RoundConfig
 from personalab.lab.iterating import IterationPlan
 from personalab.lab.naming import numbered
 from personalab.lab.records import asset_folder, compact_time
-from personalab.storage.files import read_json, replace_file, write_json, writing
+from personalab.storage.files import make_folder_below, read_json, replace_file, write_json, writing
 
 FOLDER = "iterations"
 _STOP = "x_stop"
@@ -51,8 +50,7 @@ class IterationFiles:
 
     def save_plan(self, plan: IterationPlan) -> None:
         """Write the plan, whether new or changed."""
-        with writing(self._shown(self.folder)):
-            make_folder(self.folder)
+        make_folder_below(self._project, self.folder, self._shown(self.folder))
         self._write(self.folder / _PLAN, plan.fields(_PLAN))
 
     def set_aside(self, now: str) -> str | None:
@@ -104,8 +102,7 @@ class IterationFiles:
         folder = self.round_folder(number) / "skills" / asset_folder("skill", meta.id, meta.version)
         file = folder / meta.content_file
         if not (folder / "meta.json").exists():
-            with writing(self._shown(folder)):
-                make_folder(folder)
+            make_folder_below(self._project, folder, self._shown(folder))
             replace_file(file, content.encode("utf-8"), self._shown(file))
             self._write(folder / "meta.json", meta.fields("meta.json"))
         return file
@@ -120,8 +117,7 @@ class IterationFiles:
     def save_round(self, config: RoundConfig) -> None:
         """Write what there is to say of a round."""
         folder = self.round_folder(config.round)
-        with writing(self._shown(folder)):
-            make_folder(folder)
+        make_folder_below(self._project, folder, self._shown(folder))
         self._write(folder / "config.json", config.fields("config.json"))
 
     # --- reports

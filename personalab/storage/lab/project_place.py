@@ -12,7 +12,7 @@ from typing import Annotated, Any, Self, TypeVar, cast
 
 from pydantic import Field, ValidationError, model_validator
 
-from personalab.data_files import make_folder, open_regular
+from personalab.data_files import open_regular
 from personalab.errors import BadRecord, NotFound, PersonaLabError, StorageError
 from personalab.lab.assets import CONTENT_FILE, Cases
 from personalab.lab.findings import AnalysisReport
@@ -22,12 +22,11 @@ from personalab.lab.records import Count, Record
 from personalab.lab.resuming import CallRow, CaseCalls
 from personalab.storage.files import (
     MAX_JSON_BYTES,
+    make_folder_below,
     read_bytes,
     read_json,
-    refuse_link,
     replace_file,
     write_json,
-    writing,
 )
 
 CONFIG, RUN, JOURNAL, SPOOL = "config.json", "x_run.json", "calls.jsonl", "x_spool"
@@ -138,11 +137,7 @@ class ProjectPlace:
 
     def make_folder(self, folder: Path) -> None:
         """Make a folder of the project, if it is not there; a link on the way to it is refused."""
-        steps = [*reversed(folder.relative_to(self.folder).parents), folder.relative_to(self.folder)]
-        for step in steps:
-            refuse_link(self.folder / step, self.shown(self.folder / step))
-        with writing(self.shown(folder)):
-            make_folder(folder)
+        make_folder_below(self.folder, folder, self.shown(folder))
 
     # --- plan
 

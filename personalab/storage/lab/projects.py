@@ -11,13 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from personalab.data_files import make_folder
 from personalab.errors import NotFound, PersonaLabError, UserError
 from personalab.lab.naming import numbered
 from personalab.lab.options import RunOptions
 from personalab.lab.projects import ProjectConfig
 from personalab.lab.records import SHORT, compact_time
-from personalab.storage.files import write_json, writing
+from personalab.storage.files import make_folder_below, write_json, writing
 from personalab.storage.lab.project_place import (
     CONFIG,
     RUN,
@@ -139,8 +138,7 @@ class ProjectFiles:
     @contextmanager
     def _creating(self) -> Generator[None]:
         """Be the only one who makes projects; what an earlier one left half made is swept away."""
-        with writing("projects"):
-            make_folder(self.folder)
+        make_folder_below(self.folder.parent, self.folder, "projects")
         with locked_file(self.folder / ".lock", "projects/.lock"):
             for half in self.folder.glob(f"{_HALF}*"):
                 shutil.rmtree(half, ignore_errors=True)

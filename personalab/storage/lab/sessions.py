@@ -9,13 +9,12 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from personalab.data_files import make_folder
 from personalab.errors import Busy, NotFound, StorageError, UserError
 from personalab.lab.naming import is_folder_name, numbered
 from personalab.lab.projects import ContextConfig
 from personalab.lab.records import AssetKind, compact_time, parse_time
 from personalab.lab.sessions import CliSettings, SessionPurpose, TempSession, expiry
-from personalab.storage.files import dump_json, refuse_link, writing
+from personalab.storage.files import dump_json, refuse_link
 from personalab.storage.lab.workspace import Workspace, folders_in
 
 SPOOL = "x_spool"
@@ -67,8 +66,6 @@ class SessionFiles:
             self._write_settings(settings)
 
     def _write_settings(self, settings: CliSettings) -> None:
-        with writing("cli"):
-            make_folder(self._config.parent)
         self._workspace.replace(self._config, dump_json(settings.fields("cli/config.json")))
 
     def new_spool(self) -> Path:
@@ -134,8 +131,6 @@ class SessionFiles:
         """Keep a prompt that was too long to be sent whole; give its path, which the session names from now on."""
         with self._workspace.writer():
             found = self.session(session_id)
-            with writing("exports"):
-                make_folder(self._exports)
             path = self._exports / f"{session_id}_{len(found.context_exports) + 1}.md"
             self._workspace.replace(path, text.encode("utf-8", "backslashreplace"))
             named = path.relative_to(self._workspace.root).as_posix()
@@ -193,7 +188,5 @@ class SessionFiles:
         return self._folder / f"{session_id}.json"
 
     def _save(self, session: TempSession) -> None:
-        with writing("cli/temp_session"):
-            make_folder(self._folder)
         path = self._path(session.session_id)
         self._workspace.replace(path, dump_json(session.fields(self._workspace.shown(path))))

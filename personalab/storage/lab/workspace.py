@@ -21,7 +21,14 @@ from personalab.data_files import FOLDER_MODE, make_folder, open_regular, withou
 from personalab.errors import StorageError, UserError
 from personalab.lab.naming import VersionFolder, version_folder
 from personalab.lab.records import AssetKind
-from personalab.storage.files import MAX_JSON_BYTES, create_file, replace_file, sync_folder, writing
+from personalab.storage.files import (
+    MAX_JSON_BYTES,
+    create_file,
+    make_folder_below,
+    replace_file,
+    sync_folder,
+    writing,
+)
 from personalab.storage.locked import locked_file
 
 KIND_FOLDERS: Mapping[AssetKind, str] = {"skill": "skills", "baseline": "baselines"}
@@ -123,8 +130,8 @@ class Workspace:
         """Make a folder with these files, and with those of another version but for some; it appears whole."""
         shown = self.shown(folder)
         fresh = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp")
+        make_folder_below(self.root, folder.parent, shown)
         with writing(shown):
-            make_folder(folder.parent)
             try:
                 fresh.mkdir(mode=FOLDER_MODE)
                 if like is not None:
@@ -140,8 +147,8 @@ class Workspace:
 
     def replace(self, path: Path, content: bytes) -> None:
         """Replace a file in a version's folder, and clear away what a writer that died has left of it."""
+        make_folder_below(self.root, path.parent, self.shown(path))
         with writing(self.shown(path)):
-            make_folder(path.parent)
             for found in path.parent.glob(f".{path.name}.*.tmp"):
                 found.unlink(missing_ok=True)
         replace_file(path, content, self.shown(path), sync=True)
