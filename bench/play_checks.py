@@ -20,10 +20,12 @@ _NOT_LETTERS = re.compile(r"[\W_]+")
 
 _PHRASES: dict[Language, tuple[str, ...]] = {
     "zh": (
-        r"好的[，,。！!]\s*(?:我(?:明白|知道|了解|会|将|来)|让我|以下|下面|请)",
+        r"好的[，,。！!]\s*(?:[\w·]{1,12}[，,]\s*)?(?:我(?:明白|知道|了解|会|将|来)|让我|以下|下面|请)",
+        r"(?:抱歉|对不起)[，,]?\s*(?:但)?我(?:无法|不能)(?:满足|提供|继续|完成|协助|回答|帮)",
+        r"我(?:可以|能|会|来)帮助?(?:你|您)(?:完成|解决|处理|解答|分析|理解)",
         r"作为(?:一个|一名|一款)?\s*(?:AI|人工智能|语言模型|虚拟|聊天|助手)",
         r"人工智能(?:助手|模型|程序)|语言模型|虚拟助手|聊天机器人",
-        r"请(?:继续|接着)(?:描述|提供|讲述|说明|您的|你的|提问)",
+        r"请(?:继续|接着)(?:描述|提供|讲述|说明|您的|你的|提问|[。！!]|$)",
         r"有什么(?:我)?(?:可以|能|需要我?)(?:为您|为你|帮|协助)",
         r"(?:我|很)?(?:可以|能|乐意|高兴)(?:为您|帮您|协助您)|为您(?:提供|服务|解答)",
         r"很高兴(?:能)?(?:为|帮|见到您|认识您|与您)",
@@ -39,6 +41,9 @@ _PHRASES: dict[Language, tuple[str, ...]] = {
     ),
     "en": (
         r"\bas an? (?:AI|artificial|language model|assistant)\b",
+        r"\bI(?:'m|’m| am) (?:just |only )?an? (?:AI|artificial intelligence|assistant)\b",
+        r"\bI(?:'m|’m| am)? ?(?:cannot|can't|can’t|unable to|not able to) (?:fulfil|fulfill|assist with|help with|"
+        r"comply|provide|continue with|engage)\b",
         r"\b(?:language model|virtual assistant|chatbot)\b",
         r"\bhow (?:can|may) I (?:assist|help|be of)\b",
         r"\bI(?:'m|’m| am) here to (?:help|assist|support|listen|answer)\b",
@@ -59,12 +64,23 @@ _PHRASES: dict[Language, tuple[str, ...]] = {
     ),
 }
 _PLAYERS: dict[Language, tuple[str, ...]] = {
-    "zh": ("玩家", "用户", "User", "Human", "你说", "你问", "你答"),
+    "zh": ("玩家", "用户", "User", "Human", "你", "你说", "你问", "你答"),
     "en": ("User", "Player", "The player", "Human", "You", "You say", "You ask"),
 }
+_YOU_ACT: dict[Language, str] = {
+    "zh": "你(?:接|拿|点|走|转|看|站|坐|抬|低|伸|握|摇|笑|沉默|犹豫|深吸|皱)",
+    "en": r"You (?:nod|take|look|step|turn|shake|smile|walk|reach|hesitate|pause|sigh|follow|stand|sit)",
+}
+"""How the player's actions begin, where a model writes them."""
+_YOU_SAY: dict[Language, re.Pattern[str]] = {
+    "zh": re.compile(r"[”」\"][，,]?\s*你(?:说|问|答|回答|喊|低声)[^\n]{0,20}|你(?:说道|问道|答道|回答道)"),
+    "en": re.compile(
+        r"[”\"],?\s+you (?:say|ask|reply|answer|whisper)\b|\byou (?:say|reply|answer), [“\"]", re.IGNORECASE
+    ),
+}
 _THOUGHTS = re.compile(
-    r"</?think(?:ing)?>|<\|?(?:reasoning|analysis)\|?>"
-    r"|^\s*(?:okay|ok|alright|hmm|so|first)?,?\s*(?:the|this) user (?:says|said|is|wants|asked|asks|has)\b"
+    r"</?think(?:ing)?>|<\|?(?:reasoning|analysis|channel)\|?>|^\s*(?:思考|思路|推理|Thought|Reasoning)\s*[:：]"
+    r"|^\s*(?:(?:okay|ok|alright|hmm|so|first),?\s*){0,2}(?:the|this) user (?:says|said|is|wants|asked|asks|has)\b"
     r"|^\s*(?:好的?|嗯|首先)?[，,]?\s*用户(?:说|问|想|要|正在|希望|提到)",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -106,14 +122,17 @@ def assistant_phrases(reply: str, language: Language) -> list[str]:
 
 
 def player_lines(reply: str, language: Language, names: Sequence[str] = ()) -> list[str]:
-    """List the lines written for the player: their name and a colon, or their name as who acts in brackets."""
+    """List the lines written for the player: a name and a colon, who acts in brackets, or "…" with "you say"."""
     known = "|".join(map(re.escape, sorted({*_PLAYERS[language], *names}, key=len, reverse=True)))
-    speech = re.compile(rf"^[\s*_“\"「（(\[]*(?:{known})[*_\]）)]*\s*[:：].*$", re.MULTILINE)
-    third = "|".join(
+    speech = re.compile(
+        rf"^[\s>*_“\"「（(\[【]*(?:{known})[*_\]】）)]*\s*[:：].*$", re.MULTILINE | re.IGNORECASE
+    )
+    actors = "|".join(
         map(re.escape, sorted({"玩家", "用户", "User", "The player", *names}, key=len, reverse=True))
     )
-    action = re.compile(rf"[（(*]\s*(?:{third})(?![A-Za-z])[^）)*\n]{{1,80}}[）)*]")
-    return [match[0].strip() for pattern in (speech, action) for match in pattern.finditer(reply)]
+    action = re.compile(rf"[（(*]\s*(?:{actors}|{_YOU_ACT[language]})(?![A-Za-z])[^）)*\n]{{1,80}}[）)*]")
+    patterns = (speech, action, _YOU_SAY[language])
+    return [match[0].strip() for pattern in patterns for match in pattern.finditer(reply)]
 
 
 def thought_leaks(reply: str) -> list[str]:

@@ -5,6 +5,7 @@ An answer is valid when the program takes it, with at most the one repair that i
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import tempfile
 import time
@@ -137,18 +138,27 @@ class Answer:
 Ask = Callable[[], Awaitable[object]]
 
 
-async def ask_all(services: Services, model: str, language: Any, tries: int) -> list[Answer]:
-    """Ask every question so many times; a failure that is none of the answer's counts as invalid, too."""
+async def ask_all(
+    services: Services, model: str, language: Any, tries: int, at_once: int = 1
+) -> list[Answer]:
+    """Ask every question so many times; any failure counts as an invalid answer."""
     answers: list[Answer] = []
-    for name, ask in questions(services, model, language).items():
-        for _ in range(tries):
+    places = asyncio.Semaphore(at_once)
+
+    async def try_once(name: str, ask: Ask) -> None:
+        async with places:
             start, reason = time.perf_counter(), ""
             try:
                 await ask()
             except (PersonaLabError, ValueError) as error:
                 reason = str(error)[:300]
             answers.append(Answer(name, not reason, time.perf_counter() - start, reason))
-            print(f"{name}: {answers[-1]}", file=sys.stderr, flush=True)
+            print(answers[-1], file=sys.stderr, flush=True)
+
+    for name, ask in questions(services, model, language).items():
+        async with asyncio.TaskGroup() as group:
+            for _ in range(tries):
+                group.create_task(try_once(name, ask))
     return answers
 
 

@@ -7,15 +7,15 @@ import sys
 from typing import TYPE_CHECKING, Literal
 
 from cli.output import DIM, is_terminal, paint
-from personalab.story.director import ANY_MARKER, MARKER_LINE, without_markers
+from personalab.story.director import ANY_MARKER, EMPHASIS, MARKER_LINE, without_markers
 
 if TYPE_CHECKING:
     from personalab.services import Services
 
 MarkerStyle = Literal["plain", "dim", "hide"]
 
-_QUIET = re.compile(rf"(?:\s|{ANY_MARKER.pattern})++")
-"""Blanks and markers."""
+_QUIET = re.compile(rf"(?:\s|{EMPHASIS}|{ANY_MARKER.pattern})++")
+"""Blanks, emphasis and markers."""
 _BEGINNING = re.compile(r"\[(?:P(?:R(?:O(?:G(?:R(?:E(?:S(?:S(?::[^\]\n]{0,40})?)?)?)?)?)?)?)?)?\Z")
 """The end of a text that may be the beginning of a marker."""
 _LONGEST_BEGINNING = len("[PROGRESS:") + 40

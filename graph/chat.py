@@ -83,7 +83,7 @@ def _play_turn(services: Services) -> Callable[..., Any]:
         reply = await character.ainvoke([HumanMessage(text)], {"run_name": "character"})
         shown = await asyncio.to_thread(thread_of, services, instance_id, known, (str(reply.id), said))
         if [message.id for message in shown] == [*(message.id for message in known), reply.id]:
-            return {"messages": [reply]}
+            return {"messages": shown[-1:]}
         return {"messages": Overwrite(shown)}
 
     return node

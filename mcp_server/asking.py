@@ -179,7 +179,7 @@ class Asking:
     def _brought(self, ctx: Context[Any], request_state: str) -> tuple[dict[str, str], Mark]:
         """Read what a call brings that is made again with its answer."""
         state = json.loads(request_state)
-        said = writers.brought_text(ctx, _ANSWER)[:MAX_ANSWER]
+        said = writers.brought_reply(ctx, _ANSWER).text[:MAX_ANSWER]
         return {**state["answers"], state["asked"]: said}, state["mark"]
 
     def _check_bounds(self, answers: Mapping[str, str], mark: Mark, rounds: int) -> None:

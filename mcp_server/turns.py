@@ -23,8 +23,8 @@ from mcp_server.sampling import OpenQuestion, is_modern
 from mcp_server.texts import tell
 from personalab.errors import UserError
 from personalab.providers.lent import lent
+from personalab.reasoning import split_reasoning
 from personalab.story.director import has_speech
-from personalab.story.reasoning import split_reasoning
 
 if TYPE_CHECKING:
     from nodes.chat_turn.state import TurnInput, TurnOutput
@@ -205,11 +205,12 @@ class TurnTools:
             await self._check_last(instance_id, brought)
             return await self._stand_in(ctx, {"instance_id": instance_id, "action": "retry"})
         self._desk.sampling.note_answered(ctx, instance_id)
-        if not has_speech(split_reasoning(brought.reply)[1]):
+        if not has_speech(split_reasoning(brought.reply.text)[1]):
             services.leases.keep_no_more(instance_id, brought.turn)
             raise ToolError(tell("no_text_sampled", self._desk.language, turn=brought.turn))
         await self._check_session(instance_id, brought)
-        ending = _ending(instance_id, brought.turn, brought.reply)
+        ending = _ending(instance_id, brought.turn, brought.reply.text)
+        ending["caller_truncated"] = brought.reply.truncated
         if (request_id := turn.get("request_id")) is not None:
             ending["request_id"] = request_id
         found = await self._run(ctx, ending)

@@ -68,20 +68,19 @@ class ClientModel:
     async def stream(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
         """Ask the client, or the other model if the client refuses."""
         try:
-            text = await self._sample(messages)
+            reply = await self._sample(messages)
         except SamplingRefused:
             self.has_refused = True
             if self._instead is None:
                 raise
         else:
-            if text:
-                yield ReplyChunk(text)
+            yield reply
             return
         async with aclosing(cast("AsyncGenerator[ReplyChunk]", self._instead.stream(messages))) as stream:
             async for chunk in stream:
                 yield chunk
 
-    async def _sample(self, messages: Sequence[Message]) -> str:
+    async def _sample(self, messages: Sequence[Message]) -> ReplyChunk:
         """Ask the client; an error, no answer in time and an answer without words are refusals."""
         system, said = _split(messages)
         with warnings.catch_warnings():  # sampling is deprecated, and the only way to these clients' models
@@ -101,7 +100,7 @@ class ClientModel:
             raise SamplingRefused(str(error)[:200]) from error
         except (TimeoutError, ValidationError) as error:
             raise SamplingRefused(type(error).__name__) from error
-        return sampled_text(answer)
+        return sampled_reply(answer)
 
 
 # --- by ending the call
@@ -114,7 +113,7 @@ class Brought:
     turn: int
     session_id: str
     warnings: list[dict[str, Any]]
-    reply: str | None
+    reply: ReplyChunk | None
 
 
 def question(turn: TurnOutput) -> InputRequiredResult:
@@ -139,28 +138,28 @@ def answered(ctx: Context[Any], request_state: str) -> Brought:
     """Read what a call brings that is made again with its answer; one without an answer brings no reply."""
     state = json.loads(request_state)
     try:
-        reply = brought_text(ctx, _REPLY)
+        reply = brought_reply(ctx, _REPLY)
     except SamplingRefused:
         reply = None
     return Brought(state["turn"], state["session_id"], state["warnings"] or [], reply)
 
 
-def brought_text(ctx: Context[Any], name: str) -> str:
-    """Take the words of the answer that a call brings under a name."""
+def brought_reply(ctx: Context[Any], name: str) -> ReplyChunk:
+    """Take the answer that a call brings under a name."""
     answer = (ctx.input_responses or {}).get(name)
     if answer is None or not hasattr(answer, "content"):
         raise SamplingRefused("no answer")
-    return sampled_text(cast("CreateMessageResult", answer))
+    return sampled_reply(cast("CreateMessageResult", answer))
 
 
-def sampled_text(answer: CreateMessageResult) -> str:
-    """Take the words of what a client's model wrote; what has no words at all is a refusal."""
+def sampled_reply(answer: CreateMessageResult) -> ReplyChunk:
+    """Take what a client's model wrote, and whether it was cut off; an answer without text is a refusal."""
     content = answer.content
     blocks = content if isinstance(content, list) else [content]
     texts = [block.text for block in blocks if isinstance(block, TextContent)]
     if not texts:
         raise SamplingRefused("no text")
-    return "".join(texts)
+    return ReplyChunk("".join(texts), truncated=answer.stop_reason == "maxTokens")
 
 
 def _split(messages: Sequence[Message]) -> tuple[str | None, list[SamplingMessage]]:

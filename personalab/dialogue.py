@@ -12,12 +12,13 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Literal, TypedDict, cast
 
+from personalab.reasoning import begins_thinking, without_thoughts
 from personalab.texts import Language, fill
 
 Role = Literal["system", "user", "assistant"]
 
-_THOUGHT, _THOUGHT_END = "<think>", "</think>"
-_BEGIN = re.compile(rf"{_THOUGHT_END}|\{{(?=\s*[\"}}])|\[(?=\s*[\[\]{{\"\d\-tfn])")
+_BEGIN = re.compile(r"(?i:</think(?:ing)?>)|\{(?=\s*[\"}])|\[(?=\s*[\[\]{\"\d\-tfn])")
+"""Where JSON may begin, or a thought ends."""
 _FENCE = "```"
 _VAIN_WORK = 4_000_000
 """So many characters may be read in vain in search of JSON."""
@@ -54,10 +55,10 @@ def digest(messages: Sequence[Message]) -> str:
 
 
 def repair_messages(asked: Sequence[Message], answer: str, reason: str, template: str) -> list[Message]:
-    """Ask once more, saying what was wrong with the answer."""
+    """Ask once more, saying what was wrong with the answer; its thoughts are not sent back."""
     return [
         *asked,
-        {"role": "assistant", "content": answer[:_SHOWN_ANSWER] or "…"},
+        {"role": "assistant", "content": without_thoughts(answer)[:_SHOWN_ANSWER] or "…"},
         {"role": "user", "content": fill(template, reason=reason)},
     ]
 
@@ -92,7 +93,7 @@ def json_of(answer: str, name: str = "") -> object:
     if (whole := _whole(answer)) is not None:
         return whole
     values, wrong, begin = _values(answer)
-    if not begin and answer.lstrip().startswith(_THOUGHT):
+    if not begin and begins_thinking(answer):
         raise ValueError("there is no JSON in the answer: it ends before its thinking does")
     text = answer[begin:]
     if (whole := _whole(text)) is not None:
@@ -134,7 +135,7 @@ def _values(text: str) -> tuple[list[tuple[object, int]], str, int]:
     decoder, values, wrong, begin, vain, at = json.JSONDecoder(), list[tuple[object, int]](), "", 0, 0, 0
     while vain < _VAIN_WORK and (found := _BEGIN.search(text, at)) is not None:
         at = found.start()
-        if found[0] == _THOUGHT_END:
+        if found[0].startswith("<"):
             values, wrong, begin = [], "", found.end()
             at = begin
             continue

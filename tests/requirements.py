@@ -1174,7 +1174,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         "test_reasoning_reaches_no_later_prompt_index_summary_memory_lorebook_or_export",
         "cli/test_say.py::test_killed_process_keeps_every_thought_and_word_it_showed",
         "web/test_reasoning.py::test_client_has_what_the_file_has_wherever_its_connection_breaks",
-        "story/test_reasoning.py::test_old_line_with_thoughts_in_its_content_is_read_as_if_stored_apart",
+        "test_reasoning.py::test_old_line_with_thoughts_in_its_content_is_read_as_if_stored_apart",
     ),
     "8.schemas": _by(
         "Every JSON question carries its schema to providers that can enforce one, with a fallback",

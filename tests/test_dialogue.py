@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from personalab.dialogue import (
+    Message,
     indented,
     is_in,
     json_of,
@@ -18,6 +19,7 @@ from personalab.dialogue import (
     language_in,
     list_in,
     object_in,
+    repair_messages,
     whole_numbers,
 )
 
@@ -190,3 +192,13 @@ def test_names_may_stand_in_an_english_sentence(text: str) -> None:
 )
 def test_another_language_with_an_english_word_is_not_english(text: str) -> None:
     assert not is_in("en", text)
+
+
+@pytest.mark.parametrize("tag", ["think", "thinking", "THINK"])
+def test_thoughts_are_no_answer_and_are_not_sent_back(tag: str) -> None:
+    with pytest.raises(ValueError, match="its thinking"):
+        json_of(f"<{tag}>maybe {DRAFT}", "facts")
+    assert json_of(f"<{tag}>maybe {DRAFT}</{tag}>{GOOD}", "facts") == {"facts": FACTS}
+    asked: list[Message] = [{"role": "user", "content": "?"}]
+    _, answer, _ = repair_messages(asked, f"<{tag}>secret</{tag}>no JSON", "no JSON", "{reason}")
+    assert answer["content"] == "no JSON"

@@ -9,12 +9,12 @@ from typing import Any, get_args
 from nodes.chat_turn.state import Action, TurnState
 from personalab.errors import Busy, UserError
 from personalab.ports import Clock
+from personalab.reasoning import split_reasoning
 from personalab.storage.leases import MAX_KEEP_SECONDS
 from personalab.storage.turns import OpenTurn, OpenTurns
 from personalab.story.director import has_speech
 from personalab.story.ids import check_id
 from personalab.story.lines import MAX_REQUEST_ID_CHARACTERS
-from personalab.story.reasoning import split_reasoning
 from personalab.story.transcript import Turn
 
 MAX_INPUT_CHARACTERS = 200_000
@@ -68,6 +68,7 @@ async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dic
         "lease": turn.lease.lease_id,
         "mode": "begin" if action == "begin_again" else action,
         "brought": state.get("caller_reply", "") if action == "end" else "",
+        "brought_truncated": action == "end" and bool(state.get("caller_truncated")),
         "hold": hold,
         "session_id": turn.instance.current_session_id,
         "turn": turn.number,

@@ -14,13 +14,13 @@ from nodes.chat_turn.state import TurnState
 from personalab.dialogue import Message
 from personalab.errors import PersonaLabError, ProviderError, StorageError
 from personalab.ports import Clock, ReplyModel
+from personalab.reasoning import ReasoningSplitter, split_reasoning
 from personalab.storage.files import write_error
 from personalab.storage.leases import STOP_POLL_SECONDS, unbroken
 from personalab.storage.reply_line import ReplyLine
 from personalab.storage.turns import OpenTurn, error_note
 from personalab.story.director import silent_prefix
 from personalab.story.events import Event, Usage, added_usage
-from personalab.story.reasoning import ReasoningSplitter
 from personalab.tasks import end_tasks
 
 SYNC_SECONDS = 0.05
@@ -69,7 +69,7 @@ class _Reply:
         if reasoning:
             self.think(reasoning)
         if speech:
-            self._say(speech)
+            self.say(speech)
 
     def flush(self) -> None:
         """Take what was held back at the end of the model's text."""
@@ -77,9 +77,10 @@ class _Reply:
         if reasoning:
             self.think(reasoning)
         if speech:
-            self._say(speech)
+            self.say(speech)
 
-    def _say(self, text: str) -> None:
+    def say(self, text: str) -> None:
+        """Take a piece of speech; markers and blanks wait for the first words."""
         if not self._speaks:
             self._unclear += text
             silent, self._speaks = silent_prefix(self._unclear)
@@ -223,8 +224,11 @@ async def stream_reply(
 async def _write(reply: _Reply, state: TurnState, open_model: OpenModel, *, again: bool = False) -> bool:
     """Write the whole reply; return whether someone asked to stop before it was done."""
     if state.get("mode") == "end":
-        reply.add(state.get("brought", ""))
-        reply.flush()
+        reply.truncated = state.get("brought_truncated", False)
+        reasoning, speech = split_reasoning(state.get("brought", ""))
+        if reasoning:
+            reply.think(reasoning)
+        reply.say(speech)
         await _told(reply)
         return False
     if reply.turn.stopped or reply.turn.lease.stop_asked():

@@ -14,6 +14,7 @@ from typing import Any, Literal, cast
 
 from personalab.archive.card_reading import clean_name
 from personalab.archive.chat_times import sent_at, time_of
+from personalab.reasoning import separate_reasoning, split_reasoning
 from personalab.story.director import ANY_MARKER, without_markers
 from personalab.story.lines import (
     AssistantLine,
@@ -25,7 +26,6 @@ from personalab.story.lines import (
     line_fields,
     parse_line,
 )
-from personalab.story.reasoning import separate_reasoning, split_reasoning
 from personalab.story.transcript import usable_reply
 
 Raw = Mapping[str, Any]

@@ -40,6 +40,7 @@ from personalab.archive.chat_messages import (
 from personalab.archive.chat_reading import HEADER_FIELDS, Chat, is_header, read_chat
 from personalab.archive.chat_times import begun_at, time_of
 from personalab.archive.numbering import Numbering
+from personalab.reasoning import separate_reasoning
 from personalab.story.lines import (
     AssistantLine,
     Line,
@@ -50,7 +51,6 @@ from personalab.story.lines import (
     line_fields,
     parse_line,
 )
-from personalab.story.reasoning import separate_reasoning
 
 __all__ = ["Chat", "Shown", "chat_of", "each_line_of", "lines_of", "read_chat", "user_named_in"]
 

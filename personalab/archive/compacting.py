@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from personalab.answer_schema import AnswerSchema, object_schema, text_schema
 from personalab.archive.veloca import CompactedDialogue, Entry
 from personalab.dialogue import Message, indented, indented_block, is_in, language_among, object_in
+from personalab.reasoning import split_reasoning
 from personalab.texts import Language, fill
 
 MAX_SUMMARY = 6_000
@@ -109,7 +110,8 @@ def _body(entry: Entry) -> str:
         f"(tool {call['function']['name']}: {call['function']['arguments'][:_SHOWN_ARGUMENTS]})"
         for call in (entry.tools or {}).get("tool_calls", [])
     ]
-    return indented("\n".join([entry.message, *calls] if entry.message else calls))
+    said = split_reasoning(entry.message)[1] if entry.role == "assistant" else entry.message
+    return indented("\n".join([said, *calls] if said else calls))
 
 
 def _parts(text: str, count: Count, budget: int) -> list[str]:

@@ -27,6 +27,7 @@ from personalab.archive.veloca_kept import (
 from personalab.archive.veloca_lenient import read_leniently
 from personalab.archive.veloca_lines import SessionLines
 from personalab.errors import BadRecord
+from personalab.reasoning import split_reasoning
 from personalab.story.ids import check_id
 from personalab.story.lines import (
     AssistantLine,
@@ -38,7 +39,6 @@ from personalab.story.lines import (
     dump_object,
     parse_line,
 )
-from personalab.story.reasoning import split_reasoning
 
 Key = tuple[int, int, int]
 """Where a line stands: at or behind which line of ours, and the how manieth there."""

@@ -44,6 +44,7 @@ from personalab.memory.records import (
     check_entry,
     clean,
 )
+from personalab.reasoning import split_reasoning
 from personalab.texts import Language, fill
 
 Count = Callable[[str], int]
@@ -187,7 +188,10 @@ def language_of(conversation: Conversation) -> Language | None:
 
 def shown_messages(conversation: Conversation, count: Count, budget: int) -> Said:
     """Number the messages; where they are too long together, the older ones are cut first, each at its end."""
-    texts = [indented(message.content) for message in conversation.messages]
+    texts = [
+        indented(split_reasoning(message.content)[1] if message.role == "assistant" else message.content)
+        for message in conversation.messages
+    ]
     names = [f"[{message.message_index}] {message.role}: " for message in conversation.messages]
     longest = max(map(len, texts), default=0)
 

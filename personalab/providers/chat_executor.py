@@ -23,7 +23,7 @@ from personalab.ports import ReplyChunk, ReplyModel, stream_answer
 from personalab.providers.call_spool import CallFiles, forget_call, spooling
 from personalab.providers.claude_results import formed, sentence_of
 from personalab.providers.well_formed import well_formed
-from personalab.story.reasoning import split_reasoning
+from personalab.reasoning import without_thoughts
 
 _SCHEMA_NOTE = "Answer with one JSON object that fits this JSON schema, and with nothing else:\n{schema}"
 MAX_TEXT = 4_000_000
@@ -108,7 +108,7 @@ class ChatExecutor:
                     raise ProviderError(
                         "provider.bad_answer", reason=f"it has more than {MAX_TEXT} characters"
                     )
-        heard.text = split_reasoning(well_formed("".join(pieces)))[1]
+        heard.text = without_thoughts(well_formed("".join(pieces)))
 
     def _answer(self, heard: _Heard, failure: ProviderError | None, took: float) -> CallAnswer:
         return CallAnswer(

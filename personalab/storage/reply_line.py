@@ -15,8 +15,8 @@ from json.encoder import encode_basestring
 from os import pwrite
 
 from personalab.data_files import cut_file
+from personalab.reasoning import separate_reasoning
 from personalab.story.lines import REPLY_FLAGS, AssistantLine, encode_text
-from personalab.story.reasoning import separate_reasoning
 
 REPLY_OPENING = b'{"role":"assistant","content":"'
 _REASONING = b',"reasoning":"'

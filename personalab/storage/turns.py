@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from personalab.errors import NotFound, PersonaLabError, StorageError, UserError, reason_of
+from personalab.reasoning import split_reasoning
 from personalab.storage.leases import Lease, Leases, unbroken
 from personalab.storage.preferences import PreferenceFiles, Preferences
 from personalab.storage.reply_line import ReplyLine
@@ -25,7 +26,6 @@ from personalab.story.instance import CharacterState, InstanceState
 from personalab.story.library import NO_BACKGROUND, Background
 from personalab.story.lines import NO_REPLY, AssistantLine, UserLine
 from personalab.story.macros import Names, player_name
-from personalab.story.reasoning import split_reasoning
 from personalab.story.transcript import Transcript, Turn, left_behind
 from personalab.tasks import discard_failure
 from personalab.texts import Language, say

@@ -18,13 +18,24 @@ REFERENCE_EVENTS = 5
 ANY_MARKER = re.compile(r"\[PROGRESS:[^\]\n]{0,40}\]")
 """A progress marker, readable or not."""
 _MARKER = re.compile(r"\[PROGRESS:(\d{1,9}):(completed|in_progress|pending)\]", re.ASCII)
-_NO_SPEECH = re.compile(rf"(?:[\s*_`]|{ANY_MARKER.pattern})*+", re.IGNORECASE)
-"""Blanks, emphasis and markers, also misspelt ones."""
-MARKER_LINE = re.compile(
-    rf"(?:(?<=\n)|\A)[ \t]*(?:{ANY_MARKER.pattern}[ \t]*)+(?:\n|\Z)|{ANY_MARKER.pattern}"
+EMPHASIS = "[*_`]"
+_MARKED = rf"({EMPHASIS}{{0,3}}){ANY_MARKER.pattern}"
+MARKER_LINE = re.compile(rf"(?:(?<=\n)|\A)[ \t]*(?:{_MARKED}\1[ \t]*)+(?:\n|\Z)|{_MARKED}\2")
+"""A line that holds nothing but markers, or a marker among words, with the emphasis around it."""
+
+_MISSPELT_OPENING = r"\\?[\[【]\s{0,4}PROGRESS\s{0,4}[:：][^\]】\n]{0,80}"
+_NO_SPEECH = re.compile(
+    # A single full stop says nothing; three dots are a silence that a character keeps.
+    rf"(?:[\s*_`~>#|\-,，;；:：\u200b-\u200d\u2060\ufeff]|(?<![.。])[.。](?![.。])|{_MISSPELT_OPENING}[\]】])*+",
+    re.IGNORECASE,
 )
-"""A line that holds nothing but markers, or a marker among words."""
-_OPEN_MARKER = re.compile(r"\[PROGRESS:[^\]\n]{0,40}\Z", re.IGNORECASE)
+"""Blanks, emphasis, bullets, stray punctuation and markers, also misspelt ones."""
+_MARKER_WORD = "".join(f"(?:{letter}" for letter in "PROGRESS")
+_OPEN_MARKER = re.compile(
+    rf"(?:\\?(?:[\[【]\s{{0,4}}{_MARKER_WORD}\s{{0,4}}{')?' * len('PROGRESS')})?|{_MISSPELT_OPENING})\Z",
+    re.IGNORECASE,
+)
+"""A text that may still become a marker; an empty one may."""
 
 
 class MarkedPoint(TypedDict):
@@ -93,7 +104,7 @@ class Progress:
 
 
 def has_speech(reply: str) -> bool:
-    """Return whether a reply holds more than markers and blanks."""
+    """Return whether a reply holds more than markers, blanks and stray punctuation."""
     return _NO_SPEECH.fullmatch(reply) is None
 
 
@@ -109,9 +120,7 @@ def silent_prefix(text: str) -> tuple[int, bool]:
     """
     found = _NO_SPEECH.match(text)
     at = found.end() if found else 0
-    rest = text[at:]
-    may_be_marker = "[PROGRESS:".startswith(rest[:20].upper()) or _OPEN_MARKER.match(rest) is not None
-    return at, not may_be_marker
+    return at, _OPEN_MARKER.match(text, at) is None
 
 
 def read_progress(reply: str, plot: PlotState, outline_length: int) -> Progress:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
-from personalab.story.reasoning import separate_reasoning
+from personalab.reasoning import separate_reasoning
 
 NO_REPLY = "(无回复)"
 """What an empty reply is stored as, in every language: files are compared by it."""

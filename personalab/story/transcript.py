@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from personalab.errors import UserError
+from personalab.story.director import has_speech
 from personalab.story.lines import MAX_TURN, NO_REPLY, AssistantLine, Line, Metadata, Summary, UserLine
 from personalab.texts import LANGUAGES, TEXTS, Language, say
 
@@ -16,11 +17,11 @@ _ERROR_OPENINGS = tuple(getattr(TEXTS["system_error"], lang).split("{")[0] for l
 
 
 def usable_reply(line: AssistantLine) -> str | None:
-    """Return what later prompts may show of a reply: not its error note, and nothing if that is all."""
+    """Return what later prompts may show of a reply, without its error note; ``None`` if no words are left."""
     content = line.content
     if line.error:
         content = _without_error_note(content)
-    if line.empty or not content.strip() or content == NO_REPLY:
+    if line.empty or content == NO_REPLY or not has_speech(content):
         return None
     return content
 
@@ -84,7 +85,9 @@ class Turn:
     def settled(self) -> bool:
         """Whether the turn has a whole reply, so that it cannot be tried again."""
         last = self.last_reply
-        return last is not None and not (last.interrupted or last.empty or last.error) and last.closed
+        if last is None or not last.closed or last.interrupted or last.error:
+            return False
+        return usable_reply(last) is not None
 
 
 @dataclass(slots=True)

@@ -160,3 +160,8 @@ def test_what_is_no_account_is_refused_with_a_reason_in_both_languages(answer: s
 def test_an_account_of_someone_who_refused_is_no_refusal() -> None:
     told = "用户说抱歉，他不能来。"
     assert read_account(json.dumps({"summary": told}), 100, "zh") == told
+
+
+def test_thoughts_in_an_assistants_message_are_not_compacted() -> None:
+    [piece] = cut_into_pieces([_entry("<think>secret</think>Hello.", "assistant")], "", len, 100)
+    assert piece.text == "[1] assistant: Hello."

@@ -71,6 +71,12 @@ def test_wrong_language(reply: str, language: Language, expected: bool) -> None:
     [
         ("好的，我明白了。", "zh"),
         ("作为一个AI，我没有感情。", "zh"),
+        ("好的，Alserqi，我明白了。", "zh"),
+        ("我可以帮助你完成这个任务", "zh"),
+        ("抱歉，我无法满足您的请求。", "zh"),
+        ("请继续。", "zh"),
+        ("I'm an AI and cannot feel.", "en"),
+        ("I cannot fulfil this request.", "en"),
         ("请继续描述你的计划。", "zh"),
         ("有什么可以帮您的吗？", "zh"),
         ("如果你有任何问题，请随时告诉我。", "zh"),
@@ -91,6 +97,14 @@ def test_assistant_phrases(reply: str, language: Language) -> None:
         ("走。\n**User:** 好。", "zh"),
         ("走。\n你说：好。", "zh"),
         ("（玩家点了点头）", "zh"),
+        ("你：我们去哪里？", "zh"),
+        ("（你接过信，点了点头）", "zh"),
+        ("“好。”你说道，转身就走。", "zh"),
+        ("> 玩家：好", "zh"),
+        ("【玩家】：好", "zh"),
+        ("(You nod and take the lamp.)", "en"),
+        ("the player: ok", "en"),
+        ('"Fine," you say.', "en"),
         ("(nods) Come.\nUser: Where to?", "en"),
         ("Come.\nYou: Where to?", "en"),
         ("(The player follows her.)", "en"),
@@ -107,7 +121,15 @@ def test_lines_for_a_named_player() -> None:
 
 @pytest.mark.parametrize(
     "reply",
-    ["<think>hm</think>Yes.", "so I answer</think>Yes.", "Okay, the user says hello.", "用户问我是谁。"],
+    [
+        "<think>hm</think>Yes.",
+        "so I answer</think>Yes.",
+        "Okay, the user says hello.",
+        "Okay, so the user says hello.",
+        "用户问我是谁。",
+        "思考：他在试探我。",
+        "<|channel|>analysis",
+    ],
 )
 def test_thought_leaks(reply: str) -> None:
     assert checks.thought_leaks(reply)

@@ -71,6 +71,17 @@ async def test_a_token_is_in_the_file_before_it_is_streamed(
     assert text == "".join(f"w{number} " for number in range(30)) == lines(services)[-1]["content"]
 
 
+async def test_a_thread_keeps_no_thoughts_that_ended_without_a_beginning(
+    services: Services, instance: str, answer_with: Answer
+) -> None:
+    answer_with("我要装傻。</think>\n\n我在。", "好")
+    chat = _chat(services, checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    for text in ("在吗", "走"):
+        result = await chat.ainvoke(_human(text), thread, context={"instance_id": instance})
+    assert [said for _, said in _said(result["messages"])] == ["在吗", "我在。", "走", "好"]
+
+
 async def test_messages_carry_reasoning_beside_the_speech(
     services: Services, instance: str, answer_with: Answer
 ) -> None:

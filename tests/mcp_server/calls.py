@@ -66,12 +66,15 @@ def data_of(found: Any) -> dict[str, Any]:
 class Sampler:
     """A client's own model; it notes what it was asked."""
 
-    def __init__(self, *replies: str) -> None:
+    def __init__(self, *replies: str, stop_reason: str | None = None) -> None:
         self.replies = list(replies)
+        self.stop_reason = stop_reason
         self.asked: list[CreateMessageRequestParams] = []
 
     async def __call__(self, context: Any, params: CreateMessageRequestParams) -> CreateMessageResult:
         """Give the next reply."""
         self.asked.append(params)
         content = TextContent(type="text", text=self.replies.pop(0))
-        return CreateMessageResult(role="assistant", content=content, model="the client's")
+        return CreateMessageResult(
+            role="assistant", content=content, model="the client's", stop_reason=self.stop_reason
+        )

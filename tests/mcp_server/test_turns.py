@@ -653,3 +653,16 @@ async def test_a_clients_model_that_gives_no_words_leaves_the_turn_waiting(
         said = await refused(client, "persona_chat", instance_id=instance, text="走吗？")
     assert "persona_retry" in said
     assert _said(services) == [("user", "走吗？", 1)]
+
+
+async def test_a_sampled_reply_that_hit_its_token_limit_is_marked_truncated(
+    server: PersonaServer, services: Services, instance: str, mode: Mode
+) -> None:
+    cut_off = Sampler("（抬头）我们得在天黑之前", stop_reason="maxTokens")
+    async with Client(server, mode=mode, sampling_callback=cut_off) as client:
+        assert (await call(client, "persona_chat", instance_id=instance, text="走吗？"))["truncated"]
+    whole = Sampler("好。", stop_reason="endTurn")
+    async with Client(server, mode=mode, sampling_callback=whole) as client:
+        assert not (await call(client, "persona_chat", instance_id=instance, text="走"))["truncated"]
+    replies = [line for line in lines(services) if line.get("role") == "assistant"]
+    assert [line.get("truncated", False) for line in replies] == [True, False]

@@ -394,3 +394,15 @@ async def test_a_conversation_that_is_too_long_says_what_was_cut(services: Servi
     assert result["status"] == "done"
     assert [row["what"] for row in result["dropped"]] == ["[0]"]
     assert result["pipeline_result"]["modification_metadata"]["truncated"] is True
+
+
+def test_thoughts_in_an_assistants_message_are_not_learned_from() -> None:
+    said = [
+        {"role": "user", "content": "<think>?"},
+        {"role": "assistant", "content": "<think>secret</think>Hello."},
+    ]
+    talk = read_request({"agent_id": "a", "user_id": "u", "messages": said}, NOW)
+    text = shown_messages(talk, len, 1_000).text
+    assert "user: <think>?" in text, "a person may write the tag"
+    assert "assistant: Hello." in text
+    assert "secret" not in text

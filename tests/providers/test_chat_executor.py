@@ -58,6 +58,15 @@ def test_thoughts_are_no_part_of_the_answer(tmp_path: Path) -> None:
     assert run(model, tmp_path).text == "The sea."
 
 
+@pytest.mark.parametrize("tag", ["<think>", "</think>", "<think>x</think>"])
+def test_tags_that_an_answer_speaks_about_stay_in_it(tmp_path: Path, tag: str) -> None:
+    text = f"The filter removes `{tag}` and nothing else."
+    assert run(ScriptedModel([text]), tmp_path).text == text
+    structured = json.dumps({"tags": [tag]})
+    answer = run(ScriptedModel([structured]), tmp_path, call_id="two", schema=SCHEMA)
+    assert answer.structured == {"tags": [tag]}
+
+
 def test_without_a_skill_there_is_no_system_message(tmp_path: Path) -> None:
     model = ScriptedModel(["x"])
     run(model, tmp_path, system=" ")

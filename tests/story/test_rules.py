@@ -14,14 +14,21 @@ from hypothesis import strategies as st
 from personalab.config import Config, RecallModule, read_recall
 from personalab.errors import UserError
 from personalab.providers.tokens import OfflineCounter
-from personalab.story.director import current_point, mark_outline, read_progress
+from personalab.story.director import (
+    current_point,
+    has_speech,
+    mark_outline,
+    read_progress,
+    silent_prefix,
+    without_markers,
+)
 from personalab.story.ids import check_id, is_id
 from personalab.story.instance import PLOT_STATUSES, PlotState
 from personalab.story.library import Background, OutlinePoint
 from personalab.story.lines import AssistantLine, Summary, UserLine
 from personalab.story.prompt import Material, assemble, window_start
 from personalab.story.recall import extract_query, plan_lookup
-from personalab.story.transcript import Transcript
+from personalab.story.transcript import Transcript, usable_reply
 from personalab.texts import TEXTS, fill
 
 SHIPPED = Path(__file__).parents[2] / "data" / "shipped"
@@ -240,3 +247,55 @@ def test_every_text_has_the_same_places_in_both_languages(code: str) -> None:
 
 def test_a_template_is_filled_only_with_what_it_is_given() -> None:
     assert fill("{a} {b} {a.__class__} {", a="{b}", b=2) == "{b} 2 {a.__class__} {"
+
+
+@given(st.lists(st.sampled_from(["[PROGRESS:1:pending]", "[progress:2:done]", " ", "\n", "**", "`"])))
+def test_old_replies_of_markers_alone_reach_no_later_prompt(parts: list[str]) -> None:
+    bare = "".join(parts)
+    assert usable_reply(AssistantLine(bare, 1, "")) is None
+    assert usable_reply(AssistantLine(f"{bare}好。{bare}", 1, "")) == f"{bare}好。{bare}"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "[PROGRESS:2:completed]。",
+        "- [PROGRESS:1:pending]",
+        "> **[PROGRESS:1:pending]**",
+        "\u200b[PROGRESS:1:pending]\ufeff",
+        "【PROGRESS:1:pending】",
+        "[PROGRESS：1：pending]",
+        "\\[PROGRESS:1:pending\\]",
+        "[ PROGRESS: 1 : pending ]",
+        f"[PROGRESS:1:{'x' * 60}]",
+    ],
+)
+def test_a_marker_with_stray_characters_is_no_speech(reply: str) -> None:
+    assert not has_speech(reply)
+    pieces = [silent_prefix(reply[:end]) for end in range(len(reply) + 1)]
+    assert not any(has_words for _, has_words in pieces), "nothing is shown while it comes"
+
+
+@pytest.mark.parametrize("reply", ["……", "...", "。。。", "？", "[PROGRESS] 好", "[PROGRESS:1:pending] 好"])
+def test_few_characters_are_speech(reply: str) -> None:
+    assert has_speech(reply)
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ("走。\n**[PROGRESS:1:completed]**", "走。"),
+        ("*走。* [PROGRESS:1:completed]", "*走。*"),
+        ("走。\n`[PROGRESS:1:completed]` [PROGRESS:2:pending]\n好。", "走。\n好。"),
+    ],
+)
+def test_markers_are_removed_with_their_emphasis(reply: str, expected: str) -> None:
+    assert without_markers(reply) == expected
+
+
+def test_an_old_reply_of_markers_alone_can_be_tried_again() -> None:
+    transcript = Transcript()
+    transcript.extend([UserLine("hi", 1, ""), AssistantLine("[PROGRESS:1:pending]", 1, "")])
+    assert not transcript.turns[0].settled
+    transcript.add(AssistantLine("好。", 1, ""))
+    assert transcript.turns[0].settled

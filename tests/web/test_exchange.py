@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -10,6 +10,7 @@ from urllib.parse import quote, unquote
 import httpx
 import pytest
 
+from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from tests.archive.making import card_png, json_bytes, v3_card
 from tests.graph.turns import snapshot
 from tests.web.listening import parsed
@@ -204,6 +205,25 @@ async def test_each_kind_leaves_in_each_of_its_formats_as_a_file_to_be_saved(
             assert f"filename*=UTF-8''{quote(stem)}" in named
             assert answer.headers["x-content-type-options"] == "nosniff"
             assert "sandbox" in answer.headers["content-security-policy"]
+
+
+async def test_export_includes_markers_and_reasoning_only_on_request(
+    app_client: httpx.AsyncClient, instance: str, answer_with: Callable[..., ScriptedModel]
+) -> None:
+    answer_with(ScriptedReply(("嗯。\n[PROGRESS:1:in_progress]",), reasoning=("她在试探我。",)))
+    begun = await app_client.post(f"/api/instances/{instance}/turns", json={"text": "走吗？"})
+    await app_client.get(begun.json()["stream"])
+    query = {"kind": "instance", "id": instance, "format": "text"}
+    plain = (await app_client.get("/api/export", params=query)).text
+    assert ("嗯。" in plain, "[PROGRESS" in plain, "试探" in plain) == (True, False, False)
+    marked = (await app_client.get("/api/export", params={**query, "markers": "true"})).text
+    assert ("[PROGRESS:1:in_progress]" in marked, "试探" in marked) == (True, False)
+    thought = (await app_client.get("/api/export", params={**query, "reasoning": "true"})).text
+    assert ("[PROGRESS" in thought, "试探" in thought) == (False, True)
+    character = {"kind": "character", "id": "char_maren", "format": "card-json", "markers": "true"}
+    refused = await app_client.get("/api/export", params=character)
+    assert refused.status_code == 400
+    assert "markers" in refused.text
 
 
 async def test_what_left_comes_back_as_the_same(app_client: httpx.AsyncClient, instance: str) -> None:

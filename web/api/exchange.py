@@ -214,10 +214,20 @@ async def export_file(
     format: Annotated[ExportFormat | None, Query(description="The usual one, if left out")] = None,
     session_id: QuerySessionId = None,
     version: Annotated[CardVersion | None, Query(description="Of a card; as it came, if left out")] = None,
+    markers: Annotated[bool, Query(description="Keep progress markers in transcripts and chats")] = False,
+    reasoning: Annotated[
+        bool, Query(description="Include the model's reasoning in transcripts and chats")
+    ] = False,
 ) -> Response:
     """Give a story, a character or a background as a file to be saved."""
     exported = await export_entry(
-        desk.services, f"{_KINDS[kind]}/{entry_id}", format, session_id=session_id, version=version
+        desk.services,
+        f"{_KINDS[kind]}/{entry_id}",
+        format,
+        session_id=session_id,
+        version=version,
+        markers=markers,
+        reasoning=reasoning,
     )
     return StreamingResponse(exported.chunks, media_type=exported.media_type, headers=_as_file(exported))
 

@@ -9,7 +9,8 @@ const BEGINS = /[`*[]|https?:\/\//g;
 const MARKER = /\[PROGRESS:[^\]\n]{0,40}\]/y;
 const READABLE_MARKER = /^\[PROGRESS:(\d{1,9}):(completed|in_progress|pending)\]$/;
 const OPEN_MARKER = /^\[PROGRESS:[^\]\n]{0,40}$/;
-const MARKER_LINE = new RegExp(`(?:^|(?<=\\n))[ \\t]*(?:${MARKER.source}[ \\t]*)+(?:\\n|$)|${MARKER.source}`, "g");
+const MARKED = `([*_\`]{0,3})${MARKER.source}`;
+const MARKER_LINE = new RegExp(`(?:^|(?<=\\n))[ \\t]*(?:${MARKED}\\1[ \\t]*)+(?:\\n|$)|${MARKED}\\2`, "g");
 const TARGET = /\]\(\s{0,9}([^\s()[\]]{1,2000})\s{0,9}\)/y;
 const BARE = /https?:\/\/[^\s<>"'`*[\]（）()，。！？、；：”’」』】]+/y;
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from personalab.reasoning import ReasoningSplitter, split_reasoning, without_thoughts
 from personalab.story.lines import AssistantLine, dump_line, parse_line
-from personalab.story.reasoning import ReasoningSplitter, split_reasoning
 
 TAGS = ("<think>", "</think>", "<thinking>", "</THINK>", "<Think>", "<thin", "</", "<", ">")
 texts = st.lists(st.one_of(st.sampled_from(TAGS), st.text("ab甲 \n", max_size=3)), max_size=10).map("".join)
@@ -53,6 +53,8 @@ def test_nothing_but_tags_is_lost(text: str) -> None:
         ("<think>never closed", "never closed", ""),
         ("one <think>two</think>three", "two", "one three"),
         ("thoughts without a beginning</think>\n\nHi.", "thoughts without a beginning", "Hi."),
+        ("<think>想</think>我在。</think>", "想", "我在。"),
+        ("<think>想</think>我在。</think>你呢？", "想", "我在。你呢？"),
         ("a < b and <thinker> stay", "", "a < b and <thinker> stay"),
         ("half a tag at the end <thin", "", "half a tag at the end <thin"),
     ],
@@ -78,3 +80,23 @@ def test_reasoning_field_of_another_shape_is_kept_as_it_is() -> None:
     line = parse_line(raw)
     assert line == AssistantLine("Hi.", 1, "", extra={"reasoning": ["x"]})
     assert dump_line(line) == raw
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("<think>hm</think>\n\n{}", "{}"),
+        ("\n<THINKING>a<think>b</think>c</THINKING>yes", "yes"),
+        ("<think>never closed", ""),
+        ("hm, let me see\n</think>\n{}", "{}"),
+        (
+            "The model emitted `<think>` but never closed it.",
+            "The model emitted `<think>` but never closed it.",
+        ),
+        ("re.sub(r'<think>.*?</think>', '', t)", "re.sub(r'<think>.*?</think>', '', t)"),
+        ('{"why": "it leaves </think> in the text"}', '{"why": "it leaves </think> in the text"}'),
+        ("```\n<think>\nhm\n</think>\n```", "```\n<think>\nhm\n</think>\n```"),
+    ],
+)
+def test_only_thoughts_that_an_answer_begins_with_are_removed(answer: str, expected: str) -> None:
+    assert without_thoughts(answer) == expected

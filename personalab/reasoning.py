@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 _TAG = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
+_OPENING = re.compile(r"\s*<think(?:ing)?>", re.IGNORECASE)
 _CLOSING = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
+_CLOSING_ROW = re.compile(r"</think(?:ing)?>[ \t]*(?:\n|\Z)", re.IGNORECASE)
 _TAGS = ("<think>", "<thinking>", "</think>", "</thinking>")
 _TAG_PREFIXES = frozenset(tag[:length] for tag in _TAGS for length in range(1, len(tag)))
 _LONGEST_PREFIX = max(map(len, _TAG_PREFIXES))
@@ -14,12 +16,13 @@ _LONGEST_PREFIX = max(map(len, _TAG_PREFIXES))
 class ReasoningSplitter:
     """Splits streamed text at thinking tags, wherever the stream is cut.
 
-    Tags may be nested; one that is never closed holds the rest of the stream. A closing tag without an opening one
-    stays in the text: ``split_reasoning`` deals with it once the text is whole.
+    Tags may be nested; one that is never closed holds the rest of the stream. A closing tag before any opening one
+    stays in the text: ``split_reasoning`` deals with it once the text is whole. A surplus one later is dropped.
     """
 
     def __init__(self) -> None:
         self._depth = 0
+        self._has_opened = False
         self._held = ""
         """The end of the text so far, if it may be the beginning of a tag."""
 
@@ -37,8 +40,10 @@ class ReasoningSplitter:
             at = tag.end()
             is_closing = bool(tag[1])
             if is_closing and not self._depth:
-                speech.append(tag[0])
+                if not self._has_opened:
+                    speech.append(tag[0])
                 continue
+            self._has_opened = True
             inner = self._depth > 1 if is_closing else self._depth > 0
             if inner:
                 reasoning.append(tag[0])
@@ -77,6 +82,28 @@ def split_reasoning(text: str) -> tuple[str, str]:
         reasoning += speech[: closings[-1].start()]
         speech = speech[closings[-1].end() :]
     return reasoning.strip("\n"), speech.lstrip()
+
+
+def begins_thinking(answer: str) -> bool:
+    """Return whether an answer begins with thoughts."""
+    return _OPENING.match(answer) is not None
+
+
+def without_thoughts(answer: str) -> str:
+    """Remove the thoughts that an answer begins with; tags that are quoted further on stay.
+
+    Without an opening tag, thoughts end with the first line that ends with a closing one.
+    """
+    if not begins_thinking(answer):
+        found = _CLOSING_ROW.search(answer)
+        is_lone = found is not None and all(tag[1] for tag in _TAG.finditer(answer, 0, found.start()))
+        return answer[found.end() :].lstrip() if found is not None and is_lone else answer
+    depth = 0
+    for tag in _TAG.finditer(answer):
+        depth += -1 if tag[1] else 1
+        if depth == 0:
+            return answer[tag.end() :].lstrip()
+    return ""
 
 
 def separate_reasoning(content: str, stored: str = "") -> tuple[str, str]:
