@@ -156,9 +156,7 @@ def assemble(material: Material, templates: Templates, count: Count, config: Con
     last = render.plain("post_history_instructions", "middle", material.post_history)
     sections = [section for section in (*head, *notes, conversation, last) if section is not None]
     shown = render.examples(material.examples)
-    dropped = (
-        shown is not None and sum(section.tokens for section in (*sections, shown)) > config.max_total_tokens
-    )
+    dropped = shown is not None and not _has_room(shown, sections, notes, config.max_total_tokens)
     said = _Said(
         "\n\n".join(section.text for section in head if section),
         () if dropped else material.examples,
@@ -170,6 +168,18 @@ def assemble(material: Material, templates: Templates, count: Count, config: Con
         sections.insert(sum(section is not None for section in head), shown)
     left_out = (EXAMPLES,) if dropped else ()
     return Prompt(tuple(sections), _messages(said, templates), turns[0].number if turns else 0, left_out)
+
+
+def _has_room(
+    examples: Section, sections: Sequence[Section], notes: Sequence[Section | None], limit: int
+) -> bool:
+    """Return whether the examples fit, with room for the notes of other turns.
+
+    Near the limit, examples that came and went with the notes would change the cached part of the prompt each time.
+    """
+    total = examples.tokens + sum(section.tokens for section in sections)
+    lasting = total - sum(note.tokens for note in notes if note is not None)
+    return total <= limit and lasting <= limit * NEAR_LIMIT_SHARE
 
 
 def _outline_json(outline: Sequence[MarkedPoint]) -> str:

@@ -90,8 +90,8 @@ async def test_examples_are_a_section_with_a_heading_and_tokens(services: Servic
 async def test_examples_are_dropped_first_where_the_prompt_would_be_too_long(services: Services) -> None:
     await _begin(services)
     services.preferences.change({"limits.max_total_tokens": 10_000})
-    fits = await preview_prompt(services, "inst_001", "one " * 9_000)
-    more = await preview_prompt(services, "inst_001", "one " * (9_000 + 10_000 - fits.tokens["total"] + 5))
+    fits = await preview_prompt(services, "inst_001", "one " * 8_000)
+    more = await preview_prompt(services, "inst_001", "one " * (8_000 + 9_000 - fits.tokens["total"] + 5))
     assert fits.prompt.dropped == ()
     assert more.prompt.dropped == ("example_dialogue",)
     kept = {name: tokens for name, tokens in fits.tokens["sections"].items() if name != "example_dialogue"}

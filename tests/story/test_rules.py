@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personalab.config import Config, RecallModule, read_recall
+from personalab.dialogue import Message
 from personalab.errors import UserError
 from personalab.providers.tokens import OfflineCounter
 from personalab.story.director import (
@@ -28,7 +29,7 @@ from personalab.story.library import Background, OutlinePoint
 from personalab.story.lines import AssistantLine, Summary, UserLine
 from personalab.story.prompt import Material, assemble, window_start
 from personalab.story.recall import extract_query, plan_lookup
-from personalab.story.transcript import Transcript, usable_reply
+from personalab.story.transcript import Transcript, Turn, usable_reply
 from personalab.texts import TEXTS, fill
 
 SHIPPED = Path(__file__).parents[2] / "data" / "shipped"
@@ -299,3 +300,23 @@ def test_an_old_reply_of_markers_alone_can_be_tried_again() -> None:
     assert not transcript.turns[0].settled
     transcript.add(AssistantLine("好。", 1, ""))
     assert transcript.turns[0].settled
+
+
+@pytest.mark.parametrize("said", [7_000, 8_500])
+def test_examples_do_not_come_and_go_with_what_is_recalled(said: int) -> None:
+    def messages(recalled: list[str]) -> tuple[Message, ...]:
+        material = Material(
+            base_persona="Ann",
+            evolved_persona="",
+            world_setting="",
+            outline=None,
+            reminder=None,
+            recalled=recalled,
+            turns=[Turn(1, UserLine("x" * said, 1, ""))],
+            examples=(({"role": "assistant", "content": "y" * 800},),),
+        )
+        config = Config(max_total_tokens=10_000)
+        return assemble(material, _templates("en"), lambda text, most=None: len(text), config).messages
+
+    assert messages([])[:-1] == messages(["z" * 400])[:-1]
+    assert (len(messages([])) > 2) is (said == 7_000)
