@@ -196,7 +196,9 @@ class TurnTools:
                 raise
         return await self._run(ctx, turn)
 
-    async def _bring(self, ctx: Context[Any], turn: TurnInput, brought: writers.Brought) -> TurnOutput:
+    async def _bring(
+        self, ctx: Context[Any], turn: TurnInput, brought: writers.Brought
+    ) -> TurnOutput | InputRequiredResult:
         """Take what the client's model wrote; a repeated call gets the answer that came first."""
         instance_id, services = turn.get("instance_id", ""), self._desk.services
         if brought.reply is None:
@@ -206,6 +208,8 @@ class TurnTools:
             return await self._stand_in(ctx, {"instance_id": instance_id, "action": "retry"})
         self._desk.sampling.note_answered(ctx, instance_id)
         if not has_speech(split_reasoning(brought.reply.text)[1]):
+            if not brought.asked_again:
+                return await self._ask_again(ctx, turn, brought)
             services.leases.keep_no_more(instance_id, brought.turn)
             raise ToolError(tell("no_text_sampled", self._desk.language, turn=brought.turn))
         await self._check_session(instance_id, brought)
@@ -215,6 +219,28 @@ class TurnTools:
             ending["request_id"] = request_id
         found = await self._run(ctx, ending)
         return {**found, "warnings": [*brought.warnings, *found.get("warnings", [])]}
+
+    async def _ask_again(
+        self, ctx: Context[Any], turn: TurnInput, brought: writers.Brought
+    ) -> TurnOutput | InputRequiredResult:
+        """Ask the client's model once more, and say that its first answer had no words."""
+        instance_id, sampling = turn.get("instance_id", ""), self._desk.sampling
+        await self._check_session(instance_id, brought)
+        await self._check_last(instance_id, brought)
+        found = await self._run(
+            ctx,
+            {
+                "instance_id": instance_id,
+                "action": "begin_again",
+                "hold_seconds": writers.HOLD_SECONDS,
+                "wordless_before": True,
+            },
+        )
+        if found.get("status") != "awaiting_reply":
+            return found
+        question = OpenQuestion(brought.turn, turn.get("user_input", ""), turn.get("request_id"))
+        sampling.note_asked(ctx, instance_id, question)
+        return writers.question(found, asked_again=True)
 
     async def _check_session(self, instance_id: str, brought: writers.Brought) -> None:
         """Refuse what is brought for a turn of an older session."""

@@ -114,14 +114,16 @@ class Brought:
     session_id: str
     warnings: list[dict[str, Any]]
     reply: ReplyChunk | None
+    asked_again: bool = False
+    """Whether the question was asked a second time, because the first answer had no words."""
 
 
-def question(turn: TurnOutput) -> InputRequiredResult:
+def question(turn: TurnOutput, *, asked_again: bool = False) -> InputRequiredResult:
     """End the call with the question that the client's model answers."""
     prompt = turn.get("prompt") or {"messages": []}
     system: list[Message] = [{"role": "system", "content": prompt.get("system") or ""}]
-    state = json.dumps({name: turn.get(name) for name in ("turn", "session_id", "warnings")})
-    return asked(_REPLY, [*system, *prompt["messages"]], state)
+    state = {name: turn.get(name) for name in ("turn", "session_id", "warnings")}
+    return asked(_REPLY, [*system, *prompt["messages"]], json.dumps({**state, "asked_again": asked_again}))
 
 
 def asked(name: str, messages: Sequence[Message], request_state: str) -> InputRequiredResult:
@@ -141,7 +143,8 @@ def answered(ctx: Context[Any], request_state: str) -> Brought:
         reply = brought_reply(ctx, _REPLY)
     except SamplingRefused:
         reply = None
-    return Brought(state["turn"], state["session_id"], state["warnings"] or [], reply)
+    asked_again = bool(state.get("asked_again"))
+    return Brought(state["turn"], state["session_id"], state["warnings"] or [], reply, asked_again)
 
 
 def brought_reply(ctx: Context[Any], name: str) -> ReplyChunk:

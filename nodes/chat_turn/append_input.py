@@ -69,6 +69,7 @@ async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dic
         "mode": "begin" if action == "begin_again" else action,
         "brought": state.get("caller_reply", "") if action == "end" else "",
         "brought_truncated": action == "end" and bool(state.get("caller_truncated")),
+        "is_wordless_before": action == "begin_again" and bool(state.get("wordless_before")),
         "hold": hold,
         "session_id": turn.instance.current_session_id,
         "turn": turn.number,

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnState
+from personalab.dialogue import Message
 from personalab.ports import TokenCounter
-from personalab.storage.turns import Scene
+from personalab.storage.turns import Loaded, Scene
 from personalab.story.examples import parse_examples
 from personalab.story.lore import Lore
 from personalab.story.macros import replaced
-from personalab.story.prompt import Material, Prompt, assemble, check_budget, uncounted_characters
+from personalab.story.prompt import (
+    Material,
+    Prompt,
+    assemble,
+    check_budget,
+    uncounted_characters,
+    with_reminder,
+)
 
 QUICK_TURNS = 500
 QUICK_CHARACTERS = 20_000
@@ -28,7 +36,10 @@ async def assemble_prompt(
     config = scene.data.preferences.config
     tokens = {**prompt.token_report(config.max_total_tokens), "encoding": counter.encoding}
     say.warn(check_budget(prompt, config))
-    update: dict[str, Any] = {"tokens": tokens, "prompt": _as_json(prompt)}
+    messages = prompt.messages
+    if state.get("is_wordless_before"):
+        messages = with_reminder(messages, wordless_reminder(scene.data))
+    update: dict[str, Any] = {"tokens": tokens, "prompt": _as_json(messages)}
     if state.get("mode") == "begin":
         say.emit(
             {
@@ -105,7 +116,12 @@ def _head_characters(state: Mapping[str, Any], scene: Scene, lore: Lore) -> int:
     return sum(map(len, texts))
 
 
-def _as_json(prompt: Prompt) -> dict[str, Any]:
-    messages = list(prompt.messages)
+def wordless_reminder(data: Loaded) -> str:
+    """Say that the last reply had no words."""
+    return data.names.fill(data.templates["empty_reply_reminder"]).strip()
+
+
+def _as_json(prompt: Sequence[Message]) -> dict[str, Any]:
+    messages = list(prompt)
     system = messages.pop(0)["content"] if messages and messages[0]["role"] == "system" else ""
     return {"system": system, "messages": messages}

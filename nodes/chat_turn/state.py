@@ -24,7 +24,8 @@ class TurnInput(TypedDict, total=False):
     ``say`` (the default): the model answers ``user_input``. ``retry``: the model answers the last turn again.
     ``begin``: the prompt for ``user_input`` is handed out and the caller writes the reply. ``begin_again``: the
     same for the last turn, if it has no whole reply yet. ``end``: the caller brings ``caller_reply`` for ``turn``, and
-    ``caller_truncated`` if it was cut off at a length limit.
+    ``caller_truncated`` if it was cut off at a length limit. With ``wordless_before``, the prompt of ``begin_again``
+    says that the reply written for it had no words.
     ``request_id`` names a call of ``say`` or ``begin``: repeating it gives the same turn instead of another one.
     ``hold_seconds`` keeps the story for the caller of ``begin``: for so long a new turn of others waits for its reply.
     What is said in one call is gone in the next, also where a server keeps a thread's state; only the instance and
@@ -37,6 +38,7 @@ class TurnInput(TypedDict, total=False):
     turn: int
     caller_reply: Annotated[str, EphemeralValue]
     caller_truncated: Annotated[bool, EphemeralValue]
+    wordless_before: Annotated[bool, EphemeralValue]
     request_id: Annotated[str, EphemeralValue]
     hold_seconds: Annotated[float, EphemeralValue]
 
@@ -79,6 +81,7 @@ class TurnState(TurnInput, TurnOutput, total=False):  # pyright: ignore[reportIn
     mode: Action
     brought: str
     brought_truncated: bool
+    is_wordless_before: bool
     hold: float
     closed: bool
     """Whether the reply's line stands closed in the file."""

@@ -9,6 +9,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from nodes.chat_turn.assemble_prompt import wordless_reminder
 from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnState
 from personalab.dialogue import Message
@@ -21,6 +22,7 @@ from personalab.storage.reply_line import ReplyLine
 from personalab.storage.turns import OpenTurn, error_note
 from personalab.story.director import silent_prefix
 from personalab.story.events import Event, Usage, added_usage
+from personalab.story.prompt import with_reminder
 from personalab.tasks import end_tasks
 
 SYNC_SECONDS = 0.05
@@ -235,7 +237,7 @@ async def _write(reply: _Reply, state: TurnState, open_model: OpenModel, *, agai
         return True
     messages = _messages(state)
     if again:
-        messages = _asked_again(messages, reply.turn)
+        messages = with_reminder(messages, wordless_reminder(reply.turn.data))
     consumer = asyncio.create_task(_consume(reply, open_model, messages))
     syncer = asyncio.create_task(reply.keep_synced()) if reply.turn.sync else None
     running = {consumer} if syncer is None else {consumer, syncer}
@@ -259,15 +261,6 @@ def _messages(state: TurnState) -> list[Message]:
     prompt = state.get("prompt") or {}
     system: list[Message] = [{"role": "system", "content": prompt["system"]}] if prompt.get("system") else []
     return [*system, *prompt.get("messages", [])]
-
-
-def _asked_again(messages: list[Message], turn: OpenTurn) -> list[Message]:
-    """Add to the last message that the reply lacked words."""
-    reminder = turn.data.names.fill(turn.data.templates["empty_reply_reminder"]).strip()
-    if not messages or messages[-1]["role"] != "user":
-        return [*messages, {"role": "user", "content": reminder}]
-    *before, last = messages
-    return [*before, {"role": "user", "content": f"{last['content']}\n\n{reminder}"}]
 
 
 async def _consume(reply: _Reply, open_model: OpenModel, messages: list[Message]) -> None:

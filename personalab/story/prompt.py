@@ -341,6 +341,13 @@ def _messages(parts: _Said, templates: Templates) -> tuple[Message, ...]:
     return tuple(said)
 
 
+def with_reminder(messages: Sequence[Message], reminder: str) -> list[Message]:
+    """Add a reminder to the end of the last message."""
+    reminded = list(messages)
+    _add(reminded, {"role": "user", "content": reminder})
+    return reminded
+
+
 def _opens_unasked(turns: Sequence[Turn]) -> bool:
     """Tell whether the character spoke first."""
     return bool(turns) and turns[0].user is None and not turns[0].notes and turns[0].answer is not None

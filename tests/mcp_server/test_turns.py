@@ -146,7 +146,7 @@ async def test_the_text_of_a_begun_turn_carries_the_whole_prompt(
 async def test_a_modern_client_whose_model_gives_nothing_can_try_again(
     server: PersonaServer, services: Services, instance: str
 ) -> None:
-    async with Client(server, mode="auto", sampling_callback=Sampler("  ", "好。")) as client:
+    async with Client(server, mode="auto", sampling_callback=Sampler("  ", "", "好。")) as client:
         assert "persona_retry" in await refused(client, "persona_chat", instance_id=instance, text="你好")
         assert _said(services) == [("user", "你好", 1)]
         found = await call(client, "persona_retry", instance_id=instance)
@@ -154,10 +154,25 @@ async def test_a_modern_client_whose_model_gives_nothing_can_try_again(
     assert _said(services) == [("user", "你好", 1), ("assistant", "好。", 1)]
 
 
+async def test_a_clients_model_that_gives_no_words_is_asked_once_more_with_a_reminder(
+    server: PersonaServer, services: Services, instance: str, mode: Mode
+) -> None:
+    sampler = Sampler("[PROGRESS:2:completed]", "好。")
+    async with Client(server, mode=mode, sampling_callback=sampler) as client:
+        found = await call(client, "persona_chat", instance_id=instance, text="你好", request_id="a")
+        again = await call(client, "persona_chat", instance_id=instance, text="你好", request_id="a")
+    assert (found["status"], found["reply"], again["reply"]) == ("done", "好。", "好。")
+    first, second = (str(asked.messages[-1].content) for asked in sampler.asked)
+    assert "没有台词和动作" not in first
+    assert "没有台词和动作" in second
+    assert plot(services)["current_plot_index"] == 1
+    assert _said(services)[-1] == ("assistant", "好。", 1)
+
+
 async def test_a_story_is_not_kept_for_a_client_whose_model_gave_nothing(
     server: PersonaServer, instance: str
 ) -> None:
-    async with Client(server, mode="auto", sampling_callback=Sampler("  ", "好。")) as client:
+    async with Client(server, mode="auto", sampling_callback=Sampler("  ", "", "好。")) as client:
         await refused(client, "persona_chat", instance_id=instance, text="你好")
         found = await call(client, "persona_chat", instance_id=instance, text="在吗")
     assert (found["turn"], found["reply"]) == (2, "好。")
@@ -648,7 +663,7 @@ async def test_what_a_host_thinks_aloud_is_no_speech(
 async def test_a_clients_model_that_gives_no_words_leaves_the_turn_waiting(
     server: PersonaServer, services: Services, instance: str
 ) -> None:
-    sampler = Sampler("<think>嗯</think>[PROGRESS:1:completed]")
+    sampler = Sampler(*["<think>嗯</think>[PROGRESS:1:completed]"] * 2)
     async with Client(server, mode="auto", sampling_callback=sampler) as client:
         said = await refused(client, "persona_chat", instance_id=instance, text="走吗？")
     assert "persona_retry" in said
