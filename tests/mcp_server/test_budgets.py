@@ -267,7 +267,7 @@ async def test_a_repeated_call_whose_long_reply_is_cut_says_where_to_read_on(
 
 @pytest.mark.anyio
 async def test_a_reply_of_usual_length_stands_whole_in_both_copies(services: Services, instance: str) -> None:
-    replies = {kind: text[:2_000] + "。" for kind, text in TEXTS.items()}
+    replies = {kind: text[:2_000] + "好。" for kind, text in TEXTS.items()}
     services.models["rehearsal"] = ScriptedModel([ScriptedReply((reply,)) for reply in replies.values()])
     async with at_the_desk(services) as desk:
         for kind, reply in replies.items():
