@@ -34,6 +34,7 @@ from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.storage.template_updates import EARLIER
 from personalab.story.lines import NO_REPLY
+from personalab.texts import Language
 
 MAX_TOKENS = 160
 ANSWER_TOKENS = 1_024
@@ -67,6 +68,8 @@ class Reply:
     assistant_phrases: list[str]
     player_lines: list[str]
     repeated: bool
+    copied: bool
+    """Whether it repeats the instructions of the prompt."""
     thought_leaks: list[str]
     markers: list[tuple[int, str]]
     has_action: bool
@@ -249,10 +252,17 @@ async def _reply(
         assistant_phrases=checks.assistant_phrases(content, language),
         player_lines=checks.player_lines(content, language),
         repeated=checks.is_repeated(content, earlier),
+        copied=checks.is_copied(content, _instructions(services, language), language),
         thought_leaks=checks.thought_leaks(content),
         markers=checks.markers(content),
         has_action=checks.has_action(content),
     )
+
+
+def _instructions(services: Services, language: Language) -> str:
+    templates, _ = services.preferences.templates(language)
+    names = ("system_prompt", "progress_instruction", "post_history_instructions")
+    return "\n".join(templates[name] for name in names)
 
 
 def _note(reply: Reply) -> None:
@@ -264,6 +274,7 @@ def _note(reply: Reply) -> None:
             "assistant_phrases",
             "player_lines",
             "repeated",
+            "copied",
             "thought_leaks",
         )
         if getattr(reply, name)
@@ -308,6 +319,7 @@ def summary(replies: Sequence[Reply]) -> list[Figure]:
         share("assistant_phrases", 10),
         share("player_lines", 10),
         share("repeated", None, f"at least {checks.SIMILAR:g} alike"),
+        share("copied", None, "words of the instructions"),
         share("thought_leaks", 0),
         share("has_action", None),
         Figure(

@@ -11,6 +11,8 @@ from personalab.texts import Language
 SIMILAR = 0.8
 """Two replies are near-identical when so much of their letters and digits agrees (``difflib`` ratio)."""
 _SHORTEST_SIMILAR = 8
+_COPIED: dict[Language, int] = {"zh": 12, "en": 40}
+"""Characters in a row."""
 _MARKER = re.compile(r"\[PROGRESS:(\d{1,9}):(completed|in_progress|pending)\]")
 _ANY_MARKER = re.compile(r"\[\s*PROGRESS[^\]\n]{0,40}\]?", re.IGNORECASE)
 _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
@@ -125,13 +127,15 @@ def player_lines(reply: str, language: Language, names: Sequence[str] = ()) -> l
     """List the lines written for the player: a name and a colon, who acts in brackets, or "…" with "you say"."""
     known = "|".join(map(re.escape, sorted({*_PLAYERS[language], *names}, key=len, reverse=True)))
     speech = re.compile(
-        rf"^[\s>*_“\"「（(\[【]*(?:{known})[*_\]】）)]*\s*[:：].*$", re.MULTILINE | re.IGNORECASE
+        rf"^[\s>*_“\"「（(\[【]*(?:{known})[*_\]】）)]*\s*(?:[（(][^）)\n]{{0,40}}[）)])?[*_\s]*[:：].*$",
+        re.MULTILINE | re.IGNORECASE,
     )
     actors = "|".join(
         map(re.escape, sorted({"玩家", "用户", "User", "The player", *names}, key=len, reverse=True))
     )
     action = re.compile(rf"[（(*]\s*(?:{actors}|{_YOU_ACT[language]})(?![A-Za-z])[^）)*\n]{{1,80}}[）)*]")
-    patterns = (speech, action, _YOU_SAY[language])
+    label = re.compile(rf"^\s*[（(\[【](?:{known})[）)\]】].*$", re.MULTILINE | re.IGNORECASE)
+    patterns = (speech, label, action, _YOU_SAY[language])
     return [match[0].strip() for pattern in patterns for match in pattern.finditer(reply)]
 
 
@@ -154,6 +158,12 @@ def is_repeated(reply: str, earlier: Sequence[str], threshold: float = SIMILAR) 
         if matcher.real_quick_ratio() >= threshold and matcher.ratio() >= threshold:
             return True
     return False
+
+
+def is_copied(reply: str, instructions: str, language: Language) -> bool:
+    """Return whether a reply repeats a long run of the prompt's instructions."""
+    matcher = SequenceMatcher(None, reply, instructions, autojunk=False)
+    return matcher.find_longest_match().size >= _COPIED[language]
 
 
 def has_action(reply: str) -> bool:

@@ -31,7 +31,7 @@ from pydantic import ValidationError
 from mcp_server.results import well_formed
 from personalab.dialogue import Message
 from personalab.errors import ProviderError
-from personalab.ports import AnswerNeeded, ReplyChunk, ReplyModel
+from personalab.ports import AnswerNeeded, ReplyChunk, ReplyModel, stream_speech
 
 if TYPE_CHECKING:
     from mcp_types import CreateMessageResult
@@ -76,7 +76,9 @@ class ClientModel:
         else:
             yield reply
             return
-        async with aclosing(cast("AsyncGenerator[ReplyChunk]", self._instead.stream(messages))) as stream:
+        async with aclosing(
+            cast("AsyncGenerator[ReplyChunk]", stream_speech(self._instead, messages))
+        ) as stream:
             async for chunk in stream:
                 yield chunk
 

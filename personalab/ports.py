@@ -66,6 +66,20 @@ class SchemaModel(Protocol):
         ...
 
 
+@runtime_checkable
+class SpeakingModel(Protocol):
+    """A model that samples a character's words in another way than other answers."""
+
+    def stream_speech(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
+        """Yield a character's reply like ``ReplyModel.stream``."""
+        ...
+
+
+def stream_speech(model: ReplyModel, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
+    """Ask a model for a character's reply."""
+    return model.stream_speech(messages) if isinstance(model, SpeakingModel) else model.stream(messages)
+
+
 def stream_answer(
     model: ReplyModel, messages: Sequence[Message], schema: AnswerSchema | None
 ) -> AsyncIterator[ReplyChunk]:

@@ -1155,6 +1155,37 @@ REQUIREMENTS: dict[str, Requirement] = {
         "graph/test_example_dialogue.py::test_examples_are_a_section_with_a_heading_and_tokens",
         "graph/test_example_dialogue.py::test_examples_are_dropped_first_where_the_prompt_would_be_too_long",
     ),
+    "8.instructions": _by(
+        "A role instruction opens the prompt and a reminder ends it; a card's own replace or wrap them",
+        "graph/test_authors_words.py::test_the_shipped_instructions_open_and_close_the_prompt",
+        "graph/test_authors_words.py::test_an_authors_instructions_stand_first_and_last",
+        "graph/test_authors_words.py::test_an_instruction_may_quote_what_it_replaces",
+        "web/test_prompt.py::test_own_instructions_and_examples_are_told_apart_from_templates",
+    ),
+    "8.player_lines": _by(
+        "A reply ends where the model writes a line for the player",
+        "story/test_player_lines.py::test_where_the_stream_is_cut_does_not_matter",
+        "graph/test_player_lines.py::test_reply_ends_before_a_line_for_the_player",
+        "graph/test_player_lines.py::test_model_is_not_waited_for_after_that",
+    ),
+    "8.notes": _by(
+        "Error and empty lines are shown as notices and reach no later prompt",
+        "story/test_rules.py::test_old_replies_of_markers_alone_reach_no_later_prompt",
+        "web/test_reasoning.py::test_why_a_reply_failed_is_told_apart_from_what_it_said",
+    ),
+    "8.truncated": _by(
+        "A reply that ends at the model's length limit says so everywhere",
+        "web/test_reasoning.py::test_reply_at_its_length_limit_says_so_everywhere",
+        "cli/test_say.py::test_reading_shows_reasoning_when_asked_and_a_truncated_reply_always",
+        "mcp_server/test_turns.py::test_a_sampled_reply_that_hit_its_token_limit_is_marked_truncated",
+    ),
+    "8.markers": _by(
+        "Markers are chips on the page and dim in the terminal, or hidden; exports leave them out unless asked",
+        "web/test_browser_reasoning.py::test_markers_of_a_stream_are_chips_or_hidden",
+        "web/test_browser_reasoning.py::test_markers_are_switched_on_the_settings_page",
+        "cli/test_chat.py::test_markers_are_dimmed_at_a_terminal_and_can_be_hidden",
+        "operations/test_exporting.py::test_markers_and_reasoning_leave_only_when_asked_and_come_back",
+    ),
     "8.templates": _by(
         "Untouched older templates give way to better ones; edited ones are kept",
         "storage/test_template_updates.py::test_untouched_older_templates_are_replaced",

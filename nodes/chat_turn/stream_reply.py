@@ -14,7 +14,7 @@ from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnState
 from personalab.dialogue import Message
 from personalab.errors import PersonaLabError, ProviderError, StorageError
-from personalab.ports import Clock, ReplyModel
+from personalab.ports import Clock, ReplyModel, stream_speech
 from personalab.reasoning import ReasoningSplitter, split_reasoning
 from personalab.storage.files import write_error
 from personalab.storage.leases import STOP_POLL_SECONDS, unbroken
@@ -22,8 +22,10 @@ from personalab.storage.reply_line import ReplyLine
 from personalab.storage.turns import OpenTurn, error_note
 from personalab.story.director import silent_prefix
 from personalab.story.events import Event, Usage, added_usage
+from personalab.story.player_lines import PlayerLines
 from personalab.story.prompt import with_reminder
 from personalab.tasks import end_tasks
+from personalab.texts import say
 
 SYNC_SECONDS = 0.05
 """In ``fsync`` mode a token waits at most this long for the disk."""
@@ -38,7 +40,7 @@ class _Reply:
 
     Tokens that came in one go are emitted in one event, as soon as the event loop is free again; in ``fsync`` mode
     when the disk has them. What the model thinks is kept apart from what it says. Blanks and markers before the first
-    words wait for them: a reply without words is never shown.
+    words wait for them: a reply without words is never shown. It ends where the model writes a line for the player.
     """
 
     def __init__(self, turn: OpenTurn, emit: Callable[[Event], None], timestamp: str) -> None:
@@ -50,6 +52,7 @@ class _Reply:
         self._emit = emit
         self._line: ReplyLine | None = None
         self._splitter = ReasoningSplitter()
+        self._player_lines = _player_lines(turn)
         self._silence: list[str] = []
         self._unclear = ""
         """What may be the beginning of a marker, before the first words."""
@@ -65,20 +68,25 @@ class _Reply:
         """Whether no words have come."""
         return not self._speaks
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the model has begun to write the player's lines."""
+        return self._player_lines.found
+
     def add(self, text: str) -> None:
         """Take a piece of the model's text, in which thoughts may be marked by tags."""
-        reasoning, speech = self._splitter.feed(text)
-        if reasoning:
-            self.think(reasoning)
-        if speech:
-            self.say(speech)
+        self._take(*self._splitter.feed(text))
 
     def flush(self) -> None:
         """Take what was held back at the end of the model's text."""
-        reasoning, speech = self._splitter.flush()
+        self._take(*self._splitter.flush())
+        if speech := self._player_lines.flush():
+            self.say(speech)
+
+    def _take(self, reasoning: str, speech: str) -> None:
         if reasoning:
             self.think(reasoning)
-        if speech:
+        if speech := self._player_lines.feed(speech):
             self.say(speech)
 
     def say(self, text: str) -> None:
@@ -224,7 +232,7 @@ async def stream_reply(
 
 
 async def _write(reply: _Reply, state: TurnState, open_model: OpenModel, *, again: bool = False) -> bool:
-    """Write the whole reply; return whether someone asked to stop before it was done."""
+    """Write the reply to its end; return whether someone asked to stop before it was done."""
     if state.get("mode") == "end":
         reply.truncated = state.get("brought_truncated", False)
         reasoning, speech = split_reasoning(state.get("brought", ""))
@@ -257,6 +265,12 @@ async def _write(reply: _Reply, state: TurnState, open_model: OpenModel, *, agai
         await _told(reply)
 
 
+def _player_lines(turn: OpenTurn) -> PlayerLines:
+    """Look for lines of the player, by the name and the words a model may have for them."""
+    names, words = turn.data.names, {say("player", "zh"), say("player", "en")} - {turn.data.names.character}
+    return PlayerLines({names.player} - words - {names.character}, words)
+
+
 def _messages(state: TurnState) -> list[Message]:
     prompt = state.get("prompt") or {}
     system: list[Message] = [{"role": "system", "content": prompt["system"]}] if prompt.get("system") else []
@@ -265,7 +279,7 @@ def _messages(state: TurnState) -> list[Message]:
 
 async def _consume(reply: _Reply, open_model: OpenModel, messages: list[Message]) -> None:
     model = await open_model()
-    stream = model.stream(messages)
+    stream = stream_speech(model, messages)
     try:
         add = reply.add
         async for chunk in stream:
@@ -277,6 +291,8 @@ async def _consume(reply: _Reply, open_model: OpenModel, messages: list[Message]
                 reply.usage = chunk.usage
             if chunk.truncated:
                 reply.truncated = True
+            if reply.is_over:
+                break
     finally:
         reply.flush()
         close = getattr(stream, "aclose", None)

@@ -13,7 +13,7 @@ from personalab.ports import ReplyModel
 from personalab.providers.failures import clean_reason
 from personalab.providers.langchain_model import LangChainModel
 from personalab.providers.local import open_local_model
-from personalab.providers.model_settings import ModelSettings
+from personalab.providers.model_settings import ModelSettings, ReasoningEffort
 from personalab.providers.openai_chat import NO_KEY, OPENAI_URL, OpenAIEndpoint, open_chat_openai
 from personalab.providers.rehearsal import RehearsalModel
 from personalab.providers.scripted import ScriptedModel
@@ -67,6 +67,7 @@ def _open_other(provider: str, model: str, settings: ModelSettings) -> ReplyMode
 
     options = {"temperature": settings.temperature, "max_tokens": settings.max_output_tokens}
     given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
+    given |= _reasoning_options(provider, settings.reasoning)
     name = f"{provider}:{model}"
     try:
         chat = cast("BaseChatModel", init_chat_model(model, model_provider=provider, **given))
@@ -77,6 +78,17 @@ def _open_other(provider: str, model: str, settings: ModelSettings) -> ReplyMode
         reason = clean_reason(str(error).partition("\n")[0])
         raise ProviderError("provider.unknown", model=name, reason=reason) from error
     return LangChainModel(name=name, open_chat=partial(_already_open, chat), settings=settings)
+
+
+def _reasoning_options(provider: str, effort: ReasoningEffort | None) -> dict[str, Any]:
+    """Return what a provider's package calls the effort; nothing for one whose word for it is not known."""
+    match provider:
+        case "ollama" if effort is not None:
+            return {"reasoning": effort != "off"}  # most of its models know no levels
+        case "anthropic" if effort is not None:
+            return {"thinking": {"type": "disabled"}} if effort == "off" else {"effort": effort}
+        case _:
+            return {}
 
 
 @asynccontextmanager

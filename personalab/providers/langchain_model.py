@@ -19,7 +19,7 @@ from personalab.errors import ProviderError
 from personalab.ports import ReplyChunk
 from personalab.providers.failures import Attempt, Failure, explain, may_refuse_schema
 from personalab.providers.model_settings import ModelSettings
-from personalab.providers.schema_requests import SchemaSupport, answer_text, schema_options
+from personalab.providers.schema_requests import SchemaSupport, answer_text, schema_options, with_body
 from personalab.providers.well_formed import PairJoiner, well_formed
 from personalab.story.events import Usage, added_usage
 
@@ -55,9 +55,16 @@ class LangChainModel:
     text_lengths: bool = False
     """Whether the lengths of texts in a schema can be enforced."""
 
+    speech_body: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What the request for a character's reply says besides; other answers go without it."""
+
     def stream(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
         """Yield the reply's pieces; try again after a passing failure, until the first piece of text."""
         return self._stream(messages)
+
+    def stream_speech(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
+        """Yield a character's reply, sampled by ``speech_body``."""
+        return self._stream(messages, speech=True)
 
     async def stream_json(
         self, messages: Sequence[Message], schema: AnswerSchema
@@ -83,13 +90,13 @@ class LangChainModel:
                 yield piece
 
     async def _stream(
-        self, messages: Sequence[Message], schema: AnswerSchema | None = None
+        self, messages: Sequence[Message], schema: AnswerSchema | None = None, *, speech: bool = False
     ) -> AsyncGenerator[ReplyChunk]:
         outgoing = [{"role": said["role"], "content": well_formed(said["content"])} for said in messages]
         spoken = False
         for tries in itertools.count(1):
             try:
-                async with aclosing(self._try_once(outgoing, schema)) as pieces:
+                async with aclosing(self._try_once(outgoing, schema, speech)) as pieces:
                     async for piece in pieces:
                         spoken = spoken or bool(piece.text)
                         yield piece
@@ -106,11 +113,13 @@ class LangChainModel:
             await asyncio.sleep(wait)
 
     async def _try_once(
-        self, messages: Sequence[Mapping[str, str]], schema: AnswerSchema | None = None
+        self, messages: Sequence[Mapping[str, str]], schema: AnswerSchema | None, speech: bool
     ) -> AsyncGenerator[ReplyChunk]:
         joiner, thoughts, ending = PairJoiner(), PairJoiner(), _Ending(self.openai_wire)
         async with self.open_chat() as chat:
             options = schema_options(chat, schema, text_lengths=self.text_lengths) if schema else {}
+            if speech and self.speech_body:
+                options = with_body(chat, self.speech_body)
             chunks = chat.astream(cast("Any", messages), {"tags": [NOSTREAM_TAG]}, **options)
             async with aclosing(cast("AsyncGenerator[AIMessageChunk]", chunks)) as stream:
                 patience = self.settings.first_token_seconds

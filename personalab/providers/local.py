@@ -34,6 +34,17 @@ _LOAD_SECONDS = 600.0
 _BATCH = 256
 _THINKING: dict[str | None, dict[str, object]] = {"off": {"chat_template_kwargs": {"enable_thinking": False}}}
 
+# Small models fall into loops and copy their instructions. "Don't repeat yourself" (DRY) makes a run of tokens less
+# likely the longer it repeats an earlier one. Runs end at punctuation: llama.cpp's own list has no Chinese characters,
+# and over whole Chinese sentences the penalty drives a model into another language.
+_SPEECH: dict[str, object] = {
+    "dry_multiplier": 0.8,
+    "dry_base": 1.75,
+    "dry_allowed_length": 6,
+    "dry_penalty_last_n": 2048,
+    "dry_sequence_breakers": ["\n", *':"*,.!?()', *"：，。！？、“”（）「」…"],
+}
+
 
 @dataclass(frozen=True, slots=True)
 class LocalServer:
@@ -64,6 +75,7 @@ def open_local_model(path: Path, settings: ModelSettings) -> LangChainModel:
         settings=patient,
         openai_wire=True,
         text_lengths=True,
+        speech_body=_SPEECH,
     )
 
 

@@ -47,6 +47,12 @@ def schema_options(
     return {}
 
 
+def with_body(chat: BaseChatModel, added: Mapping[str, object]) -> dict[str, Any]:
+    """Return what ``astream`` of a ``ChatOpenAI`` takes to add fields to the request."""
+    body = cast("Mapping[str, object]", getattr(chat, "extra_body", None) or {})
+    return {"extra_body": {**body, **added}}
+
+
 def answer_text(chunk: AIMessageChunk) -> str:
     """Return the text of a chunk and what it has of a tool's input."""
     return chunk.text + "".join(call["args"] or "" for call in chunk.tool_call_chunks)
@@ -75,8 +81,7 @@ def _openai(chat: BaseChatModel, name: str, schema: dict[str, Any]) -> dict[str,
     if uses_responses is not None and uses_responses({}):
         return {"response_format": wanted}
     # As an argument of its own it would switch LangChain to a stream that parses and sends the answer twice.
-    body = cast("Mapping[str, Any]", getattr(chat, "extra_body", None) or {})
-    return {"extra_body": {**body, "response_format": wanted}}
+    return with_body(chat, {"response_format": wanted})
 
 
 def _anthropic(chat: BaseChatModel, name: str, schema: dict[str, Any]) -> dict[str, Any]:

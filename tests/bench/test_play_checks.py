@@ -148,3 +148,10 @@ def test_thought_leaks(reply: str) -> None:
 )
 def test_repeated_replies(reply: str, earlier: list[str], expected: bool) -> None:
     assert checks.is_repeated(reply, earlier) is expected
+
+
+def test_words_of_the_instructions_are_found() -> None:
+    order = "先用括号写一个新的动作或神情，再说台词。"
+    assert checks.is_copied(f"好。{order}", order, "zh")
+    assert not checks.is_copied("先用括号写一个字。", order, "zh")
+    assert not checks.is_copied("", order, "zh")

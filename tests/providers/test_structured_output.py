@@ -19,7 +19,7 @@ from pydantic import Field
 from personalab.answer_schema import AnswerSchema, list_schema, object_schema, text_schema
 from personalab.dialogue import Message
 from personalab.errors import ProviderError
-from personalab.ports import ReplyChunk, ReplyModel, SchemaModel, stream_answer
+from personalab.ports import ReplyChunk, ReplyModel, SchemaModel, stream_answer, stream_speech
 from personalab.providers.chat_executor import ChatExecutor
 from personalab.providers.langchain_model import LangChainModel
 from personalab.providers.lent import Remembering
@@ -351,3 +351,26 @@ def test_provider_errors_stay_provider_errors() -> None:
             yield
 
     assert ask_json(opened(Refusing(chunks=[]))).code == "provider.filtered"
+
+
+def test_only_replies_of_a_character_are_sampled_as_speech(server: OpenAIServer) -> None:
+    sampling = {"dry_multiplier": 0.8}
+    endpoint = OpenAIEndpoint("m", server.url, extra_body={"return_progress": True})
+    settings = ModelSettings(max_output_tokens=9)
+    model = LangChainModel(
+        "m", lambda: open_chat_openai(endpoint, settings), settings, openai_wire=True, speech_body=sampling
+    )
+
+    class Speaking:
+        name = "m"
+
+        def stream(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
+            return stream_speech(model, messages)
+
+    ask(Speaking())
+    ask(model)
+    ask_json(model)
+    sent = [request.body for request in server.requests]
+    assert [body.get("dry_multiplier") for body in sent] == [0.8, None, None]
+    assert [body["max_tokens"] for body in sent] == [9, 9, 9]
+    assert [body["return_progress"] for body in sent] == [True, True, True]
