@@ -215,8 +215,9 @@ async def _prepare(services: Services, story: Story, options: Options) -> None:
         services.stories.save_background(story.background)
     templates = services.settings.data_root / "prompt_templates"
     if options.prompt == "bare":
-        for name, (text, *_) in EARLIER.items():
-            (templates / f"{name}.txt").write_text(text + "\n", encoding="utf-8")
+        for name, texts in EARLIER.items():
+            if 1 in texts:
+                (templates / f"{name}.txt").write_text(texts[1] + "\n", encoding="utf-8")
     if options.templates:
         shutil.copytree(options.templates, templates, dirs_exist_ok=True)
     await new_instance(services, story.character_id, story.background_id, _PLAYED)

@@ -96,7 +96,7 @@ def test_a_new_data_root_is_filled_with_the_samples_and_another_left_alone(root:
     settings = read_settings({"PERSONALAB_DATA": str(root)})
     open_services(settings)
     shipped = snapshot(settings.shipped)
-    assert snapshot(root) == {**shipped, ".seeded": VERSION.encode()}
+    assert snapshot(root) == {**shipped, ".seeded": str(VERSION).encode()}
     (root / "config.json").unlink()
     before = snapshot(root)
     open_services(settings)

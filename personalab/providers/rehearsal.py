@@ -43,9 +43,8 @@ _HEADINGS: dict[str, Section] = {
     "Recalled events": "recalled",
 }
 _NOTE_END = re.compile(r"^(?:（以上.*）|\(The above.*\))[ \t]*$", re.MULTILINE)
-_LAST_NOTE = re.compile(
-    r"^(?:（以下是给你的要求.*）|\(What follows are instructions.*\))[ \t]*$", re.MULTILINE
-)
+_LAST_NOTE = re.compile(r"\n\n\[[^\[\]]*\]\s*(?:\Z|(?=[（(]))")
+"""The reminder after the player's words."""
 _EXAMPLE_START = re.compile(r"^(?:（以下是示例.*）|\(The following is an example.*\))[ \t]*$", re.MULTILINE)
 _EXAMPLE_END = re.compile(r"^(?:（示例结束.*）|\(End of the examples.*\))[ \t]*$", re.MULTILINE)
 _NAME_ZH = re.compile(

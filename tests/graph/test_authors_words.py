@@ -236,7 +236,7 @@ async def test_an_authors_instructions_stand_first_and_last(ann: Services, root:
     last = found.prompt.messages[-1]
     assert last["role"] == "user"
     assert last["content"].startswith("Hello\n\n")
-    assert last["content"].endswith("Answer User briefly.")
+    assert last["content"].endswith("\n\n[Answer User briefly.]")
 
 
 async def test_the_readers_own_instructions_hold_where_the_author_gives_none(

@@ -128,7 +128,7 @@ async def test_all_messages_but_the_last_stay_the_same_bytes_from_turn_to_turn(
         assert json.dumps(after[: len(before) - 1], ensure_ascii=False).encode() == kept
         assert len(after) == len(before) + 2
     for call in calls:
-        assert call[-1]["content"].endswith(told)
+        assert call[-1]["content"].endswith(f"\n\n[{told}]")
         assert not any(told in message["content"] for message in call[:-1])
     assert any("Director's reminder" in call[-1]["content"] for call in calls)
 

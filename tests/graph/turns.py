@@ -44,7 +44,7 @@ def plot(services: Services, instance_id: str = "inst_001") -> dict[str, Any]:
     return services.stories.instance(instance_id).plot_state.fields()
 
 
-_REMINDER = re.compile(r"\n\n(?:（以下是给你的要求|\(What follows are instructions).*", re.DOTALL)
+_REMINDER = re.compile(r"\n\n\[(?:请保持角色|Stay in character).*", re.DOTALL)
 
 
 def sent_words(call: Sequence[Message]) -> list[str]:

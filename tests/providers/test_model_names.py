@@ -11,6 +11,7 @@ import pytest
 
 from personalab.errors import ProviderError
 from personalab.providers.chat_models import ModelSettings, open_model
+from personalab.providers.model_settings import ReasoningEffort
 from tests.providers.asking import ask
 
 SETTINGS = ModelSettings(rehearsal_delay=0)
@@ -53,6 +54,32 @@ def test_a_provider_whose_package_is_missing_names_the_package() -> None:
     assert error.params["package"] == "langchain-anthropic"
 
 
+@pytest.mark.parametrize(
+    ("provider", "effort", "options"),
+    [
+        ("ollama", None, {}),
+        ("ollama", "off", {"reasoning": False}),
+        ("ollama", "low", {"reasoning": True}),
+        ("anthropic", None, {}),
+        ("anthropic", "off", {"thinking": {"type": "disabled"}}),
+        ("anthropic", "high", {"effort": "high"}),
+        ("mistralai", "high", {}),
+    ],
+)
+def test_effort_has_the_name_that_a_providers_package_gives_it(
+    monkeypatch: pytest.MonkeyPatch, provider: str, effort: ReasoningEffort | None, options: dict[str, object]
+) -> None:
+    given: dict[str, object] = {}
+
+    def init_chat_model(model: str, *, model_provider: str, **rest: object) -> object:
+        given.update(rest)
+        return object()
+
+    monkeypatch.setattr("langchain.chat_models.init_chat_model", init_chat_model)
+    open_model(f"{provider}:some-model", settings=ModelSettings(reasoning=effort))
+    assert given == options
+
+
 @pytest.mark.parametrize("name", ["", "gpt-4o", "openai:", ":x", "nobody:knows", "rehearsal:x"])
 def test_an_unknown_name_is_refused(name: str) -> None:
     assert refusal(name).code == "provider.unknown"
@@ -62,6 +89,7 @@ def test_opening_models_imports_no_heavy_library() -> None:
     program = """
 import sys
 from personalab.providers.chat_models import ModelSettings, open_model
+from personalab.providers.model_settings import ReasoningEffort
 from personalab.providers.tokens import OfflineCounter
 open_model("rehearsal", settings=ModelSettings())
 open_model("openai:x", settings=ModelSettings(api_key="k"))

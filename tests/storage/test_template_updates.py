@@ -9,6 +9,7 @@ import pytest
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.storage.seed import SEEDED
+from personalab.storage.template_updates import EARLIER
 
 OLD = {
     "zh/system_prompt": "",
@@ -73,3 +74,16 @@ def test_root_that_cannot_be_written_is_still_opened(old_root: Path) -> None:
     (old_root / ".lock").unlink(missing_ok=True)
     (old_root / ".lock").mkdir()
     assert _reopened().preferences.templates("zh")[0]["system_prompt"] == ""
+
+
+def test_a_root_of_the_second_version_keeps_what_was_emptied(old_root: Path) -> None:
+    earlier = EARLIER["en/post_history_instructions"][2]
+    _path(old_root, "en/post_history_instructions").write_text(f"{earlier}\n", encoding="utf-8")
+    _path(old_root, "zh/post_history_instructions").write_text("", encoding="utf-8")
+    (old_root / SEEDED).write_bytes(b"2")
+    english, chinese = (
+        _reopened().preferences.templates(language)[0]["post_history_instructions"]
+        for language in ("en", "zh")
+    )
+    assert "Stay in character" in english
+    assert not chinese
