@@ -32,13 +32,14 @@ def _services(root: Path) -> Services:
     return open_services(read_settings({"PERSONALAB_DATA": str(root)}))
 
 
-async def _story(services: Services, instance_id: str, turns: int) -> str:
+async def make_story(services: Services, instance_id: str, turns: int, text: str = SENTENCE) -> str:
+    """Begin a story in which both sides have said the same in every turn."""
     await new_instance(services, "char_alserqi", "bg_wasteland", instance_id)
     path = services.stories.session_path(instance_id, "sess_001")
     with path.open("ab") as file:
         for number in range(1, turns + 1):
-            file.write(dump_line(UserLine(SENTENCE, number, "2025-10-16T10:30:00Z")))
-            file.write(dump_line(AssistantLine(SENTENCE, number, "2025-10-16T10:30:00Z")))
+            file.write(dump_line(UserLine(text, number, "2025-10-16T10:30:00Z")))
+            file.write(dump_line(AssistantLine(text, number, "2025-10-16T10:30:00Z")))
     return instance_id
 
 
@@ -122,7 +123,7 @@ async def _one_turn(services: Services) -> list[Figure]:
     graph, empty = build_chat_turn(services).compile(), _empty_graph()
     services.models["rehearsal"] = ScriptedModel([ScriptedReply(("。",))], loop=True)
     for turns in (20, 42, 2_000):
-        await _story(services, f"turns_{turns}", turns)
+        await make_story(services, f"turns_{turns}", turns)
 
     services.preferences.change({"max_total_tokens": 200_000})
 
@@ -154,7 +155,7 @@ async def _one_turn(services: Services) -> list[Figure]:
 
 async def _per_token(services: Services, count: int = 4_000) -> Figure:
     graph = build_chat_turn(services).compile()
-    fresh = iter([await _story(services, f"tokens_{number}", 2) for number in range(40)])
+    fresh = iter([await make_story(services, f"tokens_{number}", 2) for number in range(40)])
 
     def ours(tokens: int) -> Callable[[], Awaitable[object]]:
         async def run() -> None:
@@ -182,7 +183,7 @@ async def _per_token(services: Services, count: int = 4_000) -> Figure:
 async def _many(services: Services, count: int = 200, tokens: int = 2_000) -> list[Figure]:
     graph = build_chat_turn(services).compile()
     for number in range(count):
-        await _story(services, f"many_{number}", 1)
+        await make_story(services, f"many_{number}", 1)
 
     async def stream(name: str) -> int:
         turn = {"instance_id": name, "user_input": "x"}
@@ -211,7 +212,7 @@ def _resident() -> int:
 
 
 async def _idle(services: Services, count: int = 1_000) -> Figure:
-    names = [await _story(services, f"idle_{number}", 42) for number in range(count)]
+    names = [await make_story(services, f"idle_{number}", 42) for number in range(count)]
     gc.collect()
     before = _resident()
     cache = SessionCache(keep=count)

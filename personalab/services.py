@@ -209,6 +209,7 @@ class Services:
             api_key=self.settings.openai_api_key,
             base_url=self.settings.openai_base_url,
             reasoning=self.settings.reasoning,
+            traced=self.settings.tracing not in (None, "off"),
         )
         return open_model(name, settings=settings)
 

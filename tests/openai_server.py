@@ -62,6 +62,8 @@ class Request:
     path: str
     headers: Mapping[str, str]
     body: Json
+    client: object = None
+    """The address it came from."""
 
 
 def delta(text: str | None, *, finish: str | None = None, **fields: object) -> Event:
@@ -287,7 +289,7 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             body = cast("Json", json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            steps = server.take(Request(self.path, headers, body))
+            steps = server.take(Request(self.path, headers, body, self.client_address))
             try:
                 self._play(steps)
             except (BrokenPipeError, ConnectionResetError):

@@ -30,6 +30,9 @@ from personalab.texts import say
 SYNC_SECONDS = 0.05
 """In ``fsync`` mode a token waits at most this long for the disk."""
 
+_HOLD_SECONDS = 0.002
+"""So long a stream may keep the event loop from others."""
+
 OpenModel = Callable[[], Awaitable[ReplyModel]]
 
 _log = logging.getLogger("personalab.turn")
@@ -280,6 +283,8 @@ def _messages(state: TurnState) -> list[Message]:
 async def _consume(reply: _Reply, open_model: OpenModel, messages: list[Message]) -> None:
     model = await open_model()
     stream = stream_speech(model, messages)
+    now = asyncio.get_running_loop().time
+    held = now()
     try:
         add = reply.add
         async for chunk in stream:
@@ -293,6 +298,9 @@ async def _consume(reply: _Reply, open_model: OpenModel, messages: list[Message]
                 reply.truncated = True
             if reply.is_over:
                 break
+            if now() - held > _HOLD_SECONDS:  # chunks that are there already come without a pause
+                await asyncio.sleep(0)
+                held = now()
     finally:
         reply.flush()
         close = getattr(stream, "aclose", None)

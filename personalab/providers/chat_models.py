@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -11,15 +12,20 @@ from typing import TYPE_CHECKING, Any, cast
 from personalab.errors import ProviderError
 from personalab.ports import ReplyModel
 from personalab.providers.failures import clean_reason
-from personalab.providers.langchain_model import LangChainModel
+from personalab.providers.langchain_source import LangChainSource
 from personalab.providers.local import open_local_model
 from personalab.providers.model_settings import ModelSettings, ReasoningEffort
 from personalab.providers.openai_chat import NO_KEY, OPENAI_URL, OpenAIEndpoint, open_chat_openai
+from personalab.providers.openai_source import OpenAISource
+from personalab.providers.provider_model import ProviderModel, Source
 from personalab.providers.rehearsal import RehearsalModel
 from personalab.providers.scripted import ScriptedModel
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
+
+_PLAIN_CHAT = re.compile(r"(?:ft:)?(?:gpt-3|gpt-4|chatgpt)")
+"""OpenAI's own models that need no more than its chat protocol; LangChain knows the ways of the others."""
 
 __all__ = ["ModelSettings", "open_model"]
 
@@ -52,13 +58,17 @@ def _open_openai(model: str, settings: ModelSettings) -> ReplyModel:
     endpoint = OpenAIEndpoint(
         model, base_url=settings.base_url or OPENAI_URL, api_key=settings.api_key or NO_KEY
     )
-    return LangChainModel(
-        name=f"openai:{model}",
-        open_chat=partial(open_chat_openai, endpoint, settings),
-        settings=settings,
-        secrets=(settings.api_key,) if settings.api_key else (),
-        openai_wire=True,
-    )
+    source: Source
+    if settings.traced or (endpoint.base_url == OPENAI_URL and not _PLAIN_CHAT.match(model)):
+        source = LangChainSource(partial(open_chat_openai, endpoint, settings), settings, openai_wire=True)
+    else:
+        source = OpenAISource(partial(_ready, endpoint), settings)
+    secrets = (settings.api_key,) if settings.api_key else ()
+    return ProviderModel(f"openai:{model}", source, settings, secrets)
+
+
+async def _ready(endpoint: OpenAIEndpoint) -> OpenAIEndpoint:
+    return endpoint
 
 
 def _open_other(provider: str, model: str, settings: ModelSettings) -> ReplyModel:
@@ -77,7 +87,7 @@ def _open_other(provider: str, model: str, settings: ModelSettings) -> ReplyMode
     except Exception as error:
         reason = clean_reason(str(error).partition("\n")[0])
         raise ProviderError("provider.unknown", model=name, reason=reason) from error
-    return LangChainModel(name=name, open_chat=partial(_already_open, chat), settings=settings)
+    return ProviderModel(name, LangChainSource(partial(_already_open, chat), settings), settings)
 
 
 def _reasoning_options(provider: str, effort: ReasoningEffort | None) -> dict[str, Any]:

@@ -11,22 +11,18 @@ import importlib.util
 import os
 import secrets
 import threading
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from personalab.errors import ProviderError
-from personalab.providers.langchain_model import LangChainModel
 from personalab.providers.model_files import NotAModelFile, check_regular
 from personalab.providers.model_opening import ModelOpener
 from personalab.providers.model_settings import ModelSettings
-from personalab.providers.openai_chat import OpenAIEndpoint, open_chat_openai
-
-if TYPE_CHECKING:
-    from langchain_openai import ChatOpenAI
+from personalab.providers.openai_chat import OpenAIEndpoint
+from personalab.providers.openai_source import OpenAISource
+from personalab.providers.provider_model import ProviderModel
 
 _LONGEST_REPLY = 2048
 _LOAD_SECONDS = 600.0
@@ -58,7 +54,7 @@ _servers: dict[tuple[str, int, int], LocalServer] = {}
 _starting = threading.Lock()
 
 
-def open_local_model(path: Path, settings: ModelSettings) -> LangChainModel:
+def open_local_model(path: Path, settings: ModelSettings) -> ProviderModel:
     """Open a model file; it is loaded at the first reply, once per process."""
     if importlib.util.find_spec("xllamacpp") is None:
         raise ProviderError("provider.not_installed", model=f"local:{path}", package="xllamacpp")
@@ -67,29 +63,21 @@ def open_local_model(path: Path, settings: ModelSettings) -> LangChainModel:
     except NotAModelFile as error:
         raise ProviderError("provider.no_model_file", file=str(path), reason=str(error)) from error
     patient = replace(settings, max_output_tokens=settings.max_output_tokens or _LONGEST_REPLY)
-    return LangChainModel(
-        name=f"local:{path}",
-        open_chat=partial(_open_chat, path, patient),
-        settings=patient,
-        openai_wire=True,
-        text_lengths=True,
-        speech_body=_SPEECH,
-    )
+    endpoint = partial(_endpoint, path, patient)
+    source = OpenAISource(endpoint, patient, text_lengths=True, speech_body=_SPEECH)
+    return ProviderModel(f"local:{path}", source, patient)
 
 
-@asynccontextmanager
-async def _open_chat(path: Path, settings: ModelSettings) -> AsyncGenerator[ChatOpenAI]:
+async def _endpoint(path: Path, settings: ModelSettings) -> OpenAIEndpoint:
     load = partial(start_server, path, settings.local_context, settings.local_threads)
     server = await _loading.run(f"local:{path}", load, seconds=_LOAD_SECONDS)
-    endpoint = OpenAIEndpoint(
+    return OpenAIEndpoint(
         model="local",
         base_url=f"{server.url}/v1",
         api_key=server.key,
         # Each batch of the prompt that was read is a sign of life: a slow machine is not a stalled one.
         extra_body={"return_progress": True, **_THINKING.get(settings.reasoning, {})},
     )
-    async with open_chat_openai(endpoint, settings) as chat:
-        yield chat
 
 
 def start_server(path: Path, context: int, threads: int = 0) -> LocalServer:

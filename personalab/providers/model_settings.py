@@ -34,3 +34,5 @@ class ModelSettings:
     """Tokens a ``local:`` model keeps in mind; memory grows with it."""
     local_threads: int = 0
     """Threads a ``local:`` model runs on; 0: one per core. On a busy machine fewer are faster."""
+    traced: bool = False
+    """Whether LangSmith traces the calls: only those of LangChain's models can be."""

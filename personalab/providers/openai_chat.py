@@ -50,8 +50,8 @@ async def open_chat_openai(endpoint: OpenAIEndpoint, settings: ModelSettings) ->
     from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
 
     # The blocking client is never used, but LangChain would make one, slowly.
-    with DefaultHttpxClient(verify=_tls()) as unused:
-        async with DefaultAsyncHttpxClient(verify=_tls(), trust_env=endpoint.use_proxy) as client:
+    with DefaultHttpxClient(verify=tls()) as unused:
+        async with DefaultAsyncHttpxClient(verify=tls(), trust_env=endpoint.use_proxy) as client:
             yield _chat(endpoint, settings, http_async_client=client, http_client=unused)
 
 
@@ -115,11 +115,11 @@ def _delta_reasoning(chunk: Mapping[str, Any]) -> str:
 def _import() -> None:
     import langchain_openai  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
-    _tls()
+    tls()
 
 
 @functools.cache
-def _tls() -> ssl.SSLContext:
+def tls() -> ssl.SSLContext:
     """Trust the machine's certificates and certifi's; making this takes 40 ms, so it is made once."""
     import certifi
 

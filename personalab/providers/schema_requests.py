@@ -39,12 +39,17 @@ def schema_options(
     chat: BaseChatModel, schema: AnswerSchema, *, text_lengths: bool = False
 ) -> dict[str, Any]:
     """Return what ``astream`` of a chat model takes for a schema; nothing for a provider that takes none."""
-    form = dict(schema.schema) if text_lengths else without_text_lengths(schema.schema)
+    form = _form(schema, text_lengths)
     # By name: only the package of the provider that is used is installed.
     for kind in type(chat).__mro__:
         if (options := _OPTIONS.get(kind.__name__)) is not None:
             return options(chat, schema.name, form)
     return {}
+
+
+def openai_format(schema: AnswerSchema, *, text_lengths: bool = False) -> dict[str, Any]:
+    """Return the ``response_format`` of OpenAI's protocol."""
+    return _response_format(schema.name, _form(schema, text_lengths))
 
 
 def with_body(chat: BaseChatModel, added: Mapping[str, object]) -> dict[str, Any]:
@@ -71,10 +76,18 @@ def _without(value: object) -> object:
     return value
 
 
+def _form(schema: AnswerSchema, text_lengths: bool) -> dict[str, Any]:
+    return dict(schema.schema) if text_lengths else without_text_lengths(schema.schema)
+
+
+def _response_format(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": name, "schema": schema, "strict": True}}
+
+
 def _openai(chat: BaseChatModel, name: str, schema: dict[str, Any]) -> dict[str, Any]:
     # LangChain's advice on its own methods, printed where a provider refuses the schema.
     warnings.filterwarnings("ignore", message=".*OpenAI's structured output feature")
-    wanted = {"type": "json_schema", "json_schema": {"name": name, "schema": schema, "strict": True}}
+    wanted = _response_format(name, schema)
     uses_responses = cast(
         "Callable[[dict[str, Any]], bool] | None", getattr(chat, "_use_responses_api", None)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from personalab.dialogue import Message
 from personalab.errors import ProviderError
@@ -15,6 +16,8 @@ from tests.openai_server import OpenAIServer
 
 HELLO: tuple[Message, ...] = ({"role": "user", "content": "Hello"},)
 KEY = "sk-secret-0123456789"
+WAY: Literal["wire", "langchain"] = "wire"
+"""How models are asked: by our own reader, or through LangChain; tests of both set it."""
 QUICK = {"backoff_seconds": 0.01, "stall_seconds": 5.0, "first_token_seconds": 5.0}
 
 
@@ -63,5 +66,6 @@ def model_at(server: OpenAIServer, **settings: float) -> ReplyModel:
             stall_seconds=chosen["stall_seconds"],
             first_token_seconds=chosen["first_token_seconds"],
             max_tries=int(chosen.get("max_tries", 4)),
+            traced=WAY == "langchain",
         ),
     )

@@ -12,8 +12,9 @@ from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
-from personalab.providers.langchain_model import LangChainModel
+from personalab.providers.langchain_source import LangChainSource
 from personalab.providers.model_settings import ModelSettings
+from personalab.providers.provider_model import ProviderModel
 from tests.providers.asking import ask
 
 Scripted = AIMessageChunk | Exception
@@ -40,14 +41,15 @@ class FakeChat(BaseChatModel):
             yield ChatGenerationChunk(message=chunk)
 
 
-def model(*tries: list[Scripted]) -> LangChainModel:
+def model(*tries: list[Scripted]) -> ProviderModel:
     left = list(tries)
 
     @asynccontextmanager
     async def opened() -> AsyncGenerator[BaseChatModel]:
         yield FakeChat(chunks=left.pop(0))
 
-    return LangChainModel("other:name", opened, ModelSettings(backoff_seconds=0.001, max_tries=3))
+    settings = ModelSettings(backoff_seconds=0.001, max_tries=3)
+    return ProviderModel("other:name", LangChainSource(opened, settings), settings)
 
 
 def chunk(content: Any, usage: tuple[int, int] | None = None, **metadata: str) -> AIMessageChunk:

@@ -24,9 +24,16 @@ from tests.openai_server import (
     refuses,
     says,
 )
+from tests.providers import asking
 from tests.providers.asking import KEY, ask, model_at
 
 OVERLOADED = {"message": "overloaded", "type": "server_error", "code": 503}
+
+
+@pytest.fixture(autouse=True, params=["wire", "langchain"])
+def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction] (a fixture)
+    """Ask the servers by our own reader and through LangChain."""
+    monkeypatch.setattr(asking, "WAY", request.param)
 
 
 @pytest.mark.parametrize(

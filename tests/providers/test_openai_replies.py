@@ -12,9 +12,16 @@ from langgraph.constants import TAG_NOSTREAM
 
 from personalab.ports import ReplyChunk
 from personalab.providers.chat_models import ModelSettings, open_model
-from personalab.providers.langchain_model import NOSTREAM_TAG
+from personalab.providers.langchain_source import NOSTREAM_TAG
 from tests.openai_server import DONE, OpenAIServer, delta, hangs_after, says, usage
+from tests.providers import asking
 from tests.providers.asking import HELLO, KEY, ask, listen, model_at
+
+
+@pytest.fixture(autouse=True, params=["wire", "langchain"])
+def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction] (a fixture)
+    """Ask the servers by our own reader and through LangChain."""
+    monkeypatch.setattr(asking, "WAY", request.param)
 
 
 def test_a_reply_comes_piece_by_piece_with_its_usage(server: OpenAIServer) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,10 +22,12 @@ from personalab.dialogue import Message
 from personalab.errors import ProviderError
 from personalab.ports import ReplyChunk, ReplyModel, SchemaModel, stream_answer, stream_speech
 from personalab.providers.chat_executor import ChatExecutor
-from personalab.providers.langchain_model import LangChainModel
+from personalab.providers.langchain_source import LangChainSource
 from personalab.providers.lent import Remembering
 from personalab.providers.model_settings import ModelSettings
 from personalab.providers.openai_chat import OpenAIEndpoint, open_chat_openai
+from personalab.providers.openai_source import OpenAISource
+from personalab.providers.provider_model import ProviderModel, Source
 from personalab.providers.schema_requests import SchemaSupport, schema_options
 from personalab.providers.scripted import ScriptedModel
 from tests.openai_server import (
@@ -37,6 +40,7 @@ from tests.openai_server import (
     refuses,
     says,
 )
+from tests.providers import asking
 from tests.providers.asking import HELLO, Heard, ask, model_at
 from tests.providers.fake_cli import question
 
@@ -67,6 +71,12 @@ def _nothing_known() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
     SchemaSupport.known.clear()
 
 
+@pytest.fixture(autouse=True, params=["wire", "langchain"])
+def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction] (a fixture)
+    """Ask the servers by our own reader and through LangChain."""
+    monkeypatch.setattr(asking, "WAY", request.param)
+
+
 class Asked:
     """A model that is asked for tags whenever it is asked."""
 
@@ -81,6 +91,22 @@ class Asked:
 
 def ask_json(model: ReplyModel, schema: AnswerSchema = TAGS) -> Heard:
     return ask(Asked(model, schema))
+
+
+def both_ways(
+    endpoint: OpenAIEndpoint, settings: ModelSettings, speech: Mapping[str, object] | None = None
+) -> list[ProviderModel]:
+    """Make a model that is asked through LangChain, and one that is asked by our own reader."""
+
+    async def ready() -> OpenAIEndpoint:
+        return endpoint
+
+    chat = partial(open_chat_openai, endpoint, settings)
+    sources: list[Source] = [
+        LangChainSource(chat, settings, openai_wire=True, speech_body=speech or {}),
+        OpenAISource(ready, settings, speech_body=speech or {}),
+    ]
+    return [ProviderModel("m", source, settings) for source in sources]
 
 
 def formats(server: OpenAIServer) -> list[Any]:
@@ -104,11 +130,11 @@ def test_replies_carry_no_response_format(server: OpenAIServer) -> None:
     assert formats(server) == [None]
 
 
-def test_schema_joins_what_else_is_sent_to_a_server(server: OpenAIServer) -> None:
+@pytest.mark.parametrize("way", [0, 1], ids=["langchain", "wire"])
+def test_schema_joins_what_else_is_sent_to_a_server(server: OpenAIServer, way: int) -> None:
     endpoint = OpenAIEndpoint("m", server.url, extra_body={"return_progress": True})
     settings = ModelSettings(max_output_tokens=9)
-    model = LangChainModel("m", lambda: open_chat_openai(endpoint, settings), settings, openai_wire=True)
-    ask_json(model)
+    ask_json(both_ways(endpoint, settings)[way])
     body = server.requests[0].body
     assert (body["return_progress"], body["max_tokens"], body["response_format"]) == (True, 9, SENT)
 
@@ -260,12 +286,13 @@ class ChatOllama(FakeChat):
     """Takes a format as the class of this name does."""
 
 
-def opened(chat: BaseChatModel) -> LangChainModel:
+def opened(chat: BaseChatModel) -> ProviderModel:
     @asynccontextmanager
     async def open_chat() -> AsyncGenerator[BaseChatModel]:
         yield chat
 
-    return LangChainModel("other:name", open_chat, ModelSettings(max_tries=1))
+    settings = ModelSettings(max_tries=1)
+    return ProviderModel("other:name", LangChainSource(open_chat, settings), settings)
 
 
 def input_chunk(part: str, name: str | None = None) -> AIMessageChunk:
@@ -353,13 +380,12 @@ def test_provider_errors_stay_provider_errors() -> None:
     assert ask_json(opened(Refusing(chunks=[]))).code == "provider.filtered"
 
 
-def test_only_replies_of_a_character_are_sampled_as_speech(server: OpenAIServer) -> None:
+@pytest.mark.parametrize("way", [0, 1], ids=["langchain", "wire"])
+def test_only_replies_of_a_character_are_sampled_as_speech(server: OpenAIServer, way: int) -> None:
     sampling = {"dry_multiplier": 0.8}
     endpoint = OpenAIEndpoint("m", server.url, extra_body={"return_progress": True})
     settings = ModelSettings(max_output_tokens=9)
-    model = LangChainModel(
-        "m", lambda: open_chat_openai(endpoint, settings), settings, openai_wire=True, speech_body=sampling
-    )
+    model = both_ways(endpoint, settings, sampling)[way]
 
     class Speaking:
         name = "m"

@@ -1,0 +1,108 @@
+"""Replies of LangChain's chat models."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from personalab.answer_schema import AnswerSchema
+from personalab.dialogue import Message
+from personalab.ports import ReplyChunk
+from personalab.providers.model_settings import ModelSettings
+from personalab.providers.provider_model import Ending, stalled
+from personalab.providers.schema_requests import answer_text, schema_options, with_body
+from personalab.providers.well_formed import PairJoiner, well_formed
+from personalab.story.events import Usage
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessageChunk
+
+OpenChat = Callable[[], "AbstractAsyncContextManager[BaseChatModel]"]
+
+# langgraph.constants.TAG_NOSTREAM; without it LangGraph's "messages" mode shows tokens the file has not got.
+NOSTREAM_TAG = "nostream"
+_FINISH_FIELDS = ("finish_reason", "stop_reason", "done_reason", "status")
+_REASONING_FIELDS = ("reasoning_content", "reasoning")
+_REASONING_BLOCKS = {"thinking": "thinking", "reasoning": "reasoning", "reasoning_content": "text"}
+"""The types of content blocks that hold reasoning, and where its text is."""
+
+
+@dataclass(frozen=True, slots=True)
+class LangChainSource:
+    """Asks a LangChain chat model, opened anew for each answer and closed after it."""
+
+    open_chat: OpenChat
+    settings: ModelSettings
+    openai_wire: bool = False
+    """Whether it speaks OpenAI's protocol."""
+    text_lengths: bool = False
+    """Whether the lengths of texts in a schema can be enforced."""
+    speech_body: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What the request for a character's reply says besides; other answers go without it."""
+
+    async def stream(
+        self, messages: Sequence[Message], schema: AnswerSchema | None, *, speech: bool
+    ) -> AsyncGenerator[ReplyChunk]:
+        """Yield the pieces of one answer."""
+        outgoing = [{"role": said["role"], "content": well_formed(said["content"])} for said in messages]
+        joiner, thoughts, ending = PairJoiner(), PairJoiner(), Ending(self.openai_wire)
+        async with self.open_chat() as chat:
+            options = schema_options(chat, schema, text_lengths=self.text_lengths) if schema else {}
+            if speech and self.speech_body:
+                options = with_body(chat, self.speech_body)
+            chunks = chat.astream(cast("Any", outgoing), {"tags": [NOSTREAM_TAG]}, **options)
+            async with aclosing(cast("AsyncGenerator[AIMessageChunk]", chunks)) as stream:
+                patience = self.settings.first_token_seconds
+                while (chunk := await _next_within(stream, patience)) is not None:
+                    patience = self.settings.stall_seconds
+                    _note(chunk, ending)
+                    if text := thoughts.feed(reasoning_of(chunk)):
+                        yield ReplyChunk(reasoning=text)
+                    if text := joiner.feed(answer_text(chunk) if schema else chunk.text):
+                        yield ReplyChunk(text)
+        if text := thoughts.flush():
+            yield ReplyChunk(reasoning=text)
+        if text := joiner.flush():
+            yield ReplyChunk(text)
+        if (last := ending.last_chunk()) is not None:
+            yield last
+
+
+async def _next_within(stream: AsyncIterator[AIMessageChunk], seconds: float) -> AIMessageChunk | None:
+    try:
+        async with asyncio.timeout(seconds):
+            return await anext(stream, None)
+    except TimeoutError as error:
+        raise stalled(seconds) from error
+
+
+def reasoning_of(chunk: AIMessageChunk) -> str:
+    """Read what a chunk holds of the model's reasoning, whichever way its provider sends it."""
+    found: list[object] = [
+        chunk.additional_kwargs[name] for name in _REASONING_FIELDS if name in chunk.additional_kwargs
+    ][:1]
+    if isinstance(chunk.content, list):
+        for block in chunk.content:
+            if isinstance(block, dict):
+                found.append(block.get(_REASONING_BLOCKS.get(str(block.get("type")), "")))
+    return "".join(text for text in found if isinstance(text, str))
+
+
+def _note(chunk: AIMessageChunk, ending: Ending) -> None:
+    """Read a chunk's finish reason and usage, if it has them."""
+    metadata = cast("Mapping[str, object]", chunk.response_metadata)
+    for name in _FINISH_FIELDS if metadata else ():
+        if value := metadata.get(name):
+            ending.reason = str(value).lower()
+            break
+    if told := chunk.usage_metadata:
+        cached = told.get("input_token_details", {}).get("cache_read") or 0
+        ending.add_usage(
+            Usage(
+                input_tokens=told["input_tokens"], output_tokens=told["output_tokens"], cached_tokens=cached
+            )
+        )

@@ -1,0 +1,357 @@
+"""Replies of servers that speak OpenAI's protocol, read without LangChain.
+
+The ``openai`` package walks through every message of a request and builds an object for every event of a reply. Here a
+request is one JSON text, and all events that arrive together become one piece. One client for each event loop keeps its
+connections open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import os
+import ssl
+import weakref
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from personalab.answer_schema import AnswerSchema
+from personalab.dialogue import Message
+from personalab.ports import ReplyChunk
+from personalab.providers.model_settings import ModelSettings
+from personalab.providers.openai_chat import OPENAI_URL, REASONING_FIELD, OpenAIEndpoint, tls
+from personalab.providers.provider_model import Ending, stalled
+from personalab.providers.schema_requests import openai_format
+from personalab.providers.well_formed import PairJoiner, well_formed
+from personalab.story.events import Usage
+
+if TYPE_CHECKING:
+    import httpx2
+
+T = TypeVar("T")
+_decode = json.JSONDecoder().decode
+OpenEndpoint = Callable[[], Awaitable[OpenAIEndpoint]]
+_LONGEST_EVENT = 4 * 1024 * 1024
+_LONGEST_ERROR = 64 * 1024
+_KEEP_SECONDS = 30.0
+"""A connection without a request is kept for so long."""
+_END_SECONDS = 0.05
+"""So long the end of a response is waited for once the answer is whole."""
+_REASONING_FIELDS = (REASONING_FIELD, "reasoning")
+_REASONING_BLOCKS = frozenset({"thinking", "reasoning"})
+_ACCOUNT_HEADERS = {"OPENAI_ORG_ID": "OpenAI-Organization", "OPENAI_PROJECT_ID": "OpenAI-Project"}
+
+
+class OpenAIError(Exception):
+    """What a server says instead of an answer, with what ``failures`` looks for."""
+
+    def __init__(self, message: str, body: object, response: httpx2.Response | None = None) -> None:
+        super().__init__(message)
+        self.body = body
+        self.response = response
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAISource:
+    """Asks a server for one answer after the other."""
+
+    open_endpoint: OpenEndpoint
+    settings: ModelSettings
+    text_lengths: bool = False
+    """Whether the lengths of texts in a schema can be enforced."""
+    speech_body: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What the request for a character's reply says besides; other answers go without it."""
+
+    async def stream(
+        self, messages: Sequence[Message], schema: AnswerSchema | None, *, speech: bool
+    ) -> AsyncGenerator[ReplyChunk]:
+        """Yield the pieces of one answer: one for all that arrives at a time."""
+        endpoint = await self.open_endpoint()
+        body: dict[str, Any] = {
+            "model": endpoint.model,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            **_options(endpoint, self.settings),
+        }
+        if schema is not None:
+            body["response_format"] = openai_format(schema, text_lengths=self.text_lengths)
+        elif speech:
+            body |= self.speech_body
+        answer = EventReader()
+        client = await _client(endpoint)
+        url, content = f"{endpoint.base_url.rstrip('/')}/chat/completions", _encoded(body, messages)
+        deadline = _Deadline(self.settings.first_token_seconds)
+        patience = (self.settings.connect_seconds, None, None, self.settings.connect_seconds)
+        request = client.build_request(
+            "POST", url, content=content, headers=_headers(endpoint), timeout=patience
+        )
+        response = await deadline.within(client.send(request, stream=True))
+        try:
+            if not response.is_success:
+                raise await deadline.within(_refusal(response))
+            arriving = response.aiter_bytes()
+            while not answer.is_done and (data := await deadline.within(anext(arriving, None))) is not None:
+                if answer.feed(data):
+                    deadline = _Deadline(self.settings.stall_seconds)
+                for piece in answer.pieces():
+                    yield piece
+            for piece in answer.end():
+                yield piece
+            # A connection whose response was read to its end can be used again.
+            with suppress(Exception):
+                async with asyncio.timeout(_END_SECONDS):
+                    async for _ in arriving:
+                        pass
+        finally:
+            with suppress(Exception):
+                await response.aclose()
+
+
+class _Deadline:
+    """How long a server may take until it sends the next event."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._at = asyncio.get_running_loop().time() + seconds
+
+    async def within(self, work: Awaitable[T]) -> T:
+        """Await something; a server that takes too long has stalled."""
+        try:
+            async with asyncio.timeout_at(self._at):
+                return await work
+        except TimeoutError as error:
+            raise stalled(self._seconds) from error
+
+
+class EventReader:
+    """Reads the events of one answer, wherever the stream is cut."""
+
+    def __init__(self) -> None:
+        self.is_done = False
+        self._rest = b""
+        self._begun: str = ""
+        """The lines of an event that goes on."""
+        self._is_error = False
+        self._count = 0
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._text_joiner, self._reasoning_joiner = PairJoiner(), PairJoiner()
+        self._ending = Ending(openai_wire=True)
+
+    def feed(self, data: bytes) -> bool:
+        """Take bytes; return whether an event has come."""
+        before = self._count
+        data = self._rest + data
+        end = data.rfind(b"\n") + 1  # a line is whole UTF-8, a piece of one may not be
+        self._rest = data[end:]
+        if len(self._rest) + len(self._begun) > _LONGEST_EVENT:
+            raise ValueError("an event of the answer is too long")
+        for line in data[:end].decode("utf-8", "replace").split("\n"):
+            self._take_line(line)
+        return self._count > before
+
+    def pieces(self) -> Iterator[ReplyChunk]:
+        """Yield what has come since the last time."""
+        if self._reasoning:
+            reasoning, self._reasoning = "".join(self._reasoning), []
+            if reasoning := self._reasoning_joiner.feed(reasoning):
+                yield ReplyChunk(reasoning=reasoning)
+        if self._text:
+            text, self._text = "".join(self._text), []
+            if text := self._text_joiner.feed(text):
+                yield ReplyChunk(text)
+
+    def end(self) -> Iterator[ReplyChunk]:
+        """Yield what is left at the end of the stream, and how it ended."""
+        self._take_line(self._rest.decode("utf-8", "replace"))
+        self._take_line("")
+        if not self._count and not self.is_done:
+            raise ValueError("the answer has no events")
+        yield from self.pieces()
+        if reasoning := self._reasoning_joiner.flush():
+            yield ReplyChunk(reasoning=reasoning)
+        if text := self._text_joiner.flush():
+            yield ReplyChunk(text)
+        if (last := self._ending.last_chunk()) is not None:
+            yield last
+
+    def _take_line(self, line: str) -> None:
+        if line.startswith("data:"):
+            self._take_data(line[5:].strip())
+        elif line.startswith("event:"):
+            self._is_error = line[6:].strip() == "error"
+        elif self._begun and not line.strip():
+            raise ValueError("an event of the answer is not JSON")
+
+    def _take_data(self, data: str) -> None:
+        """Take a line of an event, which mostly is all of it."""
+        if self.is_done:
+            return
+        if data == "[DONE]":
+            self.is_done = True
+            return
+        data = f"{self._begun}\n{data}" if self._begun else data
+        try:
+            fields: Any = _decode(data)
+        except ValueError:
+            self._begun = data
+            return
+        self._begun = ""
+        if not isinstance(fields, dict):
+            raise ValueError("an event of the answer is not an object")
+        event = cast("dict[str, Any]", fields)
+        if (error := event.get("error")) or self._is_error:
+            raise _error(error or event)
+        self._count += 1
+        if isinstance(usage := event.get("usage"), dict):
+            self._ending.add_usage(_usage(cast("Mapping[str, Any]", usage)))
+        for choice in event.get("choices") or ():
+            if not choice.get("index"):
+                self._take_choice(choice)
+
+    def _take_choice(self, choice: Mapping[str, Any]) -> None:
+        delta: Mapping[str, Any] = choice.get("delta") or {}
+        content = delta.get("content")
+        if isinstance(content, str):
+            self._text.append(content)
+        elif isinstance(content, list):
+            for block in cast("list[object]", content):
+                if isinstance(block, dict):
+                    self._take_block(cast("Mapping[str, Any]", block))
+        for name in _REASONING_FIELDS:
+            if isinstance(reasoning := delta.get(name), str) and reasoning:
+                self._reasoning.append(reasoning)
+                break
+        if reason := choice.get("finish_reason"):
+            self._ending.reason = str(reason).lower()
+
+    def _take_block(self, block: Mapping[str, Any]) -> None:
+        kind = str(block.get("type"))
+        found = self._reasoning if kind in _REASONING_BLOCKS else self._text
+        value = block.get(kind) if kind in _REASONING_BLOCKS else block.get("text")
+        for part in cast("list[object]", value) if isinstance(value, list) else (value,):
+            text = cast("Mapping[str, object]", part).get("text") if isinstance(part, dict) else part
+            if isinstance(text, str):
+                found.append(text)
+
+
+def _options(endpoint: OpenAIEndpoint, settings: ModelSettings) -> dict[str, Any]:
+    options: dict[str, Any] = dict(endpoint.extra_body)
+    if settings.temperature is not None:
+        options["temperature"] = settings.temperature
+    if settings.max_output_tokens is not None:
+        # OpenAI's own models refuse the older name, many other servers know no other.
+        own = endpoint.base_url == OPENAI_URL
+        options["max_completion_tokens" if own else "max_tokens"] = settings.max_output_tokens
+    if settings.reasoning is not None:
+        options["reasoning_effort"] = "none" if settings.reasoning == "off" else settings.reasoning
+    return options
+
+
+def _encoded(body: Mapping[str, Any], messages: Sequence[Message]) -> bytes:
+    """Write a request; lone surrogates, which UTF-8 does not know, are looked for only where there are some."""
+    request = json.dumps({**body, "messages": messages}, ensure_ascii=False)
+    try:
+        return request.encode("utf-8")
+    except UnicodeEncodeError:
+        proper = [{"role": said["role"], "content": well_formed(said["content"])} for said in messages]
+        return json.dumps({**body, "messages": proper}, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _headers(endpoint: OpenAIEndpoint) -> dict[str, str]:
+    headers = {
+        "Authorization": f"Bearer {endpoint.api_key}",
+        "Content-Type": "application/json",
+        "Accept": "text/event-stream",
+    }
+    if endpoint.base_url == OPENAI_URL:
+        for variable, name in _ACCOUNT_HEADERS.items():
+            if value := os.environ.get(variable):
+                headers[name] = value
+    return headers
+
+
+async def _refusal(response: httpx2.Response) -> OpenAIError:
+    """Read the body of an error, as far as it is of use."""
+    data = b""
+    async for piece in response.aiter_bytes():
+        data += piece
+        if len(data) >= _LONGEST_ERROR:
+            break
+    text = data[:_LONGEST_ERROR].decode("utf-8", "replace")
+    try:
+        found: object = json.loads(text)
+    except ValueError:
+        return OpenAIError(text or response.reason_phrase, None, response)
+    error = cast("Mapping[str, object]", found).get("error") if isinstance(found, dict) else None
+    return _error(error or cast("object", found), response)
+
+
+def _error(body: object, response: httpx2.Response | None = None) -> OpenAIError:
+    said: object = cast("Mapping[str, object]", body).get("message") if isinstance(body, dict) else None
+    return OpenAIError(str(said or cast("object", body)), cast("object", body), response)
+
+
+def _usage(told: Mapping[str, Any]) -> Usage:
+    details: Mapping[str, Any] = told.get("prompt_tokens_details") or {}
+    return Usage(
+        input_tokens=int(told.get("prompt_tokens") or 0),
+        output_tokens=int(told.get("completion_tokens") or 0),
+        cached_tokens=int(details.get("cached_tokens") or 0),
+    )
+
+
+# --- clients
+
+_Clients = dict[bool, "httpx2.AsyncClient"]
+_clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Clients] = weakref.WeakKeyDictionary()
+_keepers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+async def _client(endpoint: OpenAIEndpoint) -> httpx2.AsyncClient:
+    """Return the client of this event loop; those of other machines use proxies and certificates."""
+    loop = asyncio.get_running_loop()
+    clients = _clients.get(loop)
+    if clients is None:
+        clients = _clients[loop] = {}
+        # A loop that ends closes its asynchronous generators, and this one closes the clients.
+        keeper = _keepers[loop] = _keep(clients)
+        await anext(keeper)
+    if endpoint.use_proxy not in clients:
+        made = await asyncio.to_thread(_new_client, endpoint.use_proxy)
+        if endpoint.use_proxy in clients:
+            await made.aclose()
+        else:
+            clients[endpoint.use_proxy] = made
+    return clients[endpoint.use_proxy]
+
+
+async def _keep(clients: _Clients) -> AsyncGenerator[None]:
+    try:
+        yield
+    finally:
+        for client in clients.values():
+            with suppress(Exception):
+                await client.aclose()
+        clients.clear()
+
+
+def _new_client(is_remote: bool) -> httpx2.AsyncClient:
+    import httpx2
+
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=_KEEP_SECONDS)
+    verify: ssl.SSLContext | bool = tls() if is_remote else _no_tls()
+    return httpx2.AsyncClient(
+        verify=verify, trust_env=is_remote, limits=limits, follow_redirects=True, timeout=None
+    )
+
+
+@functools.cache
+def _no_tls() -> ssl.SSLContext:
+    """A context for servers on this machine: making a full one takes 40 ms, and few of them have TLS."""
+    return ssl.create_default_context()
