@@ -302,10 +302,12 @@ async def _consume(reply: _Reply, open_model: OpenModel, messages: list[Message]
                 await asyncio.sleep(0)
                 held = now()
     finally:
-        reply.flush()
-        close = getattr(stream, "aclose", None)
-        if close is not None:
-            await close()
+        try:
+            reply.flush()
+        finally:
+            close = getattr(stream, "aclose", None)
+            if close is not None:
+                await close()
 
 
 async def _told(reply: _Reply) -> None:

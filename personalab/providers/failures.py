@@ -38,7 +38,7 @@ _ABOUT_SCHEMA = re.compile(
     r"|\bunknown (?:name|field|parameter|argument)|\bextra (?:fields|inputs)",
     re.IGNORECASE,
 )
-_LANGUAGE_ERRORS = (ValueError, TypeError, LookupError, AttributeError)
+_LANGUAGE_ERRORS = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ def _is_connection(error: Exception) -> bool:
         return True
     # httpx, httpx2, and the clients of other providers: known by the names they share.
     names = {kind.__name__ for kind in type(error).__mro__}
-    return not names.isdisjoint({"TransportError", "APIConnectionError", "ClientConnectionError"})
+    return not names.isdisjoint({"RequestError", "APIConnectionError", "ClientConnectionError"})
 
 
 def _retry_after(error: Exception) -> float | None:

@@ -38,6 +38,8 @@ _SPEECH: dict[str, object] = {
     "dry_allowed_length": 8,
     "dry_penalty_last_n": 2048,
 }
+# Quotation marks and colons end a run, so the form of JSON is not penalised: only texts that never end.
+_JSON = {**_SPEECH, "dry_allowed_length": 16}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ def open_local_model(path: Path, settings: ModelSettings) -> ProviderModel:
         raise ProviderError("provider.no_model_file", file=str(path), reason=str(error)) from error
     patient = replace(settings, max_output_tokens=settings.max_output_tokens or _LONGEST_REPLY)
     endpoint = partial(_endpoint, path, patient)
-    source = OpenAISource(endpoint, patient, text_lengths=True, speech_body=_SPEECH)
+    source = OpenAISource(endpoint, patient, text_lengths=True, speech_body=_SPEECH, schema_body=_JSON)
     return ProviderModel(f"local:{path}", source, patient)
 
 

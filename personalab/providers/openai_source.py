@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import math
 import os
 import ssl
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from personalab.answer_schema import AnswerSchema
@@ -37,12 +39,16 @@ OpenEndpoint = Callable[[], Awaitable[OpenAIEndpoint]]
 _LONGEST_EVENT = 4 * 1024 * 1024
 _LONGEST_ERROR = 64 * 1024
 _KEEP_SECONDS = 30.0
-"""A connection without a request is kept for so long."""
+"""A connection that had no request for so long is not used again."""
 _END_SECONDS = 0.05
 """So long the end of a response is waited for once the answer is whole."""
 _REASONING_FIELDS = (REASONING_FIELD, "reasoning")
 _REASONING_BLOCKS = frozenset({"thinking", "reasoning"})
-_ACCOUNT_HEADERS = {"OPENAI_ORG_ID": "OpenAI-Organization", "OPENAI_PROJECT_ID": "OpenAI-Project"}
+_ACCOUNT_HEADERS = {
+    "OPENAI_ORGANIZATION": "OpenAI-Organization",
+    "OPENAI_ORG_ID": "OpenAI-Organization",
+    "OPENAI_PROJECT_ID": "OpenAI-Project",
+}
 
 
 class OpenAIError(Exception):
@@ -63,7 +69,9 @@ class OpenAISource:
     text_lengths: bool = False
     """Whether the lengths of texts in a schema can be enforced."""
     speech_body: Mapping[str, object] = field(default_factory=dict[str, object])
-    """What the request for a character's reply says besides; other answers go without it."""
+    """What the request for a character's reply says besides."""
+    schema_body: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What a request with a schema says besides."""
 
     async def stream(
         self, messages: Sequence[Message], schema: AnswerSchema | None, *, speech: bool
@@ -77,27 +85,31 @@ class OpenAISource:
             **_options(endpoint, self.settings),
         }
         if schema is not None:
+            body |= self.schema_body
             body["response_format"] = openai_format(schema, text_lengths=self.text_lengths)
         elif speech:
             body |= self.speech_body
         answer = EventReader()
         client = await _client(endpoint)
         url, content = f"{endpoint.base_url.rstrip('/')}/chat/completions", _encoded(body, messages)
-        deadline = _Deadline(self.settings.first_token_seconds)
-        patience = (self.settings.connect_seconds, None, None, self.settings.connect_seconds)
+        patience = _Patience(self.settings.first_token_seconds)
+        limits = (self.settings.connect_seconds, None, None, self.settings.connect_seconds)
         request = client.build_request(
-            "POST", url, content=content, headers=_headers(endpoint), timeout=patience
+            "POST", url, content=content, headers=_headers(endpoint), timeout=limits
         )
-        response = await deadline.within(client.send(request, stream=True))
+        response = await patience.wait_for(client.send(request, stream=True))
         try:
             if not response.is_success:
-                raise await deadline.within(_refusal(response))
+                raise await patience.wait_for(_refusal(response))
+            if _is_packed(response):
+                raise ValueError("the answer is compressed, which was not asked for")
             arriving = response.aiter_bytes()
-            while not answer.is_done and (data := await deadline.within(anext(arriving, None))) is not None:
+            while not answer.is_done and (data := await patience.wait_for(anext(arriving, None))) is not None:
                 if answer.feed(data):
-                    deadline = _Deadline(self.settings.stall_seconds)
+                    patience = _Patience(self.settings.stall_seconds)
                 for piece in answer.pieces():
                     yield piece
+                answer.check()
             for piece in answer.end():
                 yield piece
             # A connection whose response was read to its end can be used again.
@@ -110,20 +122,24 @@ class OpenAISource:
                 await response.aclose()
 
 
-class _Deadline:
-    """How long a server may take until it sends the next event."""
+class _Patience:
+    """How long a server may take until its next event; the time that others take does not count."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._at = asyncio.get_running_loop().time() + seconds
+        self._left = seconds
 
-    async def within(self, work: Awaitable[T]) -> T:
+    async def wait_for(self, work: Awaitable[T]) -> T:
         """Await something; a server that takes too long has stalled."""
+        now = asyncio.get_running_loop().time
+        begun = now()
         try:
-            async with asyncio.timeout_at(self._at):
+            async with asyncio.timeout(self._left):
                 return await work
         except TimeoutError as error:
             raise stalled(self._seconds) from error
+        finally:
+            self._left -= now() - begun
 
 
 class EventReader:
@@ -131,10 +147,14 @@ class EventReader:
 
     def __init__(self) -> None:
         self.is_done = False
-        self._rest = b""
-        self._begun: str = ""
+        self._rest: list[bytes] = []
+        """The beginning of a line, in pieces."""
+        self._begun: list[str] = []
         """The lines of an event that goes on."""
+        self._size = 0
+        """How much is waiting for its end."""
         self._is_error = False
+        self._failure: Exception | None = None
         self._count = 0
         self._text: list[str] = []
         self._reasoning: list[str] = []
@@ -144,14 +164,27 @@ class EventReader:
     def feed(self, data: bytes) -> bool:
         """Take bytes; return whether an event has come."""
         before = self._count
-        data = self._rest + data
-        end = data.rfind(b"\n") + 1  # a line is whole UTF-8, a piece of one may not be
-        self._rest = data[end:]
-        if len(self._rest) + len(self._begun) > _LONGEST_EVENT:
+        self._size += len(data)
+        if self._size > _LONGEST_EVENT:
             raise ValueError("an event of the answer is too long")
-        for line in data[:end].decode("utf-8", "replace").split("\n"):
-            self._take_line(line)
+        end = data.rfind(b"\n") + 1
+        if not end:
+            self._rest.append(data)
+            return False
+        whole = b"".join((*self._rest, data[:end]))  # lines are whole UTF-8, a piece of one may not be
+        self._rest = [data[end:]]
+        try:
+            for line in whole.decode("utf-8", "replace").split("\n")[:-1]:
+                self._take_line(line)
+        except Exception as error:  # noqa: BLE001 (what came before it is taken first)
+            self._failure = error
+        self._size = len(self._rest[0]) + sum(map(len, self._begun))
         return self._count > before
+
+    def check(self) -> None:
+        """Raise what went wrong while the last bytes were read."""
+        if self._failure is not None:
+            raise self._failure
 
     def pieces(self) -> Iterator[ReplyChunk]:
         """Yield what has come since the last time."""
@@ -166,11 +199,11 @@ class EventReader:
 
     def end(self) -> Iterator[ReplyChunk]:
         """Yield what is left at the end of the stream, and how it ended."""
-        self._take_line(self._rest.decode("utf-8", "replace"))
-        self._take_line("")
+        self.feed(b"\n\n")
+        yield from self.pieces()
+        self.check()
         if not self._count and not self.is_done:
             raise ValueError("the answer has no events")
-        yield from self.pieces()
         if reasoning := self._reasoning_joiner.flush():
             yield ReplyChunk(reasoning=reasoning)
         if text := self._text_joiner.flush():
@@ -183,30 +216,37 @@ class EventReader:
             self._take_data(line[5:].strip())
         elif line.startswith("event:"):
             self._is_error = line[6:].strip() == "error"
-        elif self._begun and not line.strip():
-            raise ValueError("an event of the answer is not JSON")
+        elif not line.strip():
+            if self._begun:
+                lines, self._begun = self._begun, []
+                self._take_event(_decode("\n".join(lines)))
+            self._is_error = False
 
     def _take_data(self, data: str) -> None:
         """Take a line of an event, which mostly is all of it."""
         if self.is_done:
             return
+        if self._begun:
+            self._begun.append(data)
+            return
         if data == "[DONE]":
             self.is_done = True
             return
-        data = f"{self._begun}\n{data}" if self._begun else data
         try:
-            fields: Any = _decode(data)
+            fields: object = _decode(data)
         except ValueError:
-            self._begun = data
-            return
-        self._begun = ""
+            self._begun.append(data)
+        else:
+            self._take_event(fields)
+
+    def _take_event(self, fields: object) -> None:
         if not isinstance(fields, dict):
             raise ValueError("an event of the answer is not an object")
         event = cast("dict[str, Any]", fields)
         if (error := event.get("error")) or self._is_error:
             raise _error(error or event)
         self._count += 1
-        if isinstance(usage := event.get("usage"), dict):
+        if (usage := event.get("usage")) and isinstance(usage, dict):
             self._ending.add_usage(_usage(cast("Mapping[str, Any]", usage)))
         for choice in event.get("choices") or ():
             if not choice.get("index"):
@@ -266,6 +306,7 @@ def _headers(endpoint: OpenAIEndpoint) -> dict[str, str]:
         "Authorization": f"Bearer {endpoint.api_key}",
         "Content-Type": "application/json",
         "Accept": "text/event-stream",
+        "Accept-Encoding": "identity",
     }
     if endpoint.base_url == OPENAI_URL:
         for variable, name in _ACCOUNT_HEADERS.items():
@@ -276,18 +317,25 @@ def _headers(endpoint: OpenAIEndpoint) -> dict[str, str]:
 
 async def _refusal(response: httpx2.Response) -> OpenAIError:
     """Read the body of an error, as far as it is of use."""
-    data = b""
-    async for piece in response.aiter_bytes():
-        data += piece
-        if len(data) >= _LONGEST_ERROR:
-            break
+    data, found = b"", None
+    with suppress(Exception):
+        if not _is_packed(response):
+            async for piece in response.aiter_bytes():
+                data += piece
+                if len(data) >= _LONGEST_ERROR:
+                    break
     text = data[:_LONGEST_ERROR].decode("utf-8", "replace")
-    try:
-        found: object = json.loads(text)
-    except ValueError:
+    with suppress(ValueError, RecursionError):
+        found = json.loads(text)
+    if found is None:
         return OpenAIError(text or response.reason_phrase, None, response)
     error = cast("Mapping[str, object]", found).get("error") if isinstance(found, dict) else None
     return _error(error or cast("object", found), response)
+
+
+def _is_packed(response: httpx2.Response) -> bool:
+    """Return whether a body is compressed: unpacking it could take any amount of time and memory."""
+    return response.headers.get("content-encoding", "").strip().lower() not in ("", "identity")
 
 
 def _error(body: object, response: httpx2.Response | None = None) -> OpenAIError:
@@ -296,12 +344,19 @@ def _error(body: object, response: httpx2.Response | None = None) -> OpenAIError
 
 
 def _usage(told: Mapping[str, Any]) -> Usage:
-    details: Mapping[str, Any] = told.get("prompt_tokens_details") or {}
-    return Usage(
-        input_tokens=int(told.get("prompt_tokens") or 0),
-        output_tokens=int(told.get("completion_tokens") or 0),
-        cached_tokens=int(details.get("cached_tokens") or 0),
+    details = told.get("prompt_tokens_details")
+    cached: object = (
+        cast("Mapping[str, object]", details).get("cached_tokens") if isinstance(details, dict) else 0
     )
+    return Usage(
+        input_tokens=_count(told.get("prompt_tokens")),
+        output_tokens=_count(told.get("completion_tokens")),
+        cached_tokens=_count(cached),
+    )
+
+
+def _count(value: object) -> int:
+    return max(int(value), 0) if isinstance(value, int | float) and math.isfinite(value) else 0
 
 
 # --- clients
@@ -318,9 +373,11 @@ async def _client(endpoint: OpenAIEndpoint) -> httpx2.AsyncClient:
     loop = asyncio.get_running_loop()
     clients = _clients.get(loop)
     if clients is None:
+        for other in [other for other in _keepers if other.is_closed()]:
+            _forget(other)
         clients = _clients[loop] = {}
         # A loop that ends closes its asynchronous generators, and this one closes the clients.
-        keeper = _keepers[loop] = _keep(clients)
+        keeper = _keepers[loop] = _keep(clients, weakref.ref(loop))
         await anext(keeper)
     if endpoint.use_proxy not in clients:
         made = await asyncio.to_thread(_new_client, endpoint.use_proxy)
@@ -331,14 +388,21 @@ async def _client(endpoint: OpenAIEndpoint) -> httpx2.AsyncClient:
     return clients[endpoint.use_proxy]
 
 
-async def _keep(clients: _Clients) -> AsyncGenerator[None]:
+async def _keep(clients: _Clients, loop: weakref.ref[asyncio.AbstractEventLoop]) -> AsyncGenerator[None]:
     try:
         yield
     finally:
         for client in clients.values():
             with suppress(Exception):
                 await client.aclose()
-        clients.clear()
+        if (ended := loop()) is not None:
+            _forget(ended)
+
+
+def _forget(loop: asyncio.AbstractEventLoop) -> None:
+    """Let go of a loop: its generators refer to it, so that it would stay for ever."""
+    _clients.pop(loop, None)
+    _keepers.pop(loop, None)
 
 
 def _new_client(is_remote: bool) -> httpx2.AsyncClient:
@@ -347,7 +411,12 @@ def _new_client(is_remote: bool) -> httpx2.AsyncClient:
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=_KEEP_SECONDS)
     verify: ssl.SSLContext | bool = tls() if is_remote else _no_tls()
     return httpx2.AsyncClient(
-        verify=verify, trust_env=is_remote, limits=limits, follow_redirects=True, timeout=None
+        verify=verify,
+        trust_env=is_remote,
+        limits=limits,
+        follow_redirects=True,
+        timeout=None,
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # several keys and servers share a client
     )
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import gzip
 import json
+import weakref
 from typing import Any
 
 import pytest
@@ -11,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personalab.errors import ProviderError
+from personalab.ports import ReplyChunk
 from personalab.providers.openai_source import EventReader, OpenAIError
 from tests.openai_server import Answer, OpenAIServer, says
-from tests.providers.asking import ask, listen, model_at
+from tests.providers.asking import HELLO, ask, listen, model_at
 
 
 def event(content: object = None, **choice: Any) -> str:
@@ -26,8 +30,11 @@ END = event(finish_reason="stop") + "data: [DONE]\n\n"
 
 def read(pieces: list[bytes]) -> tuple[str, str]:
     """Return the text and the reasoning of a stream."""
-    reader = EventReader()
-    found = [chunk for data in pieces for _ in [reader.feed(data)] for chunk in reader.pieces()]
+    reader, found = EventReader(), list[ReplyChunk]()
+    for data in pieces:
+        reader.feed(data)
+        found += reader.pieces()
+        reader.check()
     found += reader.end()
     return "".join(chunk.text for chunk in found), "".join(chunk.reasoning for chunk in found)
 
@@ -59,6 +66,7 @@ def test_where_the_stream_is_cut_does_not_matter(
         ('event: completion\nid: 1\nretry: 5\ndata: {"choices":[{"delta":{"content":"x"}}]}\n\n', "x", ""),
         ('data: {"choices":[{"index":1,"delta":{"content":"another"}}]}\n\n', "", ""),
         ('data: {"choices":null}\n\ndata: {}\n\n', "", ""),
+        ('event: error\n\ndata: {"choices":[{"delta":{"content":"fine"}}]}\n\n', "fine", ""),
         (event([{"type": "text", "text": "a"}, {"type": "thinking", "thinking": "b"}]), "a", "b"),
         (
             event([{"type": "thinking", "thinking": [{"type": "text", "text": "deep"}]}, "odd", 5]),
@@ -70,7 +78,10 @@ def test_where_the_stream_is_cut_does_not_matter(
     ],
 )
 def test_every_form_of_an_event(stream: str, text: str, reasoning: str) -> None:
-    assert read([(stream + END).encode()]) == (text, reasoning)
+    data = (stream + END).encode()
+    assert read([data]) == (text, reasoning)
+    assert read([data[at : at + 1] for at in range(len(data))]) == (text, reasoning)
+    assert read(data.splitlines(keepends=True)) == (text, reasoning)
 
 
 def test_what_follows_the_end_is_not_read() -> None:
@@ -85,7 +96,7 @@ def test_a_stream_without_its_last_line_end_is_whole() -> None:
     "stream", ["", "data: [1]\n\n", "data: {\n\n", "<html>\n</html>\n", "data: 5\n\n", "data: {"]
 )
 def test_what_is_no_answer_is_refused(stream: str) -> None:
-    with pytest.raises(ValueError, match="answer"):
+    with pytest.raises(ValueError, match="answer|Expecting"):
         read([stream.encode()])
 
 
@@ -95,6 +106,14 @@ def test_what_is_no_answer_is_refused(stream: str) -> None:
 def test_an_error_among_the_events_is_raised(stream: str) -> None:
     with pytest.raises(OpenAIError, match="bad"):
         read([event("a").encode(), stream.encode()])
+
+
+def test_what_came_before_an_error_is_not_lost(server: OpenAIServer) -> None:
+    stream = event("Hel") + event("lo") + 'data: {"error": {"message": "bad", "code": 503}}\n\n'
+    server.script([Answer(200, stream.encode(), {}, "text/event-stream")])
+    heard = ask(model_at(server))
+    assert (heard.text, heard.code) == ("Hello", "provider.mid_stream")
+    assert len(server.requests) == 1
 
 
 def test_an_answer_without_a_finish_reason_was_cut() -> None:
@@ -124,3 +143,78 @@ def test_a_long_error_is_not_read_to_its_end(server: OpenAIServer) -> None:
     heard = ask(model_at(server))
     assert heard.code == "provider.refused"
     assert len(str(heard.error)) < 1_000
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+def test_a_loop_that_has_ended_is_let_go(server: OpenAIServer) -> None:
+    model, loops = model_at(server), list[weakref.ref[asyncio.AbstractEventLoop]]()
+
+    async def once() -> None:
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        await listen(model)
+
+    asyncio.run(once())
+    careless = asyncio.new_event_loop()
+    careless.run_until_complete(once())
+    careless.close()  # without shutdown_asyncgens
+    del careless
+    asyncio.run(once())
+    gc.collect()
+    assert [loop() for loop in loops] == [None] * 3
+
+
+def test_cookies_are_not_kept(server: OpenAIServer) -> None:
+    answer = Answer(200, (event("a") + END).encode(), {"Set-Cookie": "sid=1"}, "text/event-stream")
+    server.script([answer])
+    model = model_at(server)
+
+    async def twice() -> None:
+        await listen(model)
+        await listen(model)
+
+    asyncio.run(twice())
+    assert [request.headers.get("cookie") for request in server.requests] == [None, None]
+
+
+def test_a_slow_reader_is_no_stalled_server(server: OpenAIServer) -> None:
+    server.script(says("a", "b", "c"))
+    model = model_at(server, stall_seconds=0.2)
+
+    async def slowly() -> str:
+        found = ""
+        async for chunk in model.stream(HELLO):
+            found += chunk.text
+            await asyncio.sleep(0.3)
+        return found
+
+    assert asyncio.run(slowly()) == "abc"
+
+
+@pytest.mark.parametrize("status", [200, 401, 429])
+def test_a_compressed_answer_is_not_unpacked(server: OpenAIServer, status: int) -> None:
+    body = gzip.compress(b":\n" * 1_000_000)
+    server.script([Answer(status, body, {"Content-Encoding": "gzip"}, "text/event-stream")])
+    codes = {200: "provider.bad_answer", 401: "provider.wrong_key", 429: "provider.rate_limit"}
+    assert ask(model_at(server, max_tries=1)).code == codes[status]
+
+
+def test_an_error_that_cannot_be_read_keeps_its_status(server: OpenAIServer) -> None:
+    server.script([Answer(401, b"[" * 60_000)])
+    assert ask(model_at(server)).code == "provider.wrong_key"
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        ([{"prompt_tokens": 5, "completion_tokens": 2.0}, {}], (5, 2, 0)),
+        ([{"prompt_tokens": "x", "completion_tokens": -1, "prompt_tokens_details": [1]}], (0, 0, 0)),
+        ([{"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4}}], (5, 0, 4)),
+    ],
+)
+def test_usage_of_every_form(usage: list[object], tokens: tuple[int, int, int]) -> None:
+    reader = EventReader()
+    for told in usage:
+        reader.feed(f"data: {json.dumps({'choices': [], 'usage': told})}\n\n".encode())
+    reader.feed(END.encode())
+    found = next(chunk.usage for chunk in reader.end() if chunk.usage)
+    assert tuple(found.values()) == tokens

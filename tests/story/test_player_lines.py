@@ -60,10 +60,9 @@ def fed(parts: list[str], names: tuple[str, ...] = NAMES, words: tuple[str, ...]
         "（玩家）我会的",
         "(User)",
         "（玩家点头）",
-        "  (User nods and leaves)",
     ],
 )
-@pytest.mark.parametrize("blanks", ["\n", "\n\n", "  \n \n"])
+@pytest.mark.parametrize("blanks", ["\n", "\n\n", "\n \n"])
 def test_a_reply_ends_before_a_line_of_the_player(line: str, blanks: str) -> None:
     assert fed([f"{SPEECH}{blanks}{line}\nmore"]) == (SPEECH, True)
 
@@ -80,6 +79,8 @@ def test_a_reply_ends_before_a_line_of_the_player(line: str, blanks: str) -> Non
         f"{SPEECH}\n（玩家的手在抖）",
         f"{SPEECH}\n（玩家们都在）",
         f"{SPEECH}\n(Users everywhere)",
+        f"{SPEECH}\n(User interface flickers)",
+        "\n\nUser: hello there",
         f"{SPEECH}\n(User's hand shakes)",
         f"{SPEECH}\n(Ana (they) has wet hair)",
         f"{SPEECH}\n\n",
