@@ -96,7 +96,7 @@ def test_a_stream_without_its_last_line_end_is_whole() -> None:
     "stream", ["", "data: [1]\n\n", "data: {\n\n", "<html>\n</html>\n", "data: 5\n\n", "data: {"]
 )
 def test_what_is_no_answer_is_refused(stream: str) -> None:
-    with pytest.raises(ValueError, match="answer|Expecting"):
+    with pytest.raises(ValueError, match=r"answer|Expecting"):
         read([stream.encode()])
 
 
