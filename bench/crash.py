@@ -100,6 +100,10 @@ def _check(services: Services, pieces: tuple[str, ...], shown: int, turns_before
         return "before the first token"
     assert len(reply.content) >= shown, f"{shown} characters were shown, the file holds {len(reply.content)}"
     whole_tokens = {"".join(pieces[:count]) for count in range(len(pieces) + 1)}
+    # Line breaks wait for what follows them: it may be a line of the player, before which a reply ends.
+    whole_tokens |= {
+        text[: text.index("\n", len(text.rstrip()))] for text in whole_tokens if text.endswith("\n")
+    }
     assert reply.content in whole_tokens, "the file does not end with a whole token"
     return "after the last token" if reply.closed else "while streaming"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -23,9 +22,6 @@ from personalab.providers.scripted import ScriptedModel
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
-
-_PLAIN_CHAT = re.compile(r"(?:ft:)?(?:gpt-3|gpt-4|chatgpt)")
-"""OpenAI's own models that need no more than its chat protocol; LangChain knows the ways of the others."""
 
 __all__ = ["ModelSettings", "open_model"]
 
@@ -59,7 +55,7 @@ def _open_openai(model: str, settings: ModelSettings) -> ReplyModel:
         model, base_url=settings.base_url or OPENAI_URL, api_key=settings.api_key or NO_KEY
     )
     source: Source
-    if settings.traced or (endpoint.base_url == OPENAI_URL and not _PLAIN_CHAT.match(model)):
+    if settings.traced or endpoint.base_url == OPENAI_URL:  # LangChain knows the ways of OpenAI's own models
         source = LangChainSource(partial(open_chat_openai, endpoint, settings), settings, openai_wire=True)
     else:
         source = OpenAISource(partial(_ready, endpoint), settings)

@@ -162,7 +162,9 @@ def _is_connection(error: Exception) -> bool:
         return True
     # httpx, httpx2, and the clients of other providers: known by the names they share.
     names = {kind.__name__ for kind in type(error).__mro__}
-    return not names.isdisjoint({"RequestError", "APIConnectionError", "ClientConnectionError"})
+    return not names.isdisjoint(
+        {"TransportError", "RequestError", "APIConnectionError", "ClientConnectionError"}
+    )
 
 
 def _retry_after(error: Exception) -> float | None:

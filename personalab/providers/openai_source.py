@@ -11,7 +11,6 @@ import asyncio
 import functools
 import json
 import math
-import os
 import ssl
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from personalab.answer_schema import AnswerSchema
 from personalab.dialogue import Message
 from personalab.ports import ReplyChunk
 from personalab.providers.model_settings import ModelSettings
-from personalab.providers.openai_chat import OPENAI_URL, REASONING_FIELD, OpenAIEndpoint, tls
+from personalab.providers.openai_chat import REASONING_FIELD, OpenAIEndpoint, tls
 from personalab.providers.provider_model import Ending, stalled
 from personalab.providers.schema_requests import openai_format
 from personalab.providers.well_formed import PairJoiner, well_formed
@@ -44,11 +43,6 @@ _END_SECONDS = 0.05
 """So long the end of a response is waited for once the answer is whole."""
 _REASONING_FIELDS = (REASONING_FIELD, "reasoning")
 _REASONING_BLOCKS = frozenset({"thinking", "reasoning"})
-_ACCOUNT_HEADERS = {
-    "OPENAI_ORGANIZATION": "OpenAI-Organization",
-    "OPENAI_ORG_ID": "OpenAI-Organization",
-    "OPENAI_PROJECT_ID": "OpenAI-Project",
-}
 
 
 class OpenAIError(Exception):
@@ -283,9 +277,7 @@ def _options(endpoint: OpenAIEndpoint, settings: ModelSettings) -> dict[str, Any
     if settings.temperature is not None:
         options["temperature"] = settings.temperature
     if settings.max_output_tokens is not None:
-        # OpenAI's own models refuse the older name, many other servers know no other.
-        own = endpoint.base_url == OPENAI_URL
-        options["max_completion_tokens" if own else "max_tokens"] = settings.max_output_tokens
+        options["max_tokens"] = settings.max_output_tokens
     if settings.reasoning is not None:
         options["reasoning_effort"] = "none" if settings.reasoning == "off" else settings.reasoning
     return options
@@ -302,17 +294,12 @@ def _encoded(body: Mapping[str, Any], messages: Sequence[Message]) -> bytes:
 
 
 def _headers(endpoint: OpenAIEndpoint) -> dict[str, str]:
-    headers = {
+    return {
         "Authorization": f"Bearer {endpoint.api_key}",
         "Content-Type": "application/json",
         "Accept": "text/event-stream",
         "Accept-Encoding": "identity",
     }
-    if endpoint.base_url == OPENAI_URL:
-        for variable, name in _ACCOUNT_HEADERS.items():
-            if value := os.environ.get(variable):
-                headers[name] = value
-    return headers
 
 
 async def _refusal(response: httpx2.Response) -> OpenAIError:
