@@ -14,6 +14,7 @@ from bench.table import Figure, show
 PARTS = (
     "reply_line",
     "turns",
+    "wire",
     "start",
     "mcp",
     "recall",
