@@ -24,6 +24,7 @@ from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.storage.sessions import SessionCache
+from personalab.story.player_lines import PlayerLines
 
 _ALPHABET = [
     "我",
@@ -100,10 +101,11 @@ def _check(services: Services, pieces: tuple[str, ...], shown: int, turns_before
         return "before the first token"
     assert len(reply.content) >= shown, f"{shown} characters were shown, the file holds {len(reply.content)}"
     whole_tokens = {"".join(pieces[:count]) for count in range(len(pieces) + 1)}
-    # Line breaks wait for what follows them: it may be a line of the player, before which a reply ends.
-    whole_tokens |= {
-        text[: text.index("\n", len(text.rstrip()))] for text in whole_tokens if text.endswith("\n")
-    }
+    # What may become a line of the player waits for what follows it.
+    lines, written = PlayerLines((), ("玩家", "User")), ""
+    for piece in pieces:
+        written += lines.feed(piece)
+        whole_tokens.add(written)
     assert reply.content in whole_tokens, "the file does not end with a whole token"
     return "after the last token" if reply.closed else "while streaming"
 
