@@ -1,4 +1,4 @@
-"""What does a turn cost with a model over HTTP, beside a bare reader of the same bytes?
+"""The cost of a turn with a model over HTTP, beside a bare reader of the same bytes.
 
 The model is ``bench.wire_server``, in a process of its own. The bare reader posts a request with ``httpx2``, cuts the
 stream into lines and parses each with ``json``: nothing is checked, stored or shown.
@@ -42,7 +42,6 @@ _CALLS, _AT_ONCE, _CALL_SECONDS = 1_000, 16, 0.05
 def figures() -> list[Figure]:
     """Measure turns, tokens, calls of the lab and the start of a process."""
     with serving() as url, tempfile.TemporaryDirectory() as folder:
-        os.environ["OPENAI_BASE_URL"] = url
         return [
             *asyncio.run(_turns(Path(folder) / "turns", url)),
             *asyncio.run(_tokens(Path(folder) / "tokens", url)),
@@ -87,9 +86,9 @@ async def _fastest(*works: Work, rounds: int) -> list[float]:
     return [min(found) for found in times]
 
 
-def _open(root: Path, model: str) -> Services:
-    given = {"PERSONALAB_DATA": str(root), "PERSONALAB_MODEL": f"openai:{model}"}
-    services = open_services(read_settings({**given, "OPENAI_BASE_URL": os.environ["OPENAI_BASE_URL"]}))
+def _open(root: Path, model: str, url: str) -> Services:
+    given = {"PERSONALAB_DATA": str(root), "PERSONALAB_MODEL": f"openai:{model}", "OPENAI_BASE_URL": url}
+    services = open_services(read_settings(given))
     services.preferences.change({"max_total_tokens": 200_000})
     return services
 
@@ -104,7 +103,7 @@ def _turn(services: Services, story: str) -> Work:
 
 
 async def _turns(root: Path, url: str) -> list[Figure]:
-    services, reader = _open(root, "words-1-0"), BareReader(url)
+    services, reader = _open(root, "words-1-0", url), BareReader(url)
     works: list[Work] = []
     for turns in _LENGTHS:
         await make_story(services, f"turns_{turns}", turns, _TEXT)
@@ -130,7 +129,7 @@ async def _turns(root: Path, url: str) -> list[Figure]:
 
 async def _tokens(root: Path, url: str) -> list[Figure]:
     model = f"words-{_WORDS}-0"
-    services, reader = _open(root, model), BareReader(url)
+    services, reader = _open(root, model, url), BareReader(url)
     await make_story(services, "tokens", 1)
 
     async def read() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from personalab.answer_schema import AnswerSchema
@@ -13,7 +13,7 @@ from personalab.dialogue import Message
 from personalab.ports import ReplyChunk
 from personalab.providers.model_settings import ModelSettings
 from personalab.providers.provider_model import Ending, stalled
-from personalab.providers.schema_requests import answer_text, schema_options, with_body
+from personalab.providers.schema_requests import answer_text, schema_options
 from personalab.providers.well_formed import PairJoiner, well_formed
 from personalab.story.events import Usage
 
@@ -39,10 +39,6 @@ class LangChainSource:
     settings: ModelSettings
     openai_wire: bool = False
     """Whether it speaks OpenAI's protocol."""
-    text_lengths: bool = False
-    """Whether the lengths of texts in a schema can be enforced."""
-    speech_body: Mapping[str, object] = field(default_factory=dict[str, object])
-    """What the request for a character's reply says besides; other answers go without it."""
 
     async def stream(
         self, messages: Sequence[Message], schema: AnswerSchema | None, *, speech: bool
@@ -51,9 +47,7 @@ class LangChainSource:
         outgoing = [{"role": said["role"], "content": well_formed(said["content"])} for said in messages]
         joiner, thoughts, ending = PairJoiner(), PairJoiner(), Ending(self.openai_wire)
         async with self.open_chat() as chat:
-            options = schema_options(chat, schema, text_lengths=self.text_lengths) if schema else {}
-            if speech and self.speech_body:
-                options = with_body(chat, self.speech_body)
+            options = schema_options(chat, schema) if schema else {}
             chunks = chat.astream(cast("Any", outgoing), {"tags": [NOSTREAM_TAG]}, **options)
             async with aclosing(cast("AsyncGenerator[AIMessageChunk]", chunks)) as stream:
                 patience = self.settings.first_token_seconds

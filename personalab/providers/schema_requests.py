@@ -35,11 +35,9 @@ class SchemaSupport:
         return cls.known.setdefault((model, base_url or ""), cls())
 
 
-def schema_options(
-    chat: BaseChatModel, schema: AnswerSchema, *, text_lengths: bool = False
-) -> dict[str, Any]:
+def schema_options(chat: BaseChatModel, schema: AnswerSchema) -> dict[str, Any]:
     """Return what ``astream`` of a chat model takes for a schema; nothing for a provider that takes none."""
-    form = _form(schema, text_lengths)
+    form = without_text_lengths(schema.schema)
     # By name: only the package of the provider that is used is installed.
     for kind in type(chat).__mro__:
         if (options := _OPTIONS.get(kind.__name__)) is not None:
@@ -49,13 +47,8 @@ def schema_options(
 
 def openai_format(schema: AnswerSchema, *, text_lengths: bool = False) -> dict[str, Any]:
     """Return the ``response_format`` of OpenAI's protocol."""
-    return _response_format(schema.name, _form(schema, text_lengths))
-
-
-def with_body(chat: BaseChatModel, added: Mapping[str, object]) -> dict[str, Any]:
-    """Return what ``astream`` of a ``ChatOpenAI`` takes to add fields to the request."""
-    body = cast("Mapping[str, object]", getattr(chat, "extra_body", None) or {})
-    return {"extra_body": {**body, **added}}
+    form = dict(schema.schema) if text_lengths else without_text_lengths(schema.schema)
+    return _response_format(schema.name, form)
 
 
 def answer_text(chunk: AIMessageChunk) -> str:
@@ -76,10 +69,6 @@ def _without(value: object) -> object:
     return value
 
 
-def _form(schema: AnswerSchema, text_lengths: bool) -> dict[str, Any]:
-    return dict(schema.schema) if text_lengths else without_text_lengths(schema.schema)
-
-
 def _response_format(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": name, "schema": schema, "strict": True}}
 
@@ -94,7 +83,8 @@ def _openai(chat: BaseChatModel, name: str, schema: dict[str, Any]) -> dict[str,
     if uses_responses is not None and uses_responses({}):
         return {"response_format": wanted}
     # As an argument of its own it would switch LangChain to a stream that parses and sends the answer twice.
-    return with_body(chat, {"response_format": wanted})
+    body = cast("Mapping[str, Any]", getattr(chat, "extra_body", None) or {})
+    return {"extra_body": {**body, "response_format": wanted}}
 
 
 def _anthropic(chat: BaseChatModel, name: str, schema: dict[str, Any]) -> dict[str, Any]:

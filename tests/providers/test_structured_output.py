@@ -28,7 +28,7 @@ from personalab.providers.model_settings import ModelSettings
 from personalab.providers.openai_chat import OpenAIEndpoint, open_chat_openai
 from personalab.providers.openai_source import OpenAISource
 from personalab.providers.provider_model import ProviderModel, Source
-from personalab.providers.schema_requests import SchemaSupport, schema_options
+from personalab.providers.schema_requests import SchemaSupport, openai_format, schema_options
 from personalab.providers.scripted import ScriptedModel
 from tests.openai_server import (
     CONTEXT_OVERFLOWS,
@@ -103,7 +103,7 @@ def both_ways(
 
     chat = partial(open_chat_openai, endpoint, settings)
     sources: list[Source] = [
-        LangChainSource(chat, settings, openai_wire=True, speech_body=speech or {}),
+        LangChainSource(chat, settings, openai_wire=True),
         OpenAISource(ready, settings, speech_body=speech or {}),
     ]
     return [ProviderModel("m", source, settings) for source in sources]
@@ -242,10 +242,7 @@ def test_models_of_the_responses_api_get_the_schema_in_its_field(model: str, exp
 
 
 def test_lengths_of_texts_are_kept_where_they_can_be_enforced() -> None:
-    from langchain_openai import ChatOpenAI
-
-    chat = ChatOpenAI(model="m", api_key=cast("Any", "sk-none"))
-    sent = schema_options(chat, TAGS, text_lengths=True)["extra_body"]["response_format"]
+    sent = openai_format(TAGS, text_lengths=True)
     assert sent["json_schema"]["schema"] == TAGS.schema
 
 
@@ -380,12 +377,11 @@ def test_provider_errors_stay_provider_errors() -> None:
     assert ask_json(opened(Refusing(chunks=[]))).code == "provider.filtered"
 
 
-@pytest.mark.parametrize("way", [0, 1], ids=["langchain", "wire"])
-def test_only_replies_of_a_character_are_sampled_as_speech(server: OpenAIServer, way: int) -> None:
+def test_only_replies_of_a_character_are_sampled_as_speech(server: OpenAIServer) -> None:
     sampling = {"dry_multiplier": 0.8}
     endpoint = OpenAIEndpoint("m", server.url, extra_body={"return_progress": True})
     settings = ModelSettings(max_output_tokens=9)
-    model = both_ways(endpoint, settings, sampling)[way]
+    model = both_ways(endpoint, settings, sampling)[1]
 
     class Speaking:
         name = "m"

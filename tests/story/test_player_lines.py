@@ -1,4 +1,4 @@
-"""Where does a reply end that begins to speak for the player?"""
+"""A reply ends before the first line that is written for the player, wherever the stream is cut."""
 
 from __future__ import annotations
 
