@@ -44,7 +44,7 @@ def _object(read: Callable[[Any], object]) -> Callable[[str], object]:
     return lambda answer: read(json.loads(answer))
 
 
-_BLANK_OR_FOREIGN = r"blank|missing|has no \"|not written in"
+_BLANK_OR_FOREIGN = r"blank|missing|has no \"|has no words|not written in"
 
 # --- stories
 
@@ -103,8 +103,9 @@ _ROW = RankRow(
 _SKILLS, _ = shown_skills([AnalysedSkill(_ROW, "You write code.\nKeep it short.\n")])
 _SEGMENT = {
     "skill": "A",
+    "first": 2,
+    "last": 2,
     "type": "format",
-    "content": "Keep it short.",
     "reason": "It helps.",
     "dimension": "conciseness",
 }
@@ -194,7 +195,7 @@ JSON_QUESTIONS: Mapping[str, JsonQuestion] = {
         AnswerSchema("answer", analysis_call(_SKILLS, "en").schema),
         {"segments": [_SEGMENT], "issues": [_ISSUE]},
         _object(_analysis),
-        _BLANK_OR_FOREIGN + "|no exact quotes",
+        _BLANK_OR_FOREIGN,
     ),
     "tags": JsonQuestion(
         AnswerSchema("answer", TAG_SCHEMA),
@@ -204,9 +205,9 @@ JSON_QUESTIONS: Mapping[str, JsonQuestion] = {
     ),
     "case drafts": JsonQuestion(
         AnswerSchema("answer", cases_schema(3)),
-        {"cases": [{**_CASE, "category": name, "input": f"a {name} input"} for name in CATEGORIES]},
+        {name: [{**_CASE, "input": f"a {name} input"}] for name in CATEGORIES},
         _object(partial(read_cases, count=3)),
-        _BLANK_OR_FOREIGN + "|no case of the category",
+        _BLANK_OR_FOREIGN,
     ),
     "recompose": JsonQuestion(
         AnswerSchema("answer", writer_call(_CHOICE, "", "en").schema),

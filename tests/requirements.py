@@ -832,7 +832,7 @@ REQUIREMENTS: dict[str, Requirement] = {
     "4.analysis": _by(
         "Leaders are computed; segments are exact substrings of a skill",
         "lab/test_analysis.py::test_leaders_are_who_has_most_in_a_dimension",
-        "lab/test_analysis.py::test_a_quote_that_is_not_exact_is_told_once_and_then_left_out_with_a_doubt",
+        "lab/test_analysis.py::test_segments_named_by_line_numbers_are_exact_quotes",
         "lab/test_analysis.py::test_correction_note_is_never_stored_as_an_issue",
     ),
     "4.retention": _by(

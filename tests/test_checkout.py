@@ -91,7 +91,7 @@ def test_new_root_has_the_defaults_and_not_the_settings_of_the_checkout(
     run("settings", "set", "limits.max_total_tokens", "50000")
     other = tmp_path / "other"
     run("settings", PERSONALAB_DATA=str(other))
-    assert snapshot(other) == {**snapshot(checkout / "data" / "shipped"), SEEDED: b"3"}
+    assert snapshot(other) == {**snapshot(checkout / "data" / "shipped"), SEEDED: b"4"}
 
 
 def test_wheel_and_sdist_hold_nothing_of_a_users_own(checkout: Path, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_older_checkout_gets_missing_samples_once_and_keeps_its_own_files(tmp_pa
     before = snapshot(root)
     assert seed(root, shipped)
     expected = {name: content for name, content in snapshot(shipped).items() if name not in own}
-    assert snapshot(root) == {**expected, **before, SEEDED: b"3"}
+    assert snapshot(root) == {**expected, **before, SEEDED: b"4"}
     (root / "characters" / "char_alserqi" / "definition.json").unlink()
     before = snapshot(root)
     assert not seed(root, shipped)

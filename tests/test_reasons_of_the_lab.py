@@ -13,13 +13,15 @@ import pytest
 
 from personalab.dialogue import object_in
 from personalab.errors import BadRecord, PersonaLabError, UserError
-from personalab.lab.analysis import AnalysisReader
+from personalab.lab.analysis import AnalysedSkill, AnalysisReader, shown_skills
 from personalab.lab.assets import Cases
 from personalab.lab.calling import Call
+from personalab.lab.dimensions import DIMENSIONS
 from personalab.lab.formats.yaml_text import load_yaml
 from personalab.lab.generating import read_cases
 from personalab.lab.judging import read_judgement
 from personalab.lab.options import RunOptions
+from personalab.lab.projects import RankRow, breakdown_of
 from personalab.lab.tagging import read_tags
 from personalab.reasons import in_chinese
 from personalab.storage.lab.workspace import Workspace
@@ -27,6 +29,16 @@ from tests.lab.running import scores
 from tests.lab.test_records import EXAMPLES, FILES
 
 ENGLISH = re.compile(r"[A-Za-z]{2,} [a-z]{2,}")
+EXAMPLE_ROW = RankRow(
+    rank=1,
+    skill_id="a",
+    skill_name="a",
+    skill_version="v1",
+    completed_cases=1,
+    failed_cases=0,
+    avg_score=60.0,
+    score_breakdown=breakdown_of(dict.fromkeys(DIMENSIONS, 10.0)),
+)
 STRANGE: tuple[Any, ...] = (None, [], {}, "", "x", -1, 1.5, 1e999, True, [None], ["x"], {"a": 1}, [{}])
 
 
@@ -118,13 +130,16 @@ def test_an_unusable_judgement_is_told_in_chinese(answer: str) -> None:
         lambda: read_tags({}),
         lambda: read_tags({"tags": [3]}),
         lambda: read_tags({"tags": [""]}),
-        lambda: read_cases({"cases": []}, 3),
-        lambda: read_cases({"cases": [3]}, 3),
-        lambda: read_cases({"cases": [{"category": "odd"}]}, 3),
-        lambda: read_cases({"cases": [{"category": "standard", "name": ""}]}, 3),
+        lambda: read_cases({"standard": []}, 3),
+        lambda: read_cases({"standard": [3]}, 3),
+        lambda: read_cases({"standard": [{"name": ""}]}, 3),
+        lambda: read_cases({"standard": [{"name": "x" * 100_001}]}, 3),
         lambda: AnalysisReader([])({"segments": 3}),
         lambda: AnalysisReader([])({"segments": [3], "issues": []}),
         lambda: AnalysisReader([])({"segments": [{"skill": "A"}], "issues": []}),
+        lambda: AnalysisReader(shown_skills([AnalysedSkill(EXAMPLE_ROW, "One line.")])[0])(
+            {"segments": [{"skill": "A", "first": 2}], "issues": []}
+        ),
         lambda: object_in("<think>and", "tags"),
     ],
 )

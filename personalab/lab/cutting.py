@@ -28,6 +28,10 @@ _ITEM = re.compile(
 )
 _BEFORE_A_MARK = re.compile(r"[^\w\n]*+(?:\d{1,3}[.)、．])?[^\w\n]*+")
 """What may stand in a line before a mark and go along with it: bullets, numbers, signs."""
+_LONG_LINE = 80
+"""A line with more characters is numbered sentence by sentence."""
+_SHORTEST_SENTENCE = 8
+_SENTENCE_END = re.compile(r"[。！？；…]+[”’）】」』]*|[.!?;]+[\"')\]]*(?=\s)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,3 +201,28 @@ def _blocks(content: str, units: Iterable[tuple[int, int, Kind | None]]) -> list
             found.append((start, end, kind))
         is_apart = kind == "code"
     return found
+
+
+# --- numbering
+
+
+def numbered_spans(text: str) -> list[tuple[int, int]]:
+    """Find the lines of a text that are not blank, without the white space around them; long ones by sentences."""
+    found: list[_Span] = []
+    for line in _LINE.finditer(text):
+        for start, end in _sentences(text, *line.span()):
+            part = text[start:end]
+            if core := part.strip():
+                start += len(part) - len(part.lstrip())
+                found.append((start, start + len(core)))
+    return found
+
+
+def _sentences(text: str, start: int, end: int) -> Iterator[_Span]:
+    if end - start > _LONG_LINE:
+        for found in _SENTENCE_END.finditer(text, start, end):
+            # A number before the text of an item, such as "1.", is no sentence.
+            if len(text[start : found.end()].strip()) > _SHORTEST_SENTENCE:
+                yield start, found.end()
+                start = found.end()
+    yield start, end

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 from typing import Any, Literal, cast
 
-from personalab.answer_schema import choice_schema, list_schema, object_schema, text_schema
+from personalab.answer_schema import list_schema, object_schema, text_schema
 from personalab.errors import NotFound, UserError
 from personalab.lab.assets import Case
 from personalab.lab.dimensions import CATEGORIES, Category
@@ -17,26 +18,48 @@ from personalab.texts import Language, fill
 MAX_GENERATED = 50
 _MAX_NAME, _MAX_TEXT = 200, 100_000
 _SHOWN_CASES = 60
+_ASKED = {"name": 60, "input": 800, "expected_output": 400, "description": 200}
+"""Characters of a case's texts that a model is asked for; longer ones are read, too."""
 DRAFTS_FILE = "x_drafts.json"
 
 _SYSTEM: dict[Language, str] = {
     "zh": """=== 用例生成任务 ===
-你为提示词的测试基线写测试用例。测试目标放在带有同一标记的两行之间；读它，写出恰好 {count} 个用例。
-- category 三类都要有（数量够三个时）：standard（标准）、boundary（边界）、exception（异常）。
-- input 是原样发给被测提示词的完整输入，不要写占位符；expected_output 写可以核对的要求，不写评分。
-- name 简短且互不相同；description 写这个用例测什么。不要重复已有用例。
-只输出 JSON：
-{"cases": [{"name": "…", "category": "standard", "input": "…", "expected_output": "…", "description": "…"}]}""",
+你为提示词的测试基线写测试用例。测试目标放在带有同一标记的两行之间；读它，写出恰好 {count} 个用例，\
+按类别放进各自的列表：
+{shares}
+每个用例的字段：
+- name：简短，互不相同。
+- input：原样发给被测提示词的完整输入，不要写占位符，不能为空。
+- expected_output：可以核对的要求，不写评分。
+- description：用一句话说明这个用例测什么。
+不要重复已有用例。只输出一个 JSON 对象，键是类别，值是用例的列表：
+{form}""",
     "en": """=== Case generation task ===
 You write test cases for a baseline that prompts are tested with. Read what is to be tested, which stands between
-two lines with the same mark, and write exactly {count} cases.
-- All three categories occur (where there are three cases or more): standard, boundary, exception.
-- input is the whole input as it is sent to the prompt under test, without placeholders.
-- expected_output says what can be checked, not points.
-- name is short and no other case's; description says what the case tests. Repeat no case that is there already.
-Output JSON only:
-{"cases": [{"name": "…", "category": "standard", "input": "…", "expected_output": "…", "description": "…"}]}""",
+two lines with the same mark, and write exactly {count} cases, each in the list of its category:
+{shares}
+The fields of a case:
+- name: short, and no other case's.
+- input: the whole input as it is sent to the prompt under test, without placeholders and never empty.
+- expected_output: what can be checked, not points.
+- description: what the case tests, in one sentence.
+Repeat no case that is there already. Output one JSON object only, with the categories as keys and lists of cases as \
+values:
+{form}""",
 }
+_SHARES: dict[Language, dict[Category, str]] = {
+    "zh": {
+        "standard": "- standard（标准）：{count} 个，常见的正常输入。",
+        "boundary": "- boundary（边界）：{count} 个，刚好在允许范围边缘的输入。",
+        "exception": "- exception（异常）：{count} 个，错误、残缺或不合要求的输入。",
+    },
+    "en": {
+        "standard": "- standard: {count}, usual and valid input.",
+        "boundary": "- boundary: {count}, input at the limits of what is allowed.",
+        "exception": "- exception: {count}, input that is wrong, broken or not allowed.",
+    },
+}
+_CASE_FORM = '[{"name", "input", "expected_output", "description"}]'
 _TEXT: dict[Language, str] = {
     "zh": "基线：{name}\n数量：{count}\n已有用例：\n{known}\n\n"
     "=== 内容 ===\n<<<{mark}\n{description}\n{mark}>>>",
@@ -97,54 +120,60 @@ def generation_prompt(
         "description": description,
     }
     text = fill(_TEXT[language], count=count, mark=unused_mark(*told.values()), **told)
-    return fill(_SYSTEM[language], count=count), text
+    shares = _shares(count)
+    rows = [fill(_SHARES[language][name], count=share) for name, share in shares.items()]
+    form = ", ".join(f'"{name}": {_CASE_FORM}' for name in shares)
+    return fill(_SYSTEM[language], count=count, shares="\n".join(rows), form=f"{{{form}}}"), text
+
+
+def _shares(count: int) -> dict[Category, int]:
+    """Share cases out among the categories as evenly as it goes; one that gets none is left out."""
+    many = len(CATEGORIES)
+    return {name: (count + many - 1 - at) // many for at, name in enumerate(CATEGORIES[:count])}
 
 
 def cases_schema(count: int) -> dict[str, Any]:
-    """Give the JSON schema of so many cases at most."""
-    case = object_schema(
-        name=text_schema(),
-        category=choice_schema(CATEGORIES),
-        input=text_schema(),
-        expected_output=text_schema(),
-        description=text_schema(at_least=0),
-    )
-    return object_schema(cases=list_schema(case, at_least=1, at_most=count))
+    """Give the JSON schema of so many cases: a list for each category, so that none is forgotten."""
+    texts = {
+        name: text_schema(at_least=int(name != "description"), at_most=most) for name, most in _ASKED.items()
+    }
+    case = object_schema(**texts)
+    lists = {name: list_schema(case, at_least=n, at_most=n) for name, n in _shares(count).items()}
+    return object_schema(**lists)
 
 
 def read_cases(data: Mapping[str, object], count: int) -> list[Drafted]:
-    """Read the cases of an answer; ``ValueError`` says what is wrong with it."""
-    rows = data.get("cases")
+    """Read the cases of an answer, one of each category in turn; ``ValueError`` says what is wrong with it.
+
+    At most ``count`` are taken. How many there are of a category is up to the model, but none may be without any.
+    """
+    found = [_cases(data, name) for name in _shares(count)]
+    turns = chain.from_iterable(zip_longest(*found))
+    return [case for case in turns if case is not None][:count]
+
+
+def _cases(data: Mapping[str, object], category: Category) -> list[Drafted]:
+    rows = data.get(category)
     if not isinstance(rows, list) or not rows:
-        raise ValueError('there is no list "cases" with a case in it')
-    found = [_case(row, at) for at, row in enumerate(cast("list[object]", rows)[:count])]
-    missing = [name for name in CATEGORIES if name not in {case.category for case in found}]
-    if count >= len(CATEGORIES) and missing:
-        raise ValueError(f"there is no case of the category {', '.join(missing)}")
-    return found
+        raise ValueError(f'there is no list "{category}" with a case in it')
+    return [_case(row, category, f"{category}[{at}]") for at, row in enumerate(cast("list[object]", rows))]
 
 
-def _case(row: object, at: int) -> Drafted:
+def _case(row: object, category: Category, where: str) -> Drafted:
     if not isinstance(row, Mapping):
-        raise ValueError(f"cases[{at}] is not an object")
+        raise ValueError(f"{where} is not an object")
     fields = cast("Mapping[str, object]", row)
-    category = fields.get("category")
-    if category not in CATEGORIES:
-        raise ValueError(f"cases[{at}].category is none of {', '.join(CATEGORIES)}")
-    texts = {
-        name: _text(fields, name, at, needed=name != "description")
-        for name in ("name", "input", "expected_output", "description")
-    }
+    texts = {name: _text(fields, name, where, needed=name != "description") for name in _ASKED}
     name = " ".join(texts["name"].split())[:_MAX_NAME]
     return Drafted(name, category, texts["input"], texts["expected_output"], texts["description"])
 
 
-def _text(fields: Mapping[str, object], name: str, at: int, *, needed: bool) -> str:
+def _text(fields: Mapping[str, object], name: str, where: str, *, needed: bool) -> str:
     value = fields.get(name, "")
     if not isinstance(value, str) or (needed and not value.strip()):
-        raise ValueError(f"cases[{at}].{name} is missing or not a text")
+        raise ValueError(f"{where}.{name} is missing or not a text")
     if len(value) > _MAX_TEXT:
-        raise ValueError(f"cases[{at}].{name} is longer than {_MAX_TEXT} characters")
+        raise ValueError(f"{where}.{name} is longer than {_MAX_TEXT} characters")
     return value
 
 

@@ -57,6 +57,8 @@ MAX_INSIGHTS = 4_000
 MAX_REASON = 500
 MAX_SOURCES = 20
 """So many messages a fact is asked for; more are read, too."""
+_ASKED_TEXT, _ASKED_REASON = 400, 200
+"""Characters of an entry and of a reason that a model is asked for; longer ones are read, too."""
 _NAMED = 10
 _SHOWN_SHARE = 4
 """One part in so many of the conversation's room goes to what is known already."""
@@ -299,8 +301,8 @@ class Reader:
 
     def _operations_schema(self, shown: Shown, types: Sequence[ContentType]) -> Schema:
         """Describe operations; entries can be replaced and removed only where some were shown."""
-        text = {"text": text_schema(at_most=MAX_ENTRY)}
-        basis = {"reason": text_schema(at_least=0, at_most=MAX_REASON), "messages": self._sources_schema()}
+        text = {"text": text_schema(at_most=_ASKED_TEXT)}
+        basis = {"reason": text_schema(at_least=0, at_most=_ASKED_REASON), "messages": self._sources_schema()}
         kind = {"type": choice_schema(types)} if len(types) > 1 else {}
         forms = [object_schema(op=choice_schema(("add",)), **kind, **text, **basis)]
         if labels := [label for label, entry in shown.entries.items() if entry.content_type in types]:
@@ -416,10 +418,14 @@ class Reader:
 
 
 def _text(fields: Mapping[str, Any], what: str) -> str:
+    """Read the text of an entry; one without a word, such as an ellipsis from an example, is none."""
     try:
-        return check_entry(fields.get("text"))
+        text = check_entry(fields.get("text"))
     except BadRecord as error:
         raise ValueError(f"{what}: {error}") from error
+    if not any(map(str.isalnum, text)):
+        raise ValueError(f'"text" of {what} has no words: {text[:40]}')
+    return text
 
 
 def _score(value: object) -> float | None:

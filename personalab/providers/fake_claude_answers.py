@@ -35,6 +35,8 @@ def fitting(schema: object, text: str, path: tuple[str, ...] = ()) -> object:
     form = cast("dict[str, Any]", schema if isinstance(schema, dict) else {})
     if "const" in form or form.get("enum"):
         return form["const"] if "const" in form else form["enum"][0]
+    if kinds := cast("list[object]", form.get("anyOf", [])):
+        return fitting(kinds[_index(path) % len(kinds)], text, path)
     match _kind(form):
         case "object":
             parts = cast("dict[str, object]", form.get("properties", {}))
@@ -50,6 +52,11 @@ def fitting(schema: object, text: str, path: tuple[str, ...] = ()) -> object:
             return None
         case _:
             return _words_for(form, text, path)
+
+
+def _index(path: tuple[str, ...]) -> int:
+    """Tell which item of a list a place is."""
+    return int(path[-1]) if path and path[-1].isdecimal() else 0
 
 
 def _kind(form: dict[str, Any]) -> str:

@@ -56,6 +56,7 @@ _PLAIN = frozenset(
 """Words that tell nothing."""
 _SKILL = re.compile(r"(?:技能|Skill) ?([A-Z])")
 _SEGMENT = re.compile(r"seg_\d+")
+_NUMBERED = re.compile(r"^\[(\d+)\] ", re.MULTILINE)
 _QUOTED = 3
 """So many paragraphs of a skill are quoted."""
 _QUOTE: dict[Language, str] = {
@@ -121,18 +122,19 @@ def _part(wanted: set[str], said: set[str]) -> float:
 
 def _analyse(_: str, asked: str, language: Language) -> str | None:
     """Quote the first paragraphs of each skill."""
-    rows: list[dict[str, str]] = []
+    rows: list[dict[str, str | int]] = []
     for heading, body in _sections(asked):
         named, block = _SKILL.fullmatch(heading), _MARKED.search(body)
         if named is None or block is None:
             continue
-        paragraphs = [part.strip() for part in block[2].split("\n\n") if part.strip()]
-        for part, name in zip(paragraphs[:_QUOTED], _MAXIMA, strict=False):
+        paragraphs = [lines for part in block[2].split("\n\n") if (lines := _NUMBERED.findall(part))]
+        for lines, name in zip(paragraphs[:_QUOTED], _MAXIMA, strict=False):
             rows.append(
                 {
                     "skill": named[1],
+                    "first": int(lines[0]),
+                    "last": int(lines[-1]),
                     "type": "instruction",
-                    "content": part,
                     "reason": _QUOTE[language],
                     "dimension": name,
                 }
@@ -178,23 +180,16 @@ def _cases(_: str, asked: str, language: Language) -> str | None:
             "Written by rule by the rehearsal stand-in: please rewrite it",
         ),
     }[language]
-    rows: list[dict[str, str]] = []
+    lists: dict[str, list[dict[str, str]]] = {}
     for number in range(1, (int(count[1]) if count else 3) + 1):
         kind = kinds[(number - 1) % 3]
         name, request, wanted, note = (
             text.replace("{n}", str(number)).replace("{kind}", kind).replace("{goal}", goal[:400])
             for text in words
         )
-        rows.append(
-            {
-                "name": name,
-                "category": kind,
-                "input": request,
-                "expected_output": wanted,
-                "description": note,
-            }
-        )
-    return json.dumps({"cases": rows}, ensure_ascii=False)
+        row = {"name": name, "input": request, "expected_output": wanted, "description": note}
+        lists.setdefault(kind, []).append(row)
+    return json.dumps(lists, ensure_ascii=False)
 
 
 def _content(asked: str) -> str:

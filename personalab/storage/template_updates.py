@@ -14,7 +14,7 @@ from personalab.errors import PersonaLabError
 from personalab.storage.files import read_bytes, replace_file
 from personalab.storage.locked import locked_file
 
-VERSION = 3
+VERSION = 4
 _LONGEST = 4_096
 EARLIER: dict[str, dict[int, str]] = {
     "zh/system_prompt": {1: ""},
@@ -47,6 +47,60 @@ EARLIER: dict[str, dict[int, str]] = {
     },
     "en/progress_instruction": {
         1: "=== Progress instruction ===\nIf the story moves on, put a marker into your reply: [PROGRESS:X:status]",
+    },
+    "zh/memorize_update": {
+        3: (
+            "=== 对话 ===\n"
+            "{conversation}\n"
+            "\n"
+            "=== 已经知道的（编号在前） ===\n"
+            "{known}\n"
+            "\n"
+            "=== 这次找到的信息 ===\n"
+            "{facts}\n"
+            "\n"
+            "=== 要求 ===\n"
+            "第二步：根据找到的信息，给出对档案（profile）和事件（event）的修改：\n"
+            '- {"op": "add", "type": "profile", "text": "…", "reason": "…'
+            '", "messages": [0]}：新的信息。\n'
+            '- {"op": "replace", "target": "p1", "text": "…", "reason": "'
+            '…", "messages": [0]}：更正、补充或合并编号为 target 的一条；与它矛盾的新信息也用 repla'
+            "ce。\n"
+            '- {"op": "remove", "target": "e1", "reason": "…", "messages"'
+            ": [0]}：用户明确说它不对或不再成立，又没有新的说法。\n"
+            "已经知道的不要再加。每一条修改都要有理由和依据的消息编号。没有要改的就给空列表。"
+            "用对话的语言写。只输出这样的 JSON，不要别的文字：\n"
+            '{"operations": [{"op": "add", "type": "event", "text": "…", '
+            '"reason": "…", "messages": [2]}]}'
+        ),
+    },
+    "en/memorize_update": {
+        3: (
+            "=== Conversation ===\n"
+            "{conversation}\n"
+            "\n"
+            "=== Known already (each with its label) ===\n"
+            "{known}\n"
+            "\n"
+            "=== Found this time ===\n"
+            "{facts}\n"
+            "\n"
+            "=== What to do ===\n"
+            "Second step: from what was found, give the changes to the profile and the events:\n"
+            '- {"op": "add", "type": "profile", "text": "…", "reason": "…'
+            '", "messages": [0]}: something new.\n'
+            '- {"op": "replace", "target": "p1", "text": "…", "reason": "'
+            '…", "messages": [0]}: mends, completes or merges the entry t'
+            "hat target names; also for something new that contradicts it.\n"
+            '- {"op": "remove", "target": "e1", "reason": "…", "messages"'
+            ": [0]}: the user said clearly that it is wrong or no longer so, and nothing takes it"
+            "s place.\n"
+            "Do not add what is known. Every change needs a reason and the numbers of the message"
+            "s it rests on. Give an empty list if there is nothing to change. Write in the langua"
+            "ge of the conversation. Output JSON like this and nothing else:\n"
+            '{"operations": [{"op": "add", "type": "event", "text": "…", '
+            '"reason": "…", "messages": [2]}]}'
+        ),
     },
 }
 """What earlier versions shipped of the templates that have changed since."""

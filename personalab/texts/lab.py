@@ -182,11 +182,6 @@ LAB: dict[str, Text] = {
         "The model {model} repeated our request for a correction instead of correcting its answer; nothing was saved. "
         "Try again, or choose another model",
     ),
-    "lab_no_exact_quotes": Text(
-        "模型摘录的 {count} 个片段都不是技能的原文，要求改正后仍然如此；没有保存任何片段和问题。请换一个模型再分析",
-        "None of the {count} segments that the model quoted is in the skills' text, even after it was asked to correct "
-        "them; no segments or issues were saved. Run the analysis again with another model",
-    ),
     # --- reports
     "lab_report_format": Text(
         "没有报告格式 “{format}”；可用：{known}", "There is no report format '{format}'; there are: {known}"
@@ -431,10 +426,6 @@ LAB: dict[str, Text] = {
     "lab_no_skill_skipped": Text(
         "不用 Skill 的对照没有完成任何用例：{skipped} 个被跳过，没有失败的；提高预算或取消跳过后再运行",
         "The arm without a skill completed no case: {skipped} were skipped and none failed; run again with a larger budget, or undo the skips",
-    ),
-    "lab_segment_not_exact": Text(
-        "模型给出的一个片段不是 {skill_name} 的原文，已舍弃：“{quote}”",
-        "A segment the model named is no exact part of {skill_name} and was left out: '{quote}'",
     ),
     "lab_skill_not_shown": Text(
         "{skill_name} 没有给模型看：技能太多或太长；它的片段没有被分析",

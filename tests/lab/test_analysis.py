@@ -1,14 +1,17 @@
-"""Leaders are computed, segments are quotes to the letter, and what a model makes up is left out."""
+"""Leaders are computed, and segments that are named by line numbers are exact quotes."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import shutil
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from personalab.errors import ProviderError, UserError
 from personalab.lab.analysis import (
@@ -22,7 +25,7 @@ from personalab.lab.analysis import (
     shown_skills,
     spans_of,
 )
-from personalab.lab.calling import Call, CallAnswer
+from personalab.lab.cutting import numbered_spans
 from personalab.lab.dimensions import DIMENSIONS
 from personalab.lab.findings import AnalysisReport
 from personalab.lab.projects import Breakdown, RankRow, Summary
@@ -31,7 +34,7 @@ from personalab.operations.lab.analysing import run_analysis
 from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
-from tests.lab.running import NOW, SKILLS, FakeExecutor, evaluate, make_project, told, use
+from tests.lab.running import NOW, SKILLS, FakeExecutor, evaluate, make_project, use
 
 CODER = "你是一个专业的Python开发者。\n\n请遵循PEP8规范。\n"
 HELPER = "必须检查参数类型。\n"
@@ -56,9 +59,9 @@ SECOND = _rank(2, "d", 79.2, 24.1, 18.3, 11.0, 10.5, 8.1, 7.2)
 SKILLS_SHOWN = [AnalysedSkill(FIRST, CODER, ("可读性(9/15)：命名含糊",)), AnalysedSkill(SECOND, HELPER)]
 
 
-def _segment(skill: str = "A", content: str = "请遵循PEP8规范。", **other: object) -> dict[str, object]:
-    row = {"skill": skill, "type": "format", "content": content, "reason": "规范", "dimension": "readability"}
-    return {**row, **other}
+def _segment(skill: str = "A", first: object = 2, **other: object) -> dict[str, object]:
+    row = {"skill": skill, "first": first, "last": first, "type": "format", "reason": "规范"}
+    return {**row, "dimension": "readability", **other}
 
 
 def _reader(skills: list[AnalysedSkill] | None = None) -> AnalysisReader:
@@ -101,13 +104,14 @@ def test_skills_are_shown_under_letters_without_their_names() -> None:
     assert call.system.splitlines()[0] == "=== 分析任务 ==="
     lines = call.text.splitlines()
     assert lines.index("=== Skill A ===") < lines.index("=== Skill B ===")
-    assert CODER in call.text
+    assert "\n[1] 你是一个专业的Python开发者。\n\n[2] 请遵循PEP8规范。\n" in call.text
     assert "命名含糊" in call.text
     assert "name of" not in call.text
     assert (
         analysis_call(shown_skills(SKILLS_SHOWN)[0], "en").system.splitlines()[0] == "=== Analysis task ==="
     )
-    assert call.schema["properties"]["segments"]["items"]["properties"]["skill"]["enum"] == ["A", "B"]
+    kinds = [kind["properties"] for kind in call.schema["properties"]["segments"]["items"]["anyOf"]]
+    assert [(kind["skill"]["enum"], kind["last"]["maximum"]) for kind in kinds] == [(["A"], 2), (["B"], 1)]
 
 
 def test_what_does_not_fit_is_left_out_and_said() -> None:
@@ -124,11 +128,7 @@ def test_what_does_not_fit_is_left_out_and_said() -> None:
 
 
 def test_segments_are_named_in_the_order_they_stand_in() -> None:
-    rows = [
-        _segment("B", "必须检查参数类型。"),
-        _segment(),
-        _segment("A", " 你是一个专业的Python开发者。\n", type="role"),
-    ]
+    rows = [_segment("B", 1), _segment(), _segment("A", "1", type="role")]
     issue = {"skill": "B", "dimension": "readability", "description": "没有说明\n格式"}
     found = _reader()({"segments": rows, "issues": [issue, issue]})
     assert [(row.id, row.skill_id, row.content) for row in found.segments] == [
@@ -146,15 +146,63 @@ def test_segments_are_named_in_the_order_they_stand_in() -> None:
         assert span["sha256"] == text_hash(row.content)
 
 
-def test_a_quote_that_is_not_exact_is_told_once_and_then_left_out_with_a_doubt() -> None:
+skill_texts = st.one_of(
+    st.text(max_size=400),
+    st.lists(
+        st.sampled_from(["Be brief. ", "先看错误，再看风格。", "\n", "\n\n", "- 1. a;\r\n", "x" * 50, "[1] "])
+    ).map("".join),
+)
+
+
+@given(skill_texts, st.integers(1, 500), st.data())
+def test_segments_named_by_line_numbers_are_exact_quotes(text: str, most: int, data: st.DataObject) -> None:
     """Resolution 28."""
-    reader = _reader()
-    data: dict[str, Any] = {"segments": [_segment(), _segment("A", "请遵循 PEP 8 规范")], "issues": []}
-    with pytest.raises(ValueError, match=r"segments\[1\]: 请遵循 PEP 8 规范"):
-        reader(data)
-    found = reader(data)
-    assert [row.content for row in found.segments] == ["请遵循PEP8规范。"]
-    assert [row["code"] for row in found.doubts] == ["lab_segment_not_exact"]
+    shown, _ = shown_skills([AnalysedSkill(FIRST, text)], most)
+    lines = len(shown[0].lines)
+    assume(lines)
+    number = st.integers(1, lines)
+    first, last = data.draw(number), data.draw(number)
+    answer = {"segments": [_segment("A", first, last=last)], "issues": []}
+    (segment,) = AnalysisReader(shown)(answer).segments
+    assert segment.content in text[:most]
+    assert segment.content == segment.content.strip() != ""
+    start, end = shown[0].lines[min(first, last) - 1][0], shown[0].lines[max(first, last) - 1][1]
+    assert segment.content == text[start:end]
+
+
+@given(skill_texts)
+def test_numbered_lines_leave_out_nothing_but_white_space(text: str) -> None:
+    shown, _ = shown_skills([AnalysedSkill(FIRST, text)])
+    spans = numbered_spans(text)
+    assert all(start < end for start, end in spans)
+    gaps = pairwise([0, *(place for span in spans for place in span), len(text)])
+    assert all(not text[start:end].strip() for start, end in list(gaps)[::2])
+    numbered = shown[0].numbered()
+    for number, (start, end) in enumerate(spans, start=1):
+        assert f"[{number}] {text[start:end]}" in numbered
+    assert numbered.count("\n\n") <= text.count("\n")
+
+
+def test_long_lines_are_numbered_by_sentences_and_short_ones_are_not() -> None:
+    short = "先指出错误。再谈风格。"
+    long = "1. Name every error first; then speak of style. Quote the line of version 2.5 that is meant! Be brief."
+    spans = numbered_spans(f"{short}\n\n{long}\n")
+    found = [f"{short}\n\n{long}\n"[start:end] for start, end in spans]
+    assert found == [
+        short,
+        "1. Name every error first;",
+        "then speak of style.",
+        "Quote the line of version 2.5 that is meant!",
+        "Be brief.",
+    ]
+
+
+def test_skill_without_a_line_can_have_issues_but_no_segments() -> None:
+    shown, _ = shown_skills([AnalysedSkill(FIRST, " \n")])
+    schema = analysis_call(shown, "en").schema
+    assert schema["properties"]["segments"]["maxItems"] == 0
+    with pytest.raises(ValueError, match="none of the lines"):
+        AnalysisReader(shown)({"segments": [_segment("A", 1)], "issues": []})
 
 
 def test_the_same_quote_twice_is_one_segment() -> None:
@@ -168,7 +216,10 @@ def test_the_same_quote_twice_is_one_segment() -> None:
         (_segment("C"), r"segments\[0\]\.skill is none of A, B"),
         (_segment(type="poem"), r"segments\[0\]\.type is none of"),
         (_segment(dimension="beauty"), r"segments\[0\]\.dimension is none of"),
-        (_segment(content=" "), r"segments\[0\]\.content is blank"),
+        (_segment(first=0), r"segments\[0\]\.first is none of the lines 1 to 2 of A"),
+        (_segment(last=3), r"segments\[0\]\.last is none of the lines 1 to 2 of A"),
+        (_segment(last=[1, 2]), r"segments\[0\]\.last is none of the lines"),
+        (_segment(first=None), r"segments\[0\]\.first is none of the lines"),
         (_segment(reason=None), r"segments\[0\]\.reason is blank"),
         ("text", "not all segments are objects"),
     ],
@@ -205,7 +256,7 @@ def _answers(services: Services, *replies: str) -> None:
 
 def test_an_analysis_is_kept_with_its_spans(services: Services) -> None:
     answer = {
-        "segments": [_segment("A", "alpha answers briefly.")],
+        "segments": [_segment("A", 1)],
         "issues": [{"skill": "B", "dimension": "robustness", "description": "too short"}],
     }
     _answers(services, json.dumps(answer))
@@ -239,7 +290,7 @@ def test_without_an_answer_the_leaders_are_kept_and_a_better_analysis_stays(serv
     assert leaders is not None
     assert leaders.dimension_leaders.robustness == SKILLS[0]
     assert leaders.advantage_segments == ()
-    _answers(services, json.dumps({"segments": [_segment("A", "alpha")], "issues": []}))
+    _answers(services, json.dumps({"segments": [_segment("A", 1)], "issues": []}))
     found = asyncio.run(run_analysis(services, place.name, model="scripted"))
     _answers(services, "no", "no again")
     with pytest.raises(ProviderError):
@@ -247,43 +298,15 @@ def test_without_an_answer_the_leaders_are_kept_and_a_better_analysis_stays(serv
     assert place.analysis() == found
 
 
-def _echoed(call: Call) -> CallAnswer:
-    """Answer like a model that copies what it was asked last into every field."""
-    last = call.text.splitlines()[-1]
-    issue = {"skill": "A", "dimension": "readability", "description": last}
-    answer = {"segments": [_segment("A", last, reason=last)], "issues": [issue]}
-    return told(json.dumps(answer, ensure_ascii=False))
-
-
-def test_model_that_quotes_nothing_exactly_leaves_no_findings(services: Services) -> None:
-    async def run() -> ProjectPlace:
-        place = await _evaluated(services)
-        use(services, FakeExecutor(_echoed))
-        with pytest.raises(ProviderError) as caught:
-            await run_analysis(services, place.name)
-        assert caught.value.code == "lab_no_exact_quotes"
-        assert "no segments or issues were saved" in caught.value.message("en")
-        return place
-
-    place = asyncio.run(run())
-    report = place.analysis()
-    assert report is not None
-    assert (report.advantage_segments, report.issues) == ((), ())
-    kept = "".join(path.read_text("utf-8") for path in place.folder.glob("*analysis*.json"))
-    assert "exact quotes" not in kept
-
-
-@pytest.mark.parametrize(
-    "echo", ["these are no exact quotes of their skills: segments[0]", "=== 原因 / Why ==="]
-)
+@pytest.mark.parametrize("echo", ["segments[0].first is none of the lines 1 to 1 of A", "=== 原因 / Why ==="])
 def test_correction_note_is_never_stored_as_an_issue(services: Services, echo: str) -> None:
-    def answer(description: str, quote: str) -> str:
+    def answer(description: str, line: int) -> str:
         issue = {"skill": "A", "dimension": "readability", "description": description}
-        return json.dumps({"segments": [_segment("A", quote)], "issues": [issue]}, ensure_ascii=False)
+        return json.dumps({"segments": [_segment("A", line)], "issues": [issue]}, ensure_ascii=False)
 
     async def run() -> ProjectPlace:
         place = await _evaluated(services)
-        _answers(services, answer("too short", "not there"), answer(f"Note: {echo}", "alpha"))
+        _answers(services, answer("too short", 2), answer(f"Note: {echo}", 1))
         with pytest.raises(ProviderError) as caught:
             await run_analysis(services, place.name, model="scripted")
         assert caught.value.code == "lab_answer_repeats_note"
@@ -293,7 +316,7 @@ def test_correction_note_is_never_stored_as_an_issue(services: Services, echo: s
     report = place.analysis()
     assert report is not None
     assert (report.advantage_segments, report.issues) == ((), ())
-    _answers(services, answer("too short", "not there"), answer("too short", "alpha"))
+    _answers(services, answer("too short", 2), answer("too short", 1))
     found = asyncio.run(run_analysis(services, place.name, model="scripted"))
     assert [row.description for row in found.issues] == ["too short"]
 

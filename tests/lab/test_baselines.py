@@ -16,7 +16,14 @@ from hypothesis import strategies as st
 from personalab.dialogue import Message
 from personalab.errors import NotFound, ProviderError, StorageError, UserError
 from personalab.lab.dimensions import CATEGORIES
-from personalab.lab.generating import Drafts, drafted, generation_prompt, read_cases
+from personalab.lab.generating import (
+    MAX_GENERATED,
+    Drafts,
+    cases_schema,
+    drafted,
+    generation_prompt,
+    read_cases,
+)
 from personalab.operations.lab.baselines import (
     accept_drafts,
     add_case,
@@ -62,17 +69,11 @@ def answer(services: Services) -> Answer:
 
 
 def generated(*categories: str, start: int = 1) -> str:
-    rows = [
-        {
-            "name": f"n{at}",
-            "category": category,
-            "input": f"i{at}",
-            "expected_output": "o",
-            "description": "d",
-        }
-        for at, category in enumerate(categories, start)
-    ]
-    return json.dumps({"cases": rows})
+    lists: dict[str, list[dict[str, str]]] = {}
+    for at, category in enumerate(categories, start):
+        row = {"name": f"n{at}", "input": f"i{at}", "expected_output": "o", "description": "d"}
+        lists.setdefault(category, []).append(row)
+    return json.dumps(lists)
 
 
 THREE = generated(*CATEGORIES)
@@ -253,20 +254,52 @@ async def test_drafts_that_cannot_be_read_are_told_and_not_lost(services: Servic
 
 # --- reading an answer
 
-values = st.one_of(st.none(), st.integers(), st.text(max_size=6), st.sampled_from(CATEGORIES))
-rows = st.dictionaries(
-    st.sampled_from(["name", "category", "input", "expected_output", "description", "id"]), values, max_size=6
-)
+FIELDS = ("name", "input", "expected_output", "description")
+texts = st.text(max_size=6)
+values = st.one_of(st.none(), st.integers(), texts)
+whole_rows = st.fixed_dictionaries(dict.fromkeys(FIELDS, texts.map(lambda text: f"t{text}")))
+rows = st.one_of(whole_rows, st.dictionaries(st.sampled_from([*FIELDS, "id"]), values, max_size=6), values)
 
 
-@given(st.lists(st.one_of(rows, values), max_size=6), st.integers(1, 4))
-def test_cases_that_are_read_are_whole_and_no_more_than_were_asked_for(found: list[Any], count: int) -> None:
+@given(st.dictionaries(st.sampled_from(CATEGORIES), st.lists(rows, max_size=4)), st.integers(1, 4))
+def test_cases_that_are_read_are_whole_and_no_more_than_were_asked_for(
+    found: dict[str, Any], count: int
+) -> None:
     try:
-        read = read_cases({"cases": found}, count)
+        read = read_cases(found, count)
     except ValueError:
         return
     assert 0 < len(read) <= count
     assert all(case.name.strip() and case.input.strip() and case.category in CATEGORIES for case in read)
+
+
+@given(st.tuples(*[st.lists(whole_rows, min_size=1, max_size=5)] * 3), st.integers(3, 9))
+def test_read_cases_take_every_category_in_turn(lists: tuple[list[Any], ...], count: int) -> None:
+    read = read_cases(dict(zip(CATEGORIES, lists, strict=True)), count)
+    assert len(read) == min(count, sum(map(len, lists)))
+    assert [case.category for case in read[:3]] == list(CATEGORIES)
+    for name, given_rows in zip(CATEGORIES, lists, strict=True):
+        inputs = [case.input for case in read if case.category == name]
+        assert inputs == [row["input"] for row in given_rows][: len(inputs)]
+
+
+@given(st.integers(1, MAX_GENERATED))
+def test_schema_and_prompt_ask_for_the_same_number_of_cases(count: int) -> None:
+    lists = cases_schema(count)["properties"]
+    shares = [part["minItems"] for part in lists.values()]
+    assert [part["maxItems"] for part in lists.values()] == shares
+    assert sum(shares) == count
+    assert max(shares) - min(shares) <= 1
+    assert list(lists) == list(CATEGORIES[: min(3, count)])
+    system, _ = generation_prompt("Set", "Sort lists", count, (), "en")
+    assert re.findall(r"^- (\w+): (\d+), ", system, re.MULTILINE) == [
+        (name, str(share)) for name, share in zip(lists, shares, strict=True)
+    ]
+
+
+def test_missing_category_is_named() -> None:
+    with pytest.raises(ValueError, match='no list "exception"'):
+        read_cases(json.loads(generated("standard", "boundary", "standard")), 3)
 
 
 def test_a_case_that_is_there_is_not_drafted_again() -> None:

@@ -136,20 +136,18 @@ class LabScribe(Scribe):
         if "Tags it has" in whole:
             return json.dumps({"tags": ["numbers", "short"]})
         if "Count: " in whole:
-            case = {
-                "name": "Zero",
-                "category": "boundary",
-                "input": "Say 0.",
-                "expected_output": "It says 0.",
-            }
-            return json.dumps({"cases": [{**case, "description": "the least"}]})
+            case = {"name": "Zero", "input": "Say 0.", "expected_output": "It says 0."}
+            return json.dumps({"standard": [{**case, "description": "the least"}]})
         if "seg_001" in whole:
             return json.dumps({"content": f"{self.quote}\n\nBe kind."})
-        letters = re.findall(r"Skill ?([A-Z])", whole.partition(self.quote)[0])
+        before = whole.partition(self.quote)[0]
+        letters = re.findall(r"Skill ?([A-Z])", before)
+        line = int(re.findall(r"^\[(\d+)\] ", before, re.MULTILINE)[-1])
         segment = {
             "skill": letters[-1],
+            "first": line,
+            "last": line,
             "type": "instruction",
-            "content": self.quote,
             "reason": "it is short",
         }
         issue = {"skill": letters[-1], "dimension": "conciseness", "description": "too long"}

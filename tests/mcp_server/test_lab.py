@@ -493,7 +493,8 @@ async def test_a_giant_analysis_fits(server: PersonaServer, kind: str) -> None:
         while asked["cursor"]:
             asked = await call(client, "analysis_run", project=project, cursor=asked["cursor"])
         row = {"skill": "A", "type": "example", "reason": TEXTS[kind][:900], "dimension": "readability"}
-        told = {"segments": [{**row, "content": quote} for quote in quotes], "issues": []}
+        lines = [{"first": number, "last": number} for number in range(1, len(quotes) + 1)]
+        told = {"segments": [{**row, **line} for line in lines], "issues": []}
         answer = json.dumps(told, ensure_ascii=False)
         found = await client.call_tool("analysis_run", {"project": project, "answer": answer})
         assert not found.is_error, text_of(found)

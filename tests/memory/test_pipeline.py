@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
 from typing import Any
 
@@ -158,6 +159,34 @@ def test_an_operation_that_cannot_be_done_is_refused(operation: dict[str, Any]) 
     shown = shown_entries(_memory("用户是医生"), ("profile", "event"), "", len, 1_000)
     with pytest.raises(ValueError, match=r".+"):
         Reader(ZH).wishes(json.dumps({"operations": [operation]}), shown, ("profile", "event"))
+
+
+@given(st.text(st.characters(categories=["P", "S"]), min_size=1, max_size=20), st.sampled_from([ZH, EN]))
+def test_text_without_words_is_refused(text: str, talk: Conversation) -> None:
+    row = {"op": "add", "type": "profile", "text": text, "reason": text, "messages": [0]}
+    with pytest.raises(ValueError, match="has no words"):
+        Reader(talk).wishes(json.dumps({"operations": [row]}), Shown({}), ("profile", "event"))
+    with pytest.raises(ValueError, match="has no words"):
+        Reader(talk).findings(json.dumps({"facts": [row]}))
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_shipped_question_for_changes_has_no_sample_value_to_copy(
+    services: Services, language: Language
+) -> None:
+    """A small model copies a sample object with "…" in it as its whole answer."""
+    asked = services.preferences.templates(language)[0]["memorize_update"]
+    assert '"operations"' in asked
+    assert "…" not in asked
+    assert not re.search(r'"text": *"', asked)
+
+
+def test_longer_texts_than_asked_for_are_read() -> None:
+    asked = Reader(EN).wishes_schema(Shown({}), ("profile",)).schema["properties"]["operations"]["items"]
+    text = "The user waits. " * (asked["properties"]["text"]["maxLength"] // 16 + 1)
+    row = {"op": "add", "text": text, "reason": "told", "messages": [0]}
+    found = Reader(EN).wishes(json.dumps({"operations": [row]}), Shown({}), ("profile",))
+    assert [wish.text for wish in found.operations] == [text.strip()]
 
 
 def test_too_many_operations_are_refused() -> None:
