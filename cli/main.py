@@ -6,6 +6,9 @@ import sys
 def main() -> None:
     """Run the command line and leave with its exit code; Ctrl-C is heard from the first import on."""
     try:
+        from personalab.startup import collect_rarely
+
+        collect_rarely()
         from cli.program import run
 
         code = run()

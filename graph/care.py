@@ -1,8 +1,8 @@
-"""How is a story taken care of after a turn? Off unless a person switched it on.
+"""Automatic summaries and learning after a turn. Off unless a person switched them on.
 
-A session whose prompt passed its warning threshold is summed up; after so many turns the character learns from them.
-Each is told by an event and in the turn's result, with the way to take it back; a failure does no harm, for the turn
-is over and whole.
+A session whose prompt passed its warning threshold is summarized; after so many turns the character learns from them.
+Each emits events and is part of the turn's result, with the way to undo it; a failure does not affect the turn, which
+is over. The graphs that do the work are imported when they are due.
 """
 
 from __future__ import annotations
@@ -13,11 +13,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
-from graph.learning import learn_story
-from graph.summarize import stream_summary
 from nodes.chat_turn.state import TurnOutput
 from personalab.errors import PersonaLabError
-from personalab.operations.learning import unlearned
 from personalab.services import Services
 from personalab.storage.preferences import Preferences
 from personalab.story.care import CareTask, undone_lately
@@ -58,6 +55,9 @@ class _Care:
 
     async def memorize(self) -> AsyncIterator[CareEvent]:
         """Learn from the turns since the last time, if there are enough of them."""
+        from graph.learning import learn_story
+        from personalab.operations.learning import unlearned
+
         if not self._preferences.memory.enabled:
             return
         user_id = self._preferences.memory.user_id
@@ -74,7 +74,9 @@ class _Care:
         yield self._told("memorize", "done", **words)
 
     async def summarize(self) -> AsyncIterator[CareEvent]:
-        """Sum the session up, unless a person has just taken that back."""
+        """Summarize the session, unless a person has just undone that."""
+        from graph.summarize import stream_summary
+
         instance = await asyncio.to_thread(self._services.stories.instance, self._instance_id)
         if undone_lately(instance, self._turn or 0, self._preferences.config.summary_last_n_turns):
             return

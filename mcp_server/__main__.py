@@ -5,6 +5,9 @@ import sys
 
 def main() -> int:
     """Run the server."""
+    from personalab.startup import collect_rarely
+
+    collect_rarely()
     from mcp_server.program import main as run
 
     return run()

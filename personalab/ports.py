@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from personalab.answer_schema import AnswerSchema
-from personalab.dialogue import Message
-from personalab.lab.calling import Call, CallAnswer
-from personalab.memory.changes import Change, Revised
-from personalab.memory.finding import ConversationHit, MemoryHit, MemorySearch
-from personalab.memory.records import Conversation, Memory
-from personalab.story.events import Usage
-from personalab.story.recall import Hit, Kind, Search, StoryEvent
+if TYPE_CHECKING:  # every process imports this module, few need all of these
+    from personalab.answer_schema import AnswerSchema
+    from personalab.dialogue import Message
+    from personalab.lab.calling import Call, CallAnswer
+    from personalab.memory.changes import Change, Revised
+    from personalab.memory.finding import ConversationHit, MemoryHit, MemorySearch
+    from personalab.memory.records import Conversation, Memory
+    from personalab.story.events import Usage
+    from personalab.story.recall import Hit, Kind, Search, StoryEvent
 
 Clock = Callable[[], str]
 """Tells the time: ISO 8601, UTC, to the second, with ``Z``."""

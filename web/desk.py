@@ -57,7 +57,7 @@ class Desk:
         await self.services.close()
 
 
-def _desk(request: Request) -> Desk:
+async def _desk(request: Request) -> Desk:
     return request.app.state.desk
 
 

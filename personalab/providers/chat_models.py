@@ -1,4 +1,4 @@
-"""Which model does a name like ``openai:gpt-4o-mini`` stand for?"""
+"""Opens the model that a name like ``openai:gpt-4o-mini`` refers to; what other names need is not imported."""
 
 from __future__ import annotations
 
@@ -11,14 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 from personalab.errors import ProviderError
 from personalab.ports import ReplyModel
 from personalab.providers.failures import clean_reason
-from personalab.providers.langchain_source import LangChainSource
-from personalab.providers.local import open_local_model
 from personalab.providers.model_settings import ModelSettings, ReasoningEffort
 from personalab.providers.openai_chat import NO_KEY, OPENAI_URL, OpenAIEndpoint, open_chat_openai
 from personalab.providers.openai_source import OpenAISource
 from personalab.providers.provider_model import ProviderModel, Source
-from personalab.providers.rehearsal import RehearsalModel
-from personalab.providers.scripted import ScriptedModel
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -35,12 +31,18 @@ def open_model(name: str, *, settings: ModelSettings) -> ReplyModel:
     provider, _, model = name.strip().partition(":")
     match provider:
         case "rehearsal" if not model:
+            from personalab.providers.rehearsal import RehearsalModel
+
             return RehearsalModel(delay=settings.rehearsal_delay)
         case _ if not provider or not model:
             raise ProviderError("provider.unknown", model=name, reason="it is not of the form provider:model")
         case "scripted":
+            from personalab.providers.scripted import ScriptedModel
+
             return ScriptedModel.from_file(Path(model))
         case "local":
+            from personalab.providers.local import open_local_model
+
             return open_local_model(Path(model), settings)
         case "openai":
             return _open_openai(model, settings)
@@ -56,6 +58,8 @@ def _open_openai(model: str, settings: ModelSettings) -> ReplyModel:
     )
     source: Source
     if settings.traced or endpoint.base_url == OPENAI_URL:  # LangChain knows the ways of OpenAI's own models
+        from personalab.providers.langchain_source import LangChainSource
+
         source = LangChainSource(partial(open_chat_openai, endpoint, settings), settings, openai_wire=True)
     else:
         source = OpenAISource(partial(_ready, endpoint), settings)
@@ -70,6 +74,8 @@ async def _ready(endpoint: OpenAIEndpoint) -> OpenAIEndpoint:
 def _open_other(provider: str, model: str, settings: ModelSettings) -> ReplyModel:
     """Open a model of another provider; its package reads its own key from the environment."""
     from langchain.chat_models import init_chat_model
+
+    from personalab.providers.langchain_source import LangChainSource
 
     options = {"temperature": settings.temperature, "max_tokens": settings.max_output_tokens}
     given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}

@@ -37,6 +37,9 @@ _decode = json.JSONDecoder().decode
 OpenEndpoint = Callable[[], Awaitable[OpenAIEndpoint]]
 _LONGEST_EVENT = 4 * 1024 * 1024
 _LONGEST_ERROR = 64 * 1024
+_KEPT_SIZE = 16 * 1024 * 1024
+"""So many characters of messages are kept as JSON, in all stories together."""
+_ENTRY_SIZE = 300
 _KEEP_SECONDS = 30.0
 """A connection that had no request for so long is not used again."""
 _END_SECONDS = 0.05
@@ -85,7 +88,8 @@ class OpenAISource:
             body |= self.speech_body
         answer = EventReader()
         client = await _client(endpoint)
-        url, content = f"{endpoint.base_url.rstrip('/')}/chat/completions", _encoded(body, messages)
+        url = f"{endpoint.base_url.rstrip('/')}/chat/completions"
+        content = encode_request(body, messages, keep=speech)
         patience = _Patience(self.settings.first_token_seconds)
         limits = (self.settings.connect_seconds, None, None, self.settings.connect_seconds)
         request = client.build_request(
@@ -283,14 +287,53 @@ def _options(endpoint: OpenAIEndpoint, settings: ModelSettings) -> dict[str, Any
     return options
 
 
-def _encoded(body: Mapping[str, Any], messages: Sequence[Message]) -> bytes:
-    """Write a request; lone surrogates, which UTF-8 does not know, are looked for only where there are some."""
-    request = json.dumps({**body, "messages": messages}, ensure_ascii=False)
+def encode_request(body: Mapping[str, Any], messages: Sequence[Message], *, keep: bool = False) -> bytes:
+    """Write a request as JSON; with ``keep``, messages that come again in the next request are written once.
+
+    Lone surrogates, which UTF-8 does not know, are looked for only where there are some.
+    """
     try:
-        return request.encode("utf-8")
+        said = ",".join(_kept_texts(messages) if keep else map(_write, messages)).encode("utf-8")
     except UnicodeEncodeError:
-        proper = [{"role": said["role"], "content": well_formed(said["content"])} for said in messages]
-        return json.dumps({**body, "messages": proper}, ensure_ascii=False).encode("utf-8", "replace")
+        proper = [Message(role=one["role"], content=well_formed(one["content"])) for one in messages]
+        said = ",".join(map(_write, proper)).encode("utf-8", "replace")
+    head = _write(body).encode("utf-8", "replace")
+    return b'%s, "messages": [%s]}' % (head[:-1], said)
+
+
+class _MessageTexts:
+    """Messages as JSON. Those of a story's past are the same objects in every turn.
+
+    An entry keeps its message alive, so that no other object can have the same id.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0
+        self._known: dict[int, tuple[str, str, Message]] = {}
+
+    def __call__(self, messages: Sequence[Message]) -> list[str]:
+        """Return the JSON of each message."""
+        known = self._known
+        texts: list[str] = []
+        for message in messages:
+            found = known.get(id(message))
+            is_same = found is not None and found[0] is message["content"]
+            texts.append(found[1] if found is not None and is_same else self._add(message))
+        return texts
+
+    def _add(self, message: Message) -> str:
+        text = _write(message)
+        if self._size > self._limit:
+            self._known.clear()
+            self._size = 0
+        self._size += len(text) + _ENTRY_SIZE
+        self._known[id(message)] = (message["content"], text, message)
+        return text
+
+
+_write = json.JSONEncoder(ensure_ascii=False).encode
+_kept_texts = _MessageTexts(_KEPT_SIZE)
 
 
 def _headers(endpoint: OpenAIEndpoint) -> dict[str, str]:

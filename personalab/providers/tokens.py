@@ -7,7 +7,7 @@ word: the sum is exact, no piece takes long, and counting can stop when a limit 
 
 from __future__ import annotations
 
-import base64
+import binascii
 import gzip
 import hashlib
 import re
@@ -159,8 +159,8 @@ def read_ranks(path: Path, sha256: str) -> dict[bytes, int]:
         raise StorageError(
             "file_broken", file=path.name, reason="its checksum is not that of the published file"
         )
-    pairs = (line.split() for line in raw.splitlines() if line)
-    return {base64.b64decode(token): int(rank) for token, rank in pairs}
+    fields = raw.split()
+    return dict(zip(map(binascii.a2b_base64, fields[::2]), map(int, fields[1::2]), strict=True))
 
 
 def load_encoding(name: str) -> Encoding:

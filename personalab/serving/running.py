@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from personalab.serving.address import check_address, in_url, listen
+from personalab.startup import freeze_startup
 
 _SHUTDOWN_SECONDS = 1
 _UNREAD_SECONDS = 60.0
@@ -79,6 +80,7 @@ def run_server(
                 signal.SIGHUP, self.handle_exit, signal.SIGHUP, None
             )
             await super().startup(sockets)
+            freeze_startup()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             await close()

@@ -198,11 +198,18 @@ class _Tally:
         """Count a text; return its tokens and whether all of it was counted."""
         return self._taken(self.count(text, self.left)) if self.left >= 0 else (0, False)
 
-    def turn(self, turn: Turn, templates: Templates) -> tuple[int, bool]:
-        """Count a turn, unless it was counted before."""
-        if self.left < 0:
-            return 0, False
-        return self._taken(turn_tokens(turn, templates, self.count, self.left))
+    def turns(self, turns: Sequence[Turn], templates: Templates) -> tuple[int, bool]:
+        """Count turns, the newest first; those that were counted before are not counted again."""
+        before, key = self.left, _tokens_key(templates, self.count)
+        for turn in reversed(turns):
+            if self.left < 0:
+                break
+            known = cast("tuple[int, int] | None", turn.memo.get(key))
+            if known is not None and known[0] <= known[1]:
+                self.left -= known[0]
+            else:
+                self.left -= turn_tokens(turn, templates, self.count, self.left)
+        return before - self.left, self.left >= 0
 
     def _taken(self, tokens: int) -> tuple[int, bool]:
         self.left -= tokens
@@ -248,18 +255,17 @@ class _Renderer:
         if not turns:
             return None
         heading = self.templates["conversation"].strip("\n") + "\n"
-        parts = [heading, *(turn_text(turn, self.templates) for turn in turns)]
-        counts = [
-            self.tally.text(heading),
-            *(self.tally.turn(turn, self.templates) for turn in reversed(turns)),
-        ]
-        tokens, is_counted = sum(tokens for tokens, _ in counts), all(whole for _, whole in counts)
-        return Section("conversation", "middle", tuple(parts), tokens, is_counted)
+        key = _text_key(self.templates)
+        known = (cast("str | None", turn.memo.get(key)) for turn in turns)
+        texts = (text or turn_text(turn, self.templates) for text, turn in zip(known, turns, strict=True))
+        tokens, is_whole = self.tally.text(heading)
+        more, is_counted = self.tally.turns(turns, self.templates)
+        return Section("conversation", "middle", (heading, *texts), tokens + more, is_whole and is_counted)
 
 
 def turn_text(turn: Turn, templates: Templates) -> str:
     """Render a turn as the single text shows it; it ends with a blank line, so that counts add up exactly."""
-    key = ("text", templates["turn"], templates["summary_line"])
+    key = _text_key(templates)
     found = turn.memo.get(key)
     if found is None:
         rows = [fill(templates["summary_line"], content=note.content) for note in turn.notes]
@@ -272,6 +278,10 @@ def turn_text(turn: Turn, templates: Templates) -> str:
         if len(found) <= _KEPT_CHARACTERS:
             turn.memo[key] = found
     return cast("str", found)
+
+
+def _text_key(templates: Templates) -> object:
+    return ("text", templates["turn"], templates["summary_line"])
 
 
 def turn_tokens(turn: Turn, templates: Templates, count: Count, most: int) -> int:
@@ -326,9 +336,15 @@ def _messages(parts: _Said, templates: Templates) -> tuple[Message, ...]:
         _add(said, {"role": "user", "content": templates["example_end"]})
     elif _opens_unasked(turns):  # many models insist that a user speaks first
         said.append({"role": "user", "content": templates["opening"]})
+    key, role = _messages_key(templates), said[-1]["role"] if said else None
     for turn in turns[:-1]:
-        for message in _turn_messages(turn, templates):
-            _add(said, message)
+        known = cast("tuple[Message, ...] | None", turn.memo.get(key))
+        for message in known if known is not None else _turn_messages(turn, templates):
+            if message["role"] == role:
+                _add(said, message)
+            else:
+                said.append(message)
+                role = message["role"]
     for message in _turn_messages(turns[-1], templates) if turns else ():
         if notes and message["role"] == "user":
             content = fill(templates["turn_note"], notes="\n\n".join(notes), user_input=message["content"])
@@ -363,11 +379,15 @@ def _add(said: list[Message], message: Message) -> None:
 
 
 def _turn_messages(turn: Turn, templates: Templates) -> tuple[Message, ...]:
-    key = ("messages", templates["summary_line"])
+    key = _messages_key(templates)
     found = turn.memo.get(key)
     if found is None:
         found = turn.memo[key] = tuple(_fresh_messages(turn, templates))
     return cast("tuple[Message, ...]", found)
+
+
+def _messages_key(templates: Templates) -> object:
+    return ("messages", templates["summary_line"])
 
 
 def _fresh_messages(turn: Turn, templates: Templates) -> list[Message]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from personalab.config import RecallModule
 from personalab.story.transcript import Turn, usable_reply
@@ -231,11 +231,24 @@ def prompt_texts(turns: Iterable[Turn]) -> frozenset[str]:
     """
     texts: set[str] = set()
     for turn in turns:
-        texts.update(note.content for note in turn.notes)
-        said = [turn.user.content] if turn.user else []
-        answers = [text for line in turn.replies if (text := usable_reply(line)) is not None]
-        texts.update(said, answers, ("\n".join([*said, answer]) for answer in answers))
+        answers = _answers(turn)
+        texts.update(answers)
+        if turn.user is not None:
+            said = turn.user.content
+            texts.add(said)
+            texts.update(f"{said}\n{answer}" for answer in answers)
+        if turn.notes:
+            texts.update(note.content for note in turn.notes)
     return frozenset(texts)
+
+
+def _answers(turn: Turn) -> tuple[str, ...]:
+    """Return the usable replies of a turn, worked out once."""
+    found = turn.memo.get(_answers)
+    if found is None:
+        replies = map(usable_reply, turn.replies)
+        found = turn.memo[_answers] = tuple(text for text in replies if text is not None)
+    return cast("tuple[str, ...]", found)
 
 
 def point_events(

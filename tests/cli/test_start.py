@@ -33,6 +33,23 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stdout.splitlines()[-1] == "HEAVY []"
 
 
+def test_turn_imports_only_what_it_uses() -> None:
+    unused = (
+        "graph.memorize", "graph.summarize", "personalab.memory.pipeline", "personalab.lab.calling",
+        "personalab.providers.langchain_source", "personalab.providers.local", "personalab.providers.rehearsal",
+    )  # fmt: skip
+    program = (
+        "import sys, graph.streaming, personalab.services\n"
+        "from personalab.providers.chat_models import ModelSettings, open_model\n"
+        "open_model('openai:m', settings=ModelSettings(base_url='http://127.0.0.1:1/v1'))\n"
+        f"print([name for name in {unused!r} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=CHECKOUT, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 def test_help_names_every_command(personalab: Run) -> None:
     done = personalab("--help", COLUMNS="120")
     assert done.returncode == 0

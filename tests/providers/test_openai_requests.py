@@ -1,0 +1,59 @@
+"""Requests in OpenAI's protocol: the JSON that is sent, and what of it is kept from turn to turn."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from personalab.dialogue import Message
+from personalab.providers.openai_source import encode_request
+from personalab.providers.well_formed import well_formed
+
+_TEXTS = st.text(st.characters(exclude_categories=()) | st.sampled_from('"\\{}[]\n\ud83d\ude00'), max_size=30)
+_MESSAGES = st.lists(
+    st.builds(Message, role=st.sampled_from(["system", "user", "assistant"]), content=_TEXTS), max_size=8
+)
+_BODIES = st.dictionaries(
+    st.text("abc", min_size=1),
+    st.recursive(_TEXTS | st.booleans(), lambda inner: st.dictionaries(_TEXTS, inner)),
+)
+
+
+def _expected(messages: Sequence[Message]) -> list[dict[str, str]]:
+    return [{"role": one["role"], "content": well_formed(one["content"])} for one in messages]
+
+
+@given(st.lists(_MESSAGES, max_size=5), st.booleans())
+def test_request_holds_the_messages_of_each_turn(turns: list[list[Message]], keep: bool) -> None:
+    said: list[Message] = []
+    for messages in turns:
+        said += messages  # a story's past is sent again with every turn
+        request = json.loads(encode_request({"model": "m"}, said, keep=keep))
+        assert request == {"model": "m", "messages": _expected(said)}
+
+
+@given(_BODIES, _MESSAGES)
+def test_request_holds_the_options(body: dict[str, object], messages: list[Message]) -> None:
+    request = json.loads(encode_request({"model": "m", **body}, messages))
+    assert request.pop("messages") == _expected(messages)
+    assert request.keys() == {"model", *body}
+
+
+def test_changed_message_is_written_again() -> None:
+    message = Message(role="user", content="before")
+    encode_request({"model": "m"}, [message], keep=True)
+    message["content"] = "after"
+    assert b"after" in encode_request({"model": "m"}, [message], keep=True)
+
+
+def test_message_at_the_address_of_an_old_one_is_written_anew() -> None:
+    for number in range(2_000):
+        message = Message(role="user", content=f"line {number}")
+        request = json.loads(encode_request({"model": "m"}, [message], keep=True))
+        assert request["messages"] == [{"role": "user", "content": f"line {number}"}]
+        del message
+        gc.collect(0)
