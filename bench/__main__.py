@@ -15,6 +15,7 @@ PARTS = (
     "reply_line",
     "turns",
     "wire",
+    "wire_streams",
     "start",
     "mcp",
     "recall",

@@ -14,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from bench.wire_server import WORD, serving
 from graph.streaming import stream_turn
 from personalab.dialogue import Message
 from personalab.lab.calling import Call
+from personalab.ports import ReplyChunk
 from personalab.providers.chat_executor import ChatExecutor
 from personalab.providers.chat_models import ModelSettings, open_model
 from personalab.services import Services, open_services
@@ -93,9 +95,21 @@ def _open(root: Path, model: str, url: str) -> Services:
     return services
 
 
-def _turn(services: Services, story: str) -> Work:
+@dataclass(frozen=True, slots=True)
+class _BareModel:
+    """The bare reader in the place of our own."""
+
+    reader: BareReader
+    name: str = "bare"
+
+    async def stream(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
+        characters = await self.reader.read("words-1-0", list(messages))
+        yield ReplyChunk(WORD * (characters // len(WORD)))
+
+
+def _turn(services: Services, story: str, model: str | None = None) -> Work:
     async def run() -> None:
-        async for part in stream_turn(services, {"instance_id": story, "user_input": "继续。"}):
+        async for part in stream_turn(services, {"instance_id": story, "user_input": "继续。"}, model=model):
             if "type" not in part:
                 assert part.get("status") == "done", part
 
@@ -113,13 +127,20 @@ async def _turns(root: Path, url: str) -> list[Figure]:
             Message(role=role, content=_TEXT) for _ in range(turns) for role in ("user", "assistant")
         ]
         works.append(lambda said=said: reader.read("words-1-0", said))
-    times = await _fastest(*works, rounds=7)
+    works.append(_turn(services, f"turns_{_LENGTHS[1]}", model="bare"))
+    services.models["bare"] = _BareModel(reader)
+    *times, in_place = await _fastest(*works, rounds=7)
     await reader.close()
     await services.close()
     ours, bare = times[:3], times[3:]
     shown = " / ".join(f"{seconds * 1e3:.0f}" for seconds in ours)
     beside = " / ".join(f"{seconds * 1e3:.0f}" for seconds in bare)
     return [
+        Figure(
+            "turn on 2,000 turns / with the bare reader as its model",
+            ours[1] / in_place,
+            note=f"{in_place * 1e3:.0f} ms",
+        ),
         Figure("turn on 2,000 turns / on 20", ours[1] / ours[0], at_most=2.5, note=f"{shown} ms"),
         Figure("turn on 10,000 turns / on 20", ours[2] / ours[0], at_most=8),
         Figure("turn on 2,000 turns / bare reader", ours[1] / bare[1], at_most=2, note=f"bare {beside} ms"),
