@@ -93,6 +93,8 @@ class Options:
     questions: int
     """Tries at each question that is answered in JSON."""
     question_language: str
+    question_names: tuple[str, ...]
+    """Which of the questions are asked; empty: all."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -113,6 +115,7 @@ def main(argv: Sequence[str]) -> int:
         templates=str(args.templates or ""),
         questions=args.questions,
         question_language=args.question_language,
+        question_names=tuple(args.question_names.split(",")) if args.question_names else (),
     )
     replies, answers = asyncio.run(_measure(options, args.json))
     print(f"\n{options.model}, prompt {options.prompt}, replies of at most {options.max_tokens} tokens")
@@ -141,6 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--templates", type=Path, help="folder of templates that replace the shipped ones")
     parser.add_argument("--questions", type=int, default=0, help="tries at each question answered in JSON")
     parser.add_argument("--question-language", choices=("zh", "en"), default="zh")
+    parser.add_argument("--question-names", help='such as "analyse,case drafts"; else all')
     parser.add_argument("--json", type=Path, help="where to write all replies")
     return parser
 
@@ -152,7 +156,12 @@ async def _measure(options: Options, file: Path | None) -> tuple[list[Reply], li
         with tempfile.TemporaryDirectory() as folder:
             services = _open(folder, options, ANSWER_TOKENS)
             answers = await ask_all(
-                services, options.model, options.question_language, options.questions, options.at_once
+                services,
+                options.model,
+                options.question_language,
+                options.questions,
+                names=options.question_names,
+                at_once=options.at_once,
             )
             await services.close()
     if file is not None:

@@ -139,9 +139,15 @@ Ask = Callable[[], Awaitable[object]]
 
 
 async def ask_all(
-    services: Services, model: str, language: Any, tries: int, at_once: int = 1
+    services: Services,
+    model: str,
+    language: Any,
+    tries: int,
+    *,
+    names: Sequence[str] = (),
+    at_once: int = 1,
 ) -> list[Answer]:
-    """Ask every question so many times; any failure counts as an invalid answer."""
+    """Ask every question, or those with the given names, so many times; any failure counts as an invalid answer."""
     answers: list[Answer] = []
     places = asyncio.Semaphore(at_once)
 
@@ -156,6 +162,8 @@ async def ask_all(
             print(answers[-1], file=sys.stderr, flush=True)
 
     for name, ask in questions(services, model, language).items():
+        if names and name not in names:
+            continue
         async with asyncio.TaskGroup() as group:
             for _ in range(tries):
                 group.create_task(try_once(name, ask))

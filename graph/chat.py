@@ -74,10 +74,10 @@ def _play_turn(services: Services) -> Callable[..., Any]:
         if (request_id := request_id_of(config)) is not None:
             turn["request_id"] = request_id
 
-        def play(begun: Callable[[TurnOutput], None]) -> AsyncGenerator[Event | TurnOutput]:
+        def play(on_state: Callable[[TurnOutput], None]) -> AsyncGenerator[Event | TurnOutput]:
             # A thread of its own keeps prompts and intermediate states out of the checkpoints of this one.
             own: RunnableConfig = {"configurable": {"thread_id": str(uuid.uuid4())}}
-            return stream_turn(services, turn, model=context.model, begun=begun, config=own)
+            return stream_turn(services, turn, model=context.model, on_state=on_state, config=own)
 
         character = _Character(play=play, emit=runtime.stream_writer, cache=False)
         reply = await character.ainvoke([HumanMessage(text)], {"run_name": "character"})

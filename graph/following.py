@@ -28,13 +28,13 @@ async def stream_graph(
     call: object,
     model: str | None,
     stop_asked: Callable[[], bool] | None = None,
-    begun: Callable[[dict[str, object]], None] | None = None,
+    on_state: Callable[[dict[str, object]], None] | None = None,
     config: RunnableConfig | None = None,
 ) -> AsyncGenerator[object]:
     """Run a graph, compiled once a set of services; yield its events and, last, its result.
 
-    ``stop_asked`` is for a run inside another one, which alone can be asked to stop. ``begun`` is told what the first
-    step found, before it is known what comes of it.
+    ``stop_asked`` is for a run inside another one, which alone can be asked to stop. ``on_state`` is called with the
+    state after each step but the last.
     """
     if (now := services.now()) < _EPOCH:
         raise UserError("clock_too_early", now=now)
@@ -50,9 +50,8 @@ async def stream_graph(
                 yield part["data"]
             else:
                 result = part["data"]
-                if begun is not None and result.get("status") == "running":
-                    begun(result)
-                    begun = None
+                if on_state is not None and result.get("status") == "running":
+                    on_state(result)
     told = _fields(graph.builder.output_schema)
     yield {field: value for field, value in result.items() if field in told}
 

@@ -21,19 +21,22 @@ async def stream_turn(
     turn: TurnInput,
     *,
     model: str | None = None,
-    begun: Callable[[TurnOutput], None] | None = None,
+    on_state: Callable[[TurnOutput], None] | None = None,
     config: RunnableConfig | None = None,
 ) -> AsyncGenerator[Event | TurnOutput]:
     """Run a turn; yield its events as they happen and, last, its result (the one without a ``type``).
 
-    ``begun`` is told session, turn and attempt as soon as the user's line is written.
+    ``on_state`` is called after each step, with session, turn and attempt as soon as the user's line is written, and
+    with the prompt before it is sent.
 
     What a person wants done by itself follows the turn. Close the generator (``contextlib.aclosing``) to leave early:
     the reply's line is closed as interrupted.
     """
     result: TurnOutput = {}
-    tell = cast("Callable[[dict[str, object]], None] | None", begun)
-    parts = stream_graph(services, "chat_turn", build_chat_turn, turn, model, begun=tell, config=config)
+    listener = cast("Callable[[dict[str, object]], None] | None", on_state)
+    parts = stream_graph(
+        services, "chat_turn", build_chat_turn, turn, model, on_state=listener, config=config
+    )
     async with aclosing(parts) as stream:
         async for part in stream:
             if "type" in cast("dict[str, object]", part):

@@ -21,6 +21,7 @@ from personalab.errors import Busy, NotFound, PersonaLabError, UserError
 from personalab.providers.well_formed import well_formed
 from personalab.services import Services
 from personalab.serving.places import Places
+from personalab.serving.start_queue import StartQueue
 from personalab.storage.leases import running
 from personalab.story.events import Event, error_event
 from personalab.story.ids import check_id
@@ -94,6 +95,7 @@ class Turns:
         """Turns whose reply is whole; what is done by itself after them may still go on."""
         self._followed: dict[Which, Log] = {}
         """Turns that another program is writing and someone here has asked for."""
+        self._starts = StartQueue()
         self._tasks = BackgroundTasks(_log)
 
     # --- beginning
@@ -122,11 +124,18 @@ class Turns:
 
     async def _run(self, run: Running, call: TurnInput) -> None:
         """Run the graph to its end and tell what happens."""
-        status = "error"
+        status, leave_queue = "error", lambda: None
         try:
             async with self._places.place():
-                stream = stream_turn(self._services, call, begun=lambda state: self._note(run, state))
-                async with aclosing(stream) as parts:
+                leave_queue = await self._starts.enter()
+
+                def follow(state: TurnOutput) -> None:
+                    if run.which is None:
+                        self._note(run, state)
+                    if state.get("prompt"):
+                        leave_queue()
+
+                async with aclosing(stream_turn(self._services, call, on_state=follow)) as parts:
                     async for part in parts:
                         if "type" in part:
                             self._tell(run, part)
@@ -144,6 +153,7 @@ class Turns:
             _log.exception("a turn failed", extra=_named(run))
             self._fail(run, PersonaLabError("internal_error"))
         finally:
+            leave_queue()
             self._end(run, status)
 
     def _note(self, run: Running, state: TurnOutput) -> None:

@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+from urllib.request import getproxies
 
 from personalab.answer_schema import AnswerSchema
 from personalab.dialogue import Message
@@ -40,6 +41,7 @@ _LONGEST_ERROR = 64 * 1024
 _KEPT_SIZE = 16 * 1024 * 1024
 """So many characters of messages are kept as JSON, in all stories together."""
 _ENTRY_SIZE = 300
+_KEPT_CONNECTIONS = 256
 _KEEP_SECONDS = 30.0
 """A connection that had no request for so long is not used again."""
 _END_SECONDS = 0.05
@@ -438,11 +440,18 @@ def _forget(loop: asyncio.AbstractEventLoop) -> None:
 def _new_client(is_remote: bool) -> httpx2.AsyncClient:
     import httpx2
 
-    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=_KEEP_SECONDS)
-    verify: ssl.SSLContext | bool = tls() if is_remote else _no_tls()
+    from personalab.providers.http_connections import ConnectionsTransport
+
+    context = tls() if is_remote else _no_tls()
+    transport = ConnectionsTransport(context, keep=_KEPT_CONNECTIONS, keep_seconds=_KEEP_SECONDS)
+    has_proxy = is_remote and bool(getproxies())
+    limits = httpx2.Limits(
+        max_connections=None, max_keepalive_connections=_KEPT_CONNECTIONS, keepalive_expiry=_KEEP_SECONDS
+    )
     return httpx2.AsyncClient(
-        verify=verify,
+        verify=context,
         trust_env=is_remote,
+        transport=None if has_proxy else transport,
         limits=limits,
         follow_redirects=True,
         timeout=None,
