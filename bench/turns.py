@@ -121,7 +121,7 @@ def _pieces(count: int) -> ScriptedReply:
 
 async def _one_turn(services: Services) -> list[Figure]:
     graph, empty = build_chat_turn(services).compile(), _empty_graph()
-    services.models["rehearsal"] = ScriptedModel([ScriptedReply(("。",))], loop=True)
+    services.models["rehearsal"] = ScriptedModel([ScriptedReply(("好。",))], loop=True)
     for turns in (20, 42, 2_000):
         await make_story(services, f"turns_{turns}", turns)
 
