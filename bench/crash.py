@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from graph.streaming import run_turn, stream_turn
+from graph.chat_turn import run_turn, stream_turn
 from personalab.operations.instances import new_instance
 from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.retrieval.in_memory import InMemoryLibrary

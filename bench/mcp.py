@@ -21,7 +21,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
 from bench.table import Figure, median
-from graph.streaming import run_turn
+from graph.chat_turn import run_turn
 from mcp_server.server import build_server
 from personalab.operations.instances import new_instance
 from personalab.providers.scripted import ScriptedModel

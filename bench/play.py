@@ -27,7 +27,7 @@ from bench import play_checks as checks
 from bench.play_questions import Answer, as_dicts, ask_all
 from bench.play_stories import STORIES, UNSEEN, Story
 from bench.table import Figure, show
-from graph.streaming import stream_turn
+from graph.chat_turn import stream_turn
 from personalab.operations.instances import new_instance
 from personalab.providers.chat_models import ModelSettings, open_model
 from personalab.services import Services, open_services

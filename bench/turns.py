@@ -57,19 +57,19 @@ def _to(*names: str) -> Callable[[_Empty], Awaitable[list[str]]]:
 
 
 def _empty_graph() -> Any:
-    """Join seven empty steps the way the chat turn joins its own."""
+    """Join nine empty steps the way the chat turn joins its own."""
 
     async def nothing(state: _Empty) -> _Empty:
         return {}
 
     builder = StateGraph(_Empty)
-    names = ["append", "load", "recall", "direct", "assemble", "reply", "progress"]
-    for name in names:
+    parallel = ["recall", "player", "lorebooks", "direct"]
+    for name in ["append", "load", *parallel, "assemble", "reply", "progress"]:
         builder.add_node(name, nothing)
     builder.add_edge(START, "append")
     builder.add_conditional_edges("append", _to("load"), ["load", END])
-    builder.add_conditional_edges("load", _to("recall", "direct"), ["recall", "direct", "reply", END])
-    builder.add_edge(["recall", "direct"], "assemble")
+    builder.add_conditional_edges("load", _to(*parallel), [*parallel, "reply", END])
+    builder.add_edge(parallel, "assemble")
     builder.add_conditional_edges("assemble", _to("reply"), ["reply", END])
     builder.add_conditional_edges("reply", _to("progress"), ["progress", END])
     return builder.compile()

@@ -24,7 +24,7 @@ import httpx
 import uvicorn
 
 from bench.table import Figure, median
-from graph.streaming import stream_turn
+from graph.chat_turn import stream_turn
 from personalab.dialogue import Message
 from personalab.operations.instances import new_instance
 from personalab.ports import ReplyChunk

@@ -24,7 +24,7 @@ import httpx2
 from bench.table import Figure
 from bench.turns import make_story
 from bench.wire_server import WORD, serving
-from graph.streaming import stream_turn
+from graph.chat_turn import stream_turn
 from personalab.dialogue import Message
 from personalab.lab.calling import Call
 from personalab.ports import ReplyChunk

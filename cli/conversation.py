@@ -150,7 +150,7 @@ class Conversation:
 
     async def _answer(self, turn: TurnInput) -> None:
         """Stream one turn to the screen; being cancelled closes the reply's line in the file first."""
-        from graph.streaming import stream_turn
+        from graph.chat_turn import stream_turn
 
         warnings: list[str] = []
         try:
@@ -226,4 +226,4 @@ def _load_graph() -> None:
     """Import what the first turn needs while the person reads and types."""
     import importlib
 
-    importlib.import_module("graph.streaming")
+    importlib.import_module("graph.chat_turn")

@@ -69,7 +69,7 @@ async def play(
     services: Services, turn: TurnInput, *, as_json: bool, model: str | None, reasoning: bool = False
 ) -> int:
     """Stream a turn to stdout; leaving early closes the reply's line as interrupted."""
-    from graph.streaming import stream_turn
+    from graph.chat_turn import stream_turn
 
     language = await asyncio.to_thread(language_of, services)
     style = await asyncio.to_thread(marker_style, services)

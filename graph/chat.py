@@ -22,10 +22,8 @@ from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
-from graph.context import context_of, request_id_of
-from graph.pumped import PumpedBuilder, PumpedGraph
-from graph.serving import served
-from graph.streaming import stream_turn
+from graph.chat_turn import stream_turn
+from graph.runtime import GraphBuilder, RunnableGraph, load_graph, read_context, read_request_id
 from nodes.chat.choose_story import choose_story
 from nodes.chat.messages import read_input, reasoning_fields, reply_id, thread_of
 from nodes.chat.state import ChatContext, ChatState
@@ -45,18 +43,18 @@ class ChatFailed(ValueError):  # noqa: N818 (a front end shows the name with the
     """
 
 
-def build_chat(services: Services) -> PumpedBuilder:
+def build_chat(services: Services) -> GraphBuilder:
     """Make the one step over the given services."""
-    builder = PumpedBuilder(ChatState, context_schema=ChatContext)
+    builder = GraphBuilder(services, ChatState, ChatContext)
     builder.add_node("play_turn", _play_turn(services))
     builder.add_edge(START, "play_turn")
     builder.add_edge("play_turn", END)
     return builder
 
 
-async def make_graph() -> PumpedGraph:
-    """Give the graph to a server that loads it by name (``langgraph.json``), and does so for every run."""
-    return await served("chat", build_chat)
+async def make_graph() -> RunnableGraph:
+    """Return the graph to a server that loads it by name (``langgraph.json``), and does so for every run."""
+    return await load_graph("chat", build_chat)
 
 
 def _play_turn(services: Services) -> Callable[..., Any]:
@@ -64,14 +62,14 @@ def _play_turn(services: Services) -> Callable[..., Any]:
         known = state["messages"]
         try:
             said, text = read_input(known)
-            context = context_of(runtime, ChatContext)
+            context = read_context(runtime, ChatContext)
             given = context.instance_id or (config.get("configurable") or {}).get("instance_id")
             instance_id = await asyncio.to_thread(choose_story, services, given)
         except PersonaLabError as error:
             language = await asyncio.to_thread(services.turns.language)
             raise ChatFailed(error.message(language)) from error
         turn: TurnInput = {"instance_id": instance_id, "user_input": text}
-        if (request_id := request_id_of(config)) is not None:
+        if (request_id := read_request_id(config)) is not None:
             turn["request_id"] = request_id
 
         def play(on_state: Callable[[TurnOutput], None]) -> AsyncGenerator[Event | TurnOutput]:

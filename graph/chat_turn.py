@@ -1,92 +1,205 @@
-"""How is a chat turn joined?
+"""One chat turn.
 
-append_input → load_state → (recall_history ∥ prepare_director) → assemble_prompt → stream_reply → process_progress
+append_input → load_state → (recall_history ∥ recall_player ∥ match_lorebooks ∥ prepare_director) → assemble_prompt
+→ stream_reply → process_progress
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from typing import cast
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.graph import END, START
-from langgraph.runtime import Runtime
+from langgraph.graph import END
 
-from graph.context import context_of, request_id_of
-from graph.pumped import PumpedBuilder, PumpedGraph
-from graph.serving import served
+from graph.care import take_care
+from graph.runtime import (
+    Choose,
+    GraphBuilder,
+    RunnableGraph,
+    StepContext,
+    Update,
+    failed_run,
+    load_graph,
+    read_request_id,
+    run_until_stopped,
+    stream_graph,
+)
 from nodes.chat_turn.append_input import append_input
 from nodes.chat_turn.assemble_prompt import assemble_prompt
-from nodes.chat_turn.consult_lorebooks import consult_lorebooks
 from nodes.chat_turn.load_state import load_state
+from nodes.chat_turn.match_lorebooks import match_lorebooks
 from nodes.chat_turn.prepare_director import prepare_director
 from nodes.chat_turn.process_progress import process_progress
 from nodes.chat_turn.recall_history import recall_history
 from nodes.chat_turn.recall_player import recall_player
 from nodes.chat_turn.saying import Say
-from nodes.chat_turn.state import TurnContext, TurnInput, TurnOutput, TurnState
+from nodes.chat_turn.state import TurnInput, TurnOutput, TurnState
 from nodes.chat_turn.stream_reply import stream_reply
-from personalab.errors import PersonaLabError
 from personalab.services import Services
-from personalab.storage.leases import STOP_POLL_SECONDS
 from personalab.storage.turns import OpenTurn
-from personalab.story.events import DoneEvent, error_event
+from personalab.story.events import DoneEvent, Event
 from personalab.story.ids import is_id
-from personalab.tasks import end_tasks
 
-Update = dict[str, Any]
-Step = Callable[[TurnState, OpenTurn, Say, TurnContext], Awaitable[Update]]
+Work = Callable[[TurnState, OpenTurn, Say, StepContext], Awaitable[Update]]
 
 
-def build_chat_turn(services: Services) -> PumpedBuilder:
-    """Join the seven steps over the given services."""
+def build_chat_turn(services: Services) -> GraphBuilder:
+    """Join the nine steps over the given services."""
     turns, now = services.turns, services.now
 
-    async def recall(state: TurnState, turn: OpenTurn, say: Say, context: TurnContext) -> Update:
-        counter = await services.counter(context.model)
-        player = await recall_player(turn, memories=services.memories, counter=counter, say=say)
-        found = await recall_history(state, scene=turn, library=services.library, counter=counter, say=say)
-        return {**found, **player}
+    async def begin(state: TurnState, _: None, step: StepContext) -> Update:
+        """Append the input; a model that cannot even be opened is an error before anything is written."""
+        state = _with_request_id(state, step.config)
+        if (state.get("action") or "say") in ("say", "retry") and not await _is_repeated(state, services):
+            await services.model(step.model)
+        update = await append_input(state, turns=turns, now=now)
+        if "status" in update:
+            step.emit(_repeated(update))
+        return update
 
-    async def assemble(state: TurnState, turn: OpenTurn, say: Say, context: TurnContext) -> Update:
-        counter = await services.counter(context.model)
-        lore = await consult_lorebooks(turn, lorebooks=services.lorebooks, counter=counter, say=say)
-        return await assemble_prompt(state, scene=turn, lore=lore, counter=counter, say=say)
+    async def load(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
+        await services.counter(step.model)  # so that parallel steps do not each read the vocabulary
+        return await load_state(state, turn=turn, turns=turns, say=say)
 
-    steps: dict[str, Step] = {
-        "load_state": lambda s, t, say, c: load_state(s, turn=t, turns=turns, say=say),
-        "recall_history": recall,
-        "prepare_director": lambda s, t, say, c: prepare_director(
-            s, scene=t, library=services.library, say=say
-        ),
-        "assemble_prompt": assemble,
-        "stream_reply": lambda s, t, say, c: stream_reply(
-            s, turn=t, open_model=lambda: services.model(c.model), now=now, say=say
-        ),
-        "process_progress": lambda s, t, say, c: process_progress(s, turn=t, say=say),
-    }
-    builder = PumpedBuilder(
-        TurnState, context_schema=TurnContext, input_schema=TurnInput, output_schema=TurnOutput
-    )
-    builder.add_node("append_input", _opening(services))
-    for name, step in steps.items():
-        builder.add_node(name, _guarded(name, step, services))
-    builder.add_edge(START, "append_input")
-    builder.add_conditional_edges("append_input", _after_append, ["load_state", END])
-    builder.add_conditional_edges(
-        "load_state", _after_load, ["recall_history", "prepare_director", "stream_reply", END]
-    )
-    builder.add_edge(["recall_history", "prepare_director"], "assemble_prompt")
-    builder.add_conditional_edges("assemble_prompt", _after_assemble, ["stream_reply", END])
-    builder.add_conditional_edges("stream_reply", _after_reply, ["process_progress", END])
-    builder.add_edge("process_progress", END)
+    async def recall(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
+        counter = await services.counter(step.model)
+        return await recall_history(state, scene=turn, library=services.library, counter=counter, say=say)
+
+    async def recall_memory(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
+        counter = await services.counter(step.model)
+        return await recall_player(turn, memories=services.memories, counter=counter, say=say)
+
+    async def match(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
+        counter = await services.counter(step.model)
+        return await match_lorebooks(turn, lorebooks=services.lorebooks, counter=counter, say=say)
+
+    async def direct(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
+        return await prepare_director(state, scene=turn, library=services.library, say=say)
+
+    async def assemble(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
+        counter = await services.counter(step.model)
+        update = await assemble_prompt(state, scene=turn, counter=counter, say=say)
+        if update.get("status") == "awaiting_reply":
+            if seconds := state.get("hold"):
+                await asyncio.to_thread(turn.lease.keep_for, turn.number, seconds)
+            turn.lease.release()
+        return update
+
+    async def reply(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
+        model = step.model
+        return await stream_reply(
+            state, turn=turn, open_model=lambda: services.model(model), now=now, say=say
+        )
+
+    async def follow(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
+        update = await process_progress(state, turn=turn, say=say)
+        turn.lease.release()
+        return update
+
+    builder = GraphBuilder(services, TurnState, input_schema=TurnInput, output_schema=TurnOutput)
+
+    def add(name: str, work: Work, *then: str, choose: Choose | None = None, joins: bool = False) -> None:
+        def run(state: TurnState, turn: OpenTurn, step: StepContext) -> Awaitable[Update]:
+            return work(state, turn, Say(step.emit, turn), step)
+
+        builder.add_step(name, run, *then, choose=choose, resource=_open_turn, skip_after_error=joins)
+
+    builder.add_step("append_input", begin, "load_state", fresh=_fresh, failed=_refused)
+    add("load_state", load, *PREPARATION, "stream_reply", choose=_after_load)
+    for name, work in zip(PREPARATION, (recall, recall_memory, match, direct), strict=True):
+        add(name, _stoppable(work), "assemble_prompt")
+    add("assemble_prompt", assemble, "stream_reply", joins=True)
+    add("stream_reply", reply, "process_progress", choose=_after_reply)
+    add("process_progress", follow)
     return builder
 
 
-async def make_graph() -> PumpedGraph:
-    """Give the graph to a server that loads it by name (``langgraph.json``), and does so for every run."""
-    return await served("chat_turn", build_chat_turn)
+PREPARATION = ("recall_history", "recall_player", "match_lorebooks", "prepare_director")
+"""Steps that run in parallel before the prompt is assembled."""
+
+
+def _open_turn(state: TurnState, step: StepContext) -> AbstractAsyncContextManager[OpenTurn]:
+    """Hold the turn that ``append_input`` began, or open it again."""
+    place = (state.get("lease", ""), state.get("instance_id", ""), state.get("turn") or 0)
+    for_model = state.get("mode") in ("say", "retry")
+    return step.services.turns.step(*place, closed=bool(state.get("closed")), for_model=for_model)
+
+
+def _stoppable(work: Work) -> Work:
+    """Cancel a step that may take long when the turn is stopped: stream_reply then closes it."""
+
+    async def run(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
+        update = await run_until_stopped(work(state, turn, say, step), turn.lease.stop_asked)
+        if update is None:
+            turn.stopped = True
+        return update or {}
+
+    return run
+
+
+def _after_load(state: TurnState) -> str | Sequence[str]:
+    if state.get("status") != "running":
+        return END
+    return "stream_reply" if state.get("mode") == "end" else PREPARATION
+
+
+def _after_reply(state: TurnState) -> str:
+    return "process_progress" if state.get("closed") else END
+
+
+def _refused(event: Update) -> Update:
+    return {**failed_run(event), "turn": None}
+
+
+async def make_graph() -> RunnableGraph:
+    """Return the graph to a server that loads it by name (``langgraph.json``), and does so for every run."""
+    return await load_graph("chat_turn", build_chat_turn)
+
+
+async def stream_turn(
+    services: Services,
+    turn: TurnInput,
+    *,
+    model: str | None = None,
+    on_state: Callable[[TurnOutput], None] | None = None,
+    config: RunnableConfig | None = None,
+) -> AsyncGenerator[Event | TurnOutput]:
+    """Run a turn; yield its events as they happen and, last, its result (the one without a ``type``).
+
+    ``on_state`` is called after each step: with session, turn and attempt as soon as the user's line is written, and
+    with the prompt before it is sent. Automatic summaries and learning follow the turn. Close the generator
+    (``contextlib.aclosing``) to leave early: the reply's line is closed as interrupted.
+    """
+    result: TurnOutput = {}
+    listener = cast("Callable[[dict[str, object]], None] | None", on_state)
+    parts = stream_graph(
+        services, "chat_turn", build_chat_turn, turn, model, on_state=listener, config=config
+    )
+    async with aclosing(parts) as stream:
+        async for part in stream:
+            if "type" in part:
+                yield part
+            else:
+                result = part
+    async with aclosing(take_care(services, result, model=model)) as care:
+        async for event in care:
+            yield event
+            if event["status"] != "begun":
+                result["care"] = [*result.get("care", []), dict(event)]
+    yield result
+
+
+async def run_turn(services: Services, turn: TurnInput, *, model: str | None = None) -> TurnOutput:
+    """Run a turn for its result alone."""
+    result: TurnOutput = {}
+    async with aclosing(stream_turn(services, turn, model=model)) as stream:
+        async for part in stream:
+            if "type" not in part:
+                result = part
+    return result
 
 
 _FRESH: Update = {
@@ -101,6 +214,7 @@ _FRESH: Update = {
     "closed": False,
     "recalled": [],
     "player": "",
+    "lore": None,
     "care_due": [],
     "director": None,
 }
@@ -111,36 +225,11 @@ def _fresh(state: TurnState) -> Update:
     return {**{name: empty for name, empty in _FRESH.items() if name in state}, "status": "running"}
 
 
-def _opening(services: Services) -> Callable[..., Awaitable[Update]]:
-    """Run the first step: there is no turn yet, and a refusal leaves nothing behind.
-
-    A model that cannot even be opened (an unknown name, a missing package or key) is such a refusal.
-    """
-
-    async def node(state: TurnState, runtime: Runtime[TurnContext], config: RunnableConfig) -> Update:
-        fresh = _fresh(state)
-        state = _with_request_id(state, config)
-        try:
-            if (state.get("action") or "say") in ("say", "retry") and not await _is_repeated(state, services):
-                await services.model(context_of(runtime).model)
-            update = {**fresh, **await append_input(state, turns=services.turns, now=services.now)}
-            if update["status"] != "running":
-                runtime.stream_writer(_repeated(update))
-            return update
-        except PersonaLabError as error:
-            language = services.turns.language()
-            event = error_event(error, None, language)
-            runtime.stream_writer(event)
-            return {**fresh, "status": "error", "error": dict(event), "turn": None}
-
-    return node
-
-
 def _with_request_id(state: TurnState, config: RunnableConfig) -> TurnState:
     """Name a call by its run where the caller did not: a run that the server repeats finds its turn."""
     if (state.get("action") or "say") not in ("say", "begin") or state.get("request_id") is not None:
         return state
-    request_id = request_id_of(config)
+    request_id = read_request_id(config)
     return state if request_id is None else {**state, "request_id": request_id}
 
 
@@ -168,73 +257,3 @@ def _repeated(update: Update) -> DoneEvent:
         "tokens": {},
         "usage": None,
     }
-
-
-def _guarded(name: str, step: Step, services: Services) -> Callable[..., Awaitable[Update]]:
-    """Run a later step under the turn's lease; an error of ours ends the turn with an event."""
-
-    async def node(state: TurnState, runtime: Runtime[TurnContext]) -> Update:
-        if state.get("status") == "error" and not state.get("closed"):
-            return {}
-        place = (state.get("lease", ""), state.get("instance_id", ""), state.get("turn") or 0)
-        closed = bool(state.get("closed"))
-        said: Say | None = None
-        try:
-            for_model = state.get("mode") in ("say", "retry")
-            async with services.turns.step(*place, closed=closed, for_model=for_model) as turn:
-                said = Say(runtime.stream_writer, turn)
-                work = step(state, turn, said, context_of(runtime))
-                update = await (_unless_stopped(turn, work) if name in _STOPPABLE else work)
-            awaited = update.get("status") == "awaiting_reply"
-            if awaited and (seconds := state.get("hold")):
-                await asyncio.to_thread(turn.lease.keep_for, turn.number, seconds)
-            if name == "process_progress" or awaited:
-                turn.lease.release()
-            return update
-        except PersonaLabError as error:
-            if said is None:
-                language = services.turns.language()
-                event = dict(error_event(error, state.get("turn"), language))
-                runtime.stream_writer(event)
-            else:
-                event = said.error(error)
-            return {"status": "error", "error": event}
-
-    return node
-
-
-_STOPPABLE = ("recall_history", "prepare_director")
-"""Steps that may take long before the reply begins."""
-
-
-async def _unless_stopped(turn: OpenTurn, work: Awaitable[Update]) -> Update:
-    """Do a step's work, or leave it when someone asks the turn to stop: stream_reply then closes it."""
-    task = asyncio.ensure_future(work)
-    try:
-        while not task.done():
-            await asyncio.wait([task], timeout=STOP_POLL_SECONDS)
-            if not task.done() and turn.lease.stop_asked():
-                turn.stopped = True
-                return {}
-        return task.result()
-    finally:
-        await end_tasks([task], 0.5)
-
-
-# The choices between steps are async, for LangGraph runs others in a thread.
-async def _after_append(state: TurnState) -> str:
-    return "load_state" if state.get("status") == "running" else END
-
-
-async def _after_load(state: TurnState) -> list[str]:
-    if state.get("status") == "error":
-        return [END]
-    return ["stream_reply"] if state.get("mode") == "end" else ["recall_history", "prepare_director"]
-
-
-async def _after_assemble(state: TurnState) -> str:
-    return END if state.get("status") in ("error", "awaiting_reply") else "stream_reply"
-
-
-async def _after_reply(state: TurnState) -> str:
-    return "process_progress" if state.get("closed") else END

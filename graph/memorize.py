@@ -1,4 +1,4 @@
-"""How is the learning of a conversation joined?
+"""Learning from a conversation.
 
 open_conversation → modify → update → theory_of_mind → store_memory
 
@@ -8,19 +8,22 @@ saved, the failure stands in its ``pipeline_result``, the memory is as it was.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, cast
 
-from langgraph.graph import END, START
-from langgraph.runtime import Runtime
+from langgraph.graph import END
 
-from graph.following import stop_asked_of, stream_graph
-from graph.leased import model_of
-from graph.pumped import PumpedBuilder, PumpedGraph
-from graph.serving import served
-from nodes.chat_turn.state import TurnContext
+from graph.runtime import (
+    Choose,
+    GraphBuilder,
+    RunnableGraph,
+    StepContext,
+    Update,
+    Work,
+    load_graph,
+    stream_graph,
+)
 from nodes.memorize.modify import modify
 from nodes.memorize.open_conversation import open_conversation
 from nodes.memorize.state import MemorizeInput, MemorizeOutput, MemorizeState
@@ -28,36 +31,35 @@ from nodes.memorize.store_memory import store_memory
 from nodes.memorize.subject import read_subject
 from nodes.memorize.theory_of_mind import theory_of_mind
 from nodes.memorize.update import update
-from personalab.errors import PersonaLabError
 from personalab.services import Services
-from personalab.story.events import Event, error_event
+from personalab.story.events import Event
 
-Update = dict[str, Any]
-Node = Callable[..., Awaitable[Update]]
 STAGES = {"modify": modify, "update": update, "theory_of_mind": theory_of_mind}
 
 
-def build_memorize(services: Services) -> PumpedBuilder:
+def build_memorize(services: Services) -> GraphBuilder:
     """Join the five steps over the given services."""
-    builder = PumpedBuilder(
-        MemorizeState, context_schema=TurnContext, input_schema=MemorizeInput, output_schema=MemorizeOutput
-    )
-    builder.add_node("open_conversation", _opening(services))
-    builder.add_edge(START, "open_conversation")
-    before = "open_conversation"
-    for name in STAGES:
-        builder.add_node(name, _stage(name, services))
-        builder.add_conditional_edges(before, _then(name), [name, "store_memory", END])
-        before = name
-    builder.add_node("store_memory", _storing(services))
-    builder.add_edge(before, "store_memory")
-    builder.add_edge("store_memory", END)
+
+    async def open_saved(state: MemorizeState, _: None, step: StepContext) -> Update:
+        return await open_conversation(state, services=services)
+
+    async def store(state: MemorizeState, _: None, step: StepContext) -> Update:
+        subject = await read_subject(services, state, step.model)
+        return await store_memory(state, subject=subject, services=services)
+
+    builder = GraphBuilder(services, MemorizeState, input_schema=MemorizeInput, output_schema=MemorizeOutput)
+    first, *following = STAGES
+    builder.add_step("open_conversation", open_saved, first, fresh=lambda _: _FRESH)
+    for name, then in zip(STAGES, [*following, "store_memory"], strict=True):
+        nexts = dict.fromkeys([then, "store_memory"])
+        builder.add_step(name, _stage(name), *nexts, choose=_after_stage(then), failed=_failure_of(name))
+    builder.add_step("store_memory", store)
     return builder
 
 
-async def make_graph() -> PumpedGraph:
-    """Give the graph to a server that loads it by name (``langgraph.json``), and does so for every run."""
-    return await served("memorize", build_memorize)
+async def make_graph() -> RunnableGraph:
+    """Return the graph to a server that loads it by name (``langgraph.json``), and does so for every run."""
+    return await load_graph("memorize", build_memorize)
 
 
 async def stream_memorize(
@@ -71,7 +73,7 @@ async def stream_memorize(
     run = stream_graph(services, "memorize", build_memorize, call, model, stop_asked)
     async with aclosing(run) as stream:
         async for part in stream:
-            yield cast("Event | MemorizeOutput", part)
+            yield part
 
 
 _FRESH: Update = {
@@ -88,57 +90,31 @@ _FRESH: Update = {
 }
 
 
-def _opening(services: Services) -> Node:
-    async def node(state: MemorizeState, runtime: Runtime[TurnContext]) -> Update:
-        try:
-            return {**_FRESH, **await open_conversation(state, services=services)}
-        except PersonaLabError as error:
-            return {**_FRESH, "status": "error", "error": _told(error, services, runtime)}
+def _stage(name: str) -> Work[None]:
+    """Run a stage of the pipeline on the person the conversation is with."""
 
-    return node
-
-
-def _stage(name: str, services: Services) -> Node:
-    """Run a stage; an error of ours is its failure, kept with the conversation."""
-
-    async def node(state: MemorizeState, runtime: Runtime[TurnContext]) -> Update:
+    async def work(state: MemorizeState, _: None, step: StepContext) -> Update:
         done = list(STAGES).index(name)
-        runtime.stream_writer(
-            {"type": "progress", "turn": None, "done": done, "total": len(STAGES), "stage": name}
-        )
-        try:
-            found = await read_subject(services, state, model_of(runtime))
-            subject = replace(found, stop_asked=stop_asked_of(runtime))
-            return await STAGES[name](state, subject=subject, now=services.now)
-        except PersonaLabError as error:
-            told = _told(error, services, runtime)
-            failure = {"stage": name, "code": told["code"], "message": told["message"]}
-            return {"error": told, "failure": failure}
+        step.emit({"type": "progress", "turn": None, "done": done, "total": len(STAGES), "stage": name})
+        found = await read_subject(step.services, state, step.model)
+        subject = replace(found, stop_asked=step.outer_stop_requested)
+        return await STAGES[name](state, subject=subject, now=step.services.now)
 
-    return node
+    return work
 
 
-def _storing(services: Services) -> Node:
-    async def node(state: MemorizeState, runtime: Runtime[TurnContext]) -> Update:
-        try:
-            subject = await read_subject(services, state, model_of(runtime))
-            return await store_memory(state, subject=subject, services=services)
-        except PersonaLabError as error:
-            return {"status": "error", "error": _told(error, services, runtime)}
+def _failure_of(name: str) -> Callable[[Update], Update]:
+    """Keep a stage's error with the conversation; the run continues to ``store_memory``."""
 
-    return node
+    def failed(event: Update) -> Update:
+        failure = {"stage": name, "code": event["code"], "message": event["message"]}
+        return {"error": event, "failure": failure}
 
-
-def _told(error: PersonaLabError, services: Services, runtime: Runtime[TurnContext]) -> Update:
-    event = error_event(error, None, services.turns.language())
-    runtime.stream_writer(event)
-    return dict(event)
+    return failed
 
 
-def _then(following: str) -> Callable[[MemorizeState], Awaitable[str]]:
-    """Go on while there is something to learn; a failure is only recorded."""
-
-    async def choose(state: MemorizeState) -> str:
+def _after_stage(following: str) -> Choose:
+    def choose(state: MemorizeState) -> str:
         if state.get("status") != "running":
             return END
         return "store_memory" if state.get("failure") else following

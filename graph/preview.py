@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nodes.chat_turn.assemble_prompt import assembled
-from nodes.chat_turn.consult_lorebooks import consult_lorebooks
+from nodes.chat_turn.match_lorebooks import match_lorebooks
 from nodes.chat_turn.prepare_director import prepare_director
 from nodes.chat_turn.recall_history import recall_history
 from nodes.chat_turn.recall_player import recall_player
@@ -39,14 +39,14 @@ async def preview_prompt(services: Services, instance_id: str, user_input: str =
     say = Say(lambda event: None, scene)
     say.warn(scene.data.notices)
     counter, state = await services.counter(), TurnState()
-    player, found, directed, lore = await asyncio.gather(
+    player, found, directed, matched = await asyncio.gather(
         recall_player(scene, memories=services.memories, counter=counter, say=say),
         recall_history(state, scene=scene, library=services.library, counter=counter, say=say, index=False),
         prepare_director(state, scene=scene, library=services.library, say=say),
-        consult_lorebooks(scene, lorebooks=services.lorebooks, counter=counter, say=say),
+        match_lorebooks(scene, lorebooks=services.lorebooks, counter=counter, say=say),
     )
-    prompt = await assembled({**player, **found, **directed}, scene, lore, counter)
+    prompt = await assembled({**player, **found, **directed, **matched}, scene, counter)
     limit = scene.data.preferences.config.max_total_tokens
     tokens = {**prompt.token_report(limit), "encoding": counter.encoding}
-    called_up = [hit.fields() for hit in lore.hits]
-    return Preview(scene.number, prompt, tokens, found["recalled"], called_up, scene.warnings)
+    hits: list[dict[str, Any]] = matched["lore"]["hits"] if matched["lore"] else []
+    return Preview(scene.number, prompt, tokens, found["recalled"], hits, scene.warnings)

@@ -1,4 +1,4 @@
-"""How is a summary joined?
+"""The summary of a session.
 
 read_session → draft_points → store_summary → index_summary → switch_session
 
@@ -11,15 +11,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any, cast
 
-from langgraph.runtime import Runtime
-
-from graph.following import stream_graph
-from graph.leased import Update, Work, join, model_of, told_by
-from graph.pumped import PumpedBuilder, PumpedGraph
-from graph.serving import served
-from nodes.chat_turn.state import TurnContext
+from graph.runtime import (
+    GraphBuilder,
+    RunnableGraph,
+    StepContext,
+    Update,
+    Work,
+    instance_lock,
+    load_graph,
+    stream_graph,
+)
 from nodes.summarize.draft_points import draft_points
 from nodes.summarize.index_summary import index_summary
 from nodes.summarize.index_turns import index_turns
@@ -35,15 +37,14 @@ from personalab.tasks import end_tasks
 _FRESH: Update = {"status": "running", "error": None, "points": [], "warnings": [], "usage": None}
 
 
-def build_summarize(services: Services) -> PumpedBuilder:
+def build_summarize(services: Services) -> GraphBuilder:
     """Join the five steps over the given services."""
 
-    async def draft(state: SummaryState, lease: Lease, runtime: Runtime[TurnContext]) -> Update:
-        name, told = model_of(runtime), told_by(runtime)
+    async def draft(state: SummaryState, lease: Lease, step: StepContext) -> Update:
         indexing: list[asyncio.Task[bool]] = []
 
         def tell(done: int, total: int) -> None:
-            told(done, total)
+            step.report_progress(done, total)
             if not indexing and not state.get("preview"):  # the first question goes out before it
                 indexing.append(asyncio.create_task(index_turns(state, services=services)))
 
@@ -52,33 +53,32 @@ def build_summarize(services: Services) -> PumpedBuilder:
                 state,
                 services=services,
                 lease=lease,
-                model=await services.model(name),
-                counter=await services.counter(name),
+                model=await services.model(step.model),
+                counter=await services.counter(step.model),
                 tell=tell,
             )
             return {**update, "turns_indexed": bool(indexing) and await indexing[0]}
         finally:
             await end_tasks(indexing, 0.5)
 
-    steps: dict[str, Work] = {
+    async def index(state: SummaryState, _: Lease, step: StepContext) -> Update:
+        return step.emit_warnings(await index_summary(state, services=services))
+
+    steps: dict[str, Work[Lease]] = {
+        "read_session": lambda state, lease, step: read_session(state, services=services),
         "draft_points": draft,
-        "store_summary": lambda state, lease, runtime: store_summary(state, services=services),
-        "index_summary": lambda state, lease, runtime: index_summary(state, services=services),
-        "switch_session": lambda state, lease, runtime: switch_session(state, services=services),
+        "store_summary": lambda state, lease, step: store_summary(state, services=services),
+        "index_summary": index,
+        "switch_session": lambda state, lease, step: switch_session(state, services=services),
     }
-    builder = PumpedBuilder(
-        SummaryState, context_schema=TurnContext, input_schema=SummaryInput, output_schema=SummaryOutput
-    )
-
-    async def read(state: Any) -> Update:
-        return await read_session(state, services=services)
-
-    return join(builder, services, "summarize", ("read_session", read), steps, _FRESH)
+    builder = GraphBuilder(services, SummaryState, input_schema=SummaryInput, output_schema=SummaryOutput)
+    builder.add_chain(steps, _FRESH, instance_lock("summarize"))
+    return builder
 
 
-async def make_graph() -> PumpedGraph:
-    """Give the graph to a server that loads it by name (``langgraph.json``), and does so for every run."""
-    return await served("summarize", build_summarize)
+async def make_graph() -> RunnableGraph:
+    """Return the graph to a server that loads it by name (``langgraph.json``), and does so for every run."""
+    return await load_graph("summarize", build_summarize)
 
 
 async def stream_summary(
@@ -87,4 +87,4 @@ async def stream_summary(
     """Summarise; yield progress and warnings as they happen and, last, the result (the one without a ``type``)."""
     async with aclosing(stream_graph(services, "summarize", build_summarize, summary, model)) as stream:
         async for part in stream:
-            yield cast("Event | SummaryOutput", part)
+            yield part

@@ -1,4 +1,4 @@
-"""How does a character grow?
+"""The growth of a character.
 
 read_turns → evolve_persona → memorize_turns → save_persona
 
@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any, cast
 
-from langgraph.runtime import Runtime
-
-from graph.following import stream_graph
 from graph.learning import learn_story
-from graph.leased import Update, Work, join, model_of, told_by
-from graph.pumped import PumpedBuilder, PumpedGraph
-from graph.serving import served
-from nodes.chat_turn.state import TurnContext
+from graph.runtime import (
+    GraphBuilder,
+    RunnableGraph,
+    StepContext,
+    Update,
+    Work,
+    instance_lock,
+    load_graph,
+    stream_graph,
+)
 from nodes.update_memory.evolve_persona import evolve_persona
 from nodes.update_memory.read_turns import read_turns
 from nodes.update_memory.save_persona import save_persona
@@ -36,43 +38,34 @@ _FRESH: Update = {
 }  # fmt: skip
 
 
-def build_update_memory(services: Services) -> PumpedBuilder:
+def build_update_memory(services: Services) -> GraphBuilder:
     """Join the steps over the given services."""
 
-    async def evolve(state: UpdateState, lease: Lease, runtime: Runtime[TurnContext]) -> Update:
-        name = model_of(runtime)
+    async def evolve(state: UpdateState, lease: Lease, step: StepContext) -> Update:
         return await evolve_persona(
             state,
             services=services,
             lease=lease,
-            model=await services.model(name),
-            counter=await services.counter(name),
-            tell=told_by(runtime),
+            model=await services.model(step.model),
+            counter=await services.counter(step.model),
+            tell=step.report_progress,
         )
 
-    async def memorize(state: UpdateState, lease: Lease, runtime: Runtime[TurnContext]) -> Update:
-        tell = told_by(runtime)
-        return await memorize_turns(
-            state,
-            services,
-            model_of(runtime),
-            lambda done, total: tell(done + 1, total + 1),
-            lease.stop_asked,
-        )
+    async def memorize(state: UpdateState, lease: Lease, step: StepContext) -> Update:
+        def tell(done: int, total: int) -> None:
+            step.report_progress(done + 1, total + 1)
 
-    steps: dict[str, Work] = {
+        return step.emit_warnings(await memorize_turns(state, services, step.model, tell, lease.stop_asked))
+
+    steps: dict[str, Work[Lease]] = {
+        "read_turns": lambda state, lease, step: read_turns(state, services=services),
         "evolve_persona": evolve,
         "memorize_turns": memorize,
-        "save_persona": lambda state, lease, runtime: save_persona(state, services=services),
+        "save_persona": lambda state, lease, step: save_persona(state, services=services),
     }
-    builder = PumpedBuilder(
-        UpdateState, context_schema=TurnContext, input_schema=UpdateInput, output_schema=UpdateOutput
-    )
-
-    async def read(state: Any) -> Update:
-        return await read_turns(state, services=services)
-
-    return join(builder, services, "update-memory", ("read_turns", read), steps, _FRESH)
+    builder = GraphBuilder(services, UpdateState, input_schema=UpdateInput, output_schema=UpdateOutput)
+    builder.add_chain(steps, _FRESH, instance_lock("update-memory"))
+    return builder
 
 
 async def memorize_turns(
@@ -107,9 +100,9 @@ def _not_learned(reason: str, services: Services) -> Update:
     return {"warnings": [dict(notice.event(None, services.turns.language()))]}
 
 
-async def make_graph() -> PumpedGraph:
-    """Give the graph to a server that loads it by name (``langgraph.json``), and does so for every run."""
-    return await served("update_memory", build_update_memory)
+async def make_graph() -> RunnableGraph:
+    """Return the graph to a server that loads it by name (``langgraph.json``), and does so for every run."""
+    return await load_graph("update_memory", build_update_memory)
 
 
 async def stream_update(
@@ -120,4 +113,4 @@ async def stream_update(
         stream_graph(services, "update_memory", build_update_memory, update, model)
     ) as stream:
         async for part in stream:
-            yield cast("Event | UpdateOutput", part)
+            yield part

@@ -287,12 +287,12 @@ class TurnTools:
 
 async def _graph() -> StreamTurn:
     """Find the graph; its libraries take a second to load the first time, aside from the event loop."""
-    found = getattr(sys.modules.get("graph.streaming"), "stream_turn", None)
+    found = getattr(sys.modules.get("graph.chat_turn"), "stream_turn", None)
     if found is not None:
         return found
 
     def load() -> StreamTurn:
-        from graph.streaming import stream_turn
+        from graph.chat_turn import stream_turn
 
         return stream_turn
 

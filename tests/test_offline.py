@@ -21,7 +21,7 @@ def lookup(host, *rest, **more):
     raise AssertionError(f"{host} was looked up")
 socket.getaddrinfo = lookup
 import asyncio
-from graph.streaming import run_turn
+from graph.chat_turn import run_turn
 from personalab.operations.instances import new_instance
 from personalab.operations.reindex import reindex
 from personalab.services import open_services

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graph.serving import services_of_this_process
+from graph.runtime import services_of_this_process
 from personalab.settings import read_settings
 from web.app import AMONG_OTHERS
 from web.joining import whole_app

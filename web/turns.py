@@ -15,7 +15,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, cast, get_args
 
-from graph.streaming import stream_turn
+from graph.chat_turn import stream_turn
 from nodes.chat_turn.state import Action, TurnInput, TurnOutput
 from personalab.errors import Busy, NotFound, PersonaLabError, UserError
 from personalab.providers.well_formed import well_formed

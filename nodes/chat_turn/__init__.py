@@ -1,1 +1,1 @@
-"""The seven steps of a chat turn."""
+"""The nine steps of a chat turn."""

@@ -12,7 +12,6 @@ from personalab.dialogue import Message
 from personalab.ports import TokenCounter
 from personalab.storage.turns import Loaded, Scene
 from personalab.story.examples import parse_examples
-from personalab.story.lore import Lore
 from personalab.story.macros import replaced
 from personalab.story.prompt import (
     Material,
@@ -29,10 +28,10 @@ QUICK_CHARACTERS = 20_000
 
 
 async def assemble_prompt(
-    state: TurnState, *, scene: Scene, lore: Lore, counter: TokenCounter, say: Say
+    state: TurnState, *, scene: Scene, counter: TokenCounter, say: Say
 ) -> dict[str, Any]:
     """Assemble, count, warn; a prompt over its limit ends the turn and leaves the user line to be retried."""
-    prompt = await assembled(state, scene, lore, counter)
+    prompt = await assembled(state, scene, counter)
     config = scene.data.preferences.config
     tokens = {**prompt.token_report(config.max_total_tokens), "encoding": counter.encoding}
     say.warn(check_budget(prompt, config))
@@ -54,9 +53,10 @@ async def assemble_prompt(
     return update
 
 
-def material_of(state: Mapping[str, Any], scene: Scene, lore: Lore) -> Material:
+def material_of(state: Mapping[str, Any], scene: Scene) -> Material:
     """Collect what the prompt is made of from the steps before, with the names put into the authors' texts."""
     director: Mapping[str, Any] = state.get("director") or {}
+    lore: Mapping[str, str] = state.get("lore") or {}
     data, told = scene.data, scene.character.instructions
     fill, templates = data.names.fill, data.templates
     return Material(
@@ -66,8 +66,8 @@ def material_of(state: Mapping[str, Any], scene: Scene, lore: Lore) -> Material:
         world_setting=fill(data.background.world_setting),
         system_prompt=fill(replaced(told.system_prompt, templates["system_prompt"])),
         post_history=fill(replaced(told.post_history_instructions, templates["post_history_instructions"])),
-        lore_before=lore.before,
-        lore_after=lore.after,
+        lore_before=lore.get("before", ""),
+        lore_after=lore.get("after", ""),
         examples=parse_examples(told.example_dialogue, data.names),
         outline=director.get("outline"),
         reminder=director.get("reminder"),
@@ -76,15 +76,15 @@ def material_of(state: Mapping[str, Any], scene: Scene, lore: Lore) -> Material:
     )
 
 
-async def assembled(state: Mapping[str, Any], scene: Scene, lore: Lore, counter: TokenCounter) -> Prompt:
+async def assembled(state: Mapping[str, Any], scene: Scene, counter: TokenCounter) -> Prompt:
     """Assemble the prompt, in a thread when there is much to count or to put together."""
     data = scene.data
 
     def work() -> Prompt:
-        material = material_of(state, scene, lore)
+        material = material_of(state, scene)
         return assemble(material, data.templates, counter.count, data.preferences.config)
 
-    if is_quick(scene, counter, _head_characters(state, scene, lore)):
+    if is_quick(scene, counter, _head_characters(state, scene)):
         return work()
     return await asyncio.to_thread(work)
 
@@ -97,9 +97,10 @@ def is_quick(scene: Scene, counter: TokenCounter, more: int = 0) -> bool:
     return more + uncounted_characters(turns, templates, counter.count) <= QUICK_CHARACTERS
 
 
-def _head_characters(state: Mapping[str, Any], scene: Scene, lore: Lore) -> int:
+def _head_characters(state: Mapping[str, Any], scene: Scene) -> int:
     """Measure what the prompt holds beside the turns; most of it is the same in every turn, and may be huge."""
     character = scene.character
+    lore: Mapping[str, str] = state.get("lore") or {}
     texts = (
         character.base_persona,
         character.evolved_persona,
@@ -108,8 +109,8 @@ def _head_characters(state: Mapping[str, Any], scene: Scene, lore: Lore) -> int:
         character.instructions.example_dialogue,
         scene.data.background.world_setting,
         state.get("player") or "",
-        lore.before,
-        lore.after,
+        lore.get("before", ""),
+        lore.get("after", ""),
         *(point.content for point in scene.data.background.story_outline),
         *(item["text"] for item in state.get("recalled", [])),
     )

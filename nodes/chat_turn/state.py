@@ -69,7 +69,7 @@ class TurnOutput(TypedDict, total=False):
     prompt: dict[str, Any] | None
     error: Annotated[dict[str, Any] | None, _latest]
     care_due: list[CareTask]
-    """What a person wants taken care of after such a turn; ``graph.streaming.stream_turn`` does so."""
+    """What a person wants taken care of after such a turn; ``graph.chat_turn.stream_turn`` does so."""
     care: list[dict[str, Any]]
     """What was taken care of."""
 
@@ -88,6 +88,8 @@ class TurnState(TurnInput, TurnOutput, total=False):  # pyright: ignore[reportIn
     recalled: list[dict[str, Any]]
     player: str
     """What is known about the player, as the prompt will say it."""
+    lore: dict[str, Any] | None
+    """What of the lorebooks stands ``before`` and ``after`` the character in the prompt, and the matched ``hits``."""
     director: dict[str, Any] | None
 
 

@@ -11,7 +11,6 @@ from personalab.services import Services
 from personalab.storage.turns import Scene
 from personalab.story.director import mark_outline
 from personalab.story.lines import Metadata, UserLine
-from personalab.story.lore import NO_LORE
 from personalab.story.prompt import NEAR_LIMIT_SHARE, Count, assemble, turn_tokens
 from personalab.story.summary import Carried, PlotPoint, carried_turns, opening_lines
 from personalab.story.transcript import Transcript
@@ -36,7 +35,5 @@ def _rest(services: Services, material: Material, points: Sequence[PlotPoint], c
     data = services.turns.load(scene)
     outline = mark_outline(data.background, instance.plot_state)
     director = {"outline": outline} if data.preferences.director.enabled else None
-    prompt = assemble(
-        material_of({"director": director}, scene, NO_LORE), data.templates, count, material.config
-    )
+    prompt = assemble(material_of({"director": director}, scene), data.templates, count, material.config)
     return prompt.zone_tokens("head") + prompt.zone_tokens("middle")

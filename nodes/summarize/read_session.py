@@ -10,17 +10,15 @@ from nodes.summarize.material import Material, read_material
 from nodes.summarize.state import SummaryState
 from personalab.errors import UserError
 from personalab.services import Services
-from personalab.story.ids import check_id
 from personalab.story.transcript import taken_over
 
 
 async def read_session(state: SummaryState, *, services: Services) -> dict[str, Any]:
-    """Find what there is to tell, under the instance's lock, and name the session that will follow.
+    """Find what there is to tell, and name the session that will follow.
 
     A session without news is summarised only to leave turns behind that are too long for any prompt.
     """
-    instance_id = check_id(state.get("instance_id"), "instance_id")
-    lease = await services.leases.acquire(instance_id, "summarize", wait=services.settings.busy_seconds)
+    instance_id = state.get("instance_id", "")
     material = await asyncio.to_thread(read_material, services, instance_id)
     session_id = material.instance.current_session_id
     counter = await services.counter()
@@ -30,7 +28,6 @@ async def read_session(state: SummaryState, *, services: Services) -> dict[str, 
         raise UserError("nothing_to_summarize", instance_id=instance_id, session_id=session_id)
     last = material.transcript.last
     return {
-        "lease": lease.lease_id,
         "preview": bool(state.get("dry_run")),
         "session_id": session_id,
         "new_session_id": services.summaries.next_session_id(session_id),

@@ -9,15 +9,13 @@ from nodes.summarize.material import read_material
 from nodes.update_memory.state import UpdateState
 from personalab.errors import UserError
 from personalab.services import Services
-from personalab.story.ids import check_id
 from personalab.story.persona import turns_to_learn_from
 from personalab.story.persona_history import revision_of
 
 
 async def read_turns(state: UpdateState, *, services: Services) -> dict[str, Any]:
-    """Find the turns to look back on, under the instance's lock, and who the character is by now."""
-    instance_id = check_id(state.get("instance_id"), "instance_id")
-    lease = await services.leases.acquire(instance_id, "update-memory", wait=services.settings.busy_seconds)
+    """Find the turns to look back on, and who the character is by now."""
+    instance_id = state.get("instance_id", "")
     material = await asyncio.to_thread(read_material, services, instance_id)
     character, _ = await asyncio.to_thread(services.personas.read, instance_id)
     session_id = material.instance.current_session_id
@@ -26,7 +24,6 @@ async def read_turns(state: UpdateState, *, services: Services) -> dict[str, Any
         raise UserError("nothing_to_learn", instance_id=instance_id, session_id=session_id)
     last = material.transcript.last
     return {
-        "lease": lease.lease_id,
         "preview": bool(state.get("dry_run")),
         "session_id": session_id,
         "turns": [turns[0].number, turns[-1].number],

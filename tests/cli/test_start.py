@@ -39,7 +39,7 @@ def test_turn_imports_only_what_it_uses() -> None:
         "personalab.providers.langchain_source", "personalab.providers.local", "personalab.providers.rehearsal",
     )  # fmt: skip
     program = (
-        "import sys, graph.streaming, personalab.services\n"
+        "import sys, graph.chat_turn, personalab.services\n"
         "from personalab.providers.chat_models import ModelSettings, open_model\n"
         "open_model('openai:m', settings=ModelSettings(base_url='http://127.0.0.1:1/v1'))\n"
         f"print([name for name in {unused!r} if name in sys.modules])"

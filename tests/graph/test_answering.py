@@ -12,8 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from graph.chat_turn import build_chat_turn
-from graph.streaming import stream_turn
+from graph.chat_turn import build_chat_turn, stream_turn
 from nodes.chat_turn.state import TurnInput
 from personalab.errors import NotFound
 from personalab.operations.instances import switch_background

@@ -28,6 +28,8 @@ Answer = Callable[..., ScriptedModel]
 NODES = [
     "load_state",
     "recall_history",
+    "recall_player",
+    "match_lorebooks",
     "prepare_director",
     "assemble_prompt",
     "stream_reply",

@@ -164,7 +164,7 @@ async def test_a_session_of_fifty_megabytes_takes_a_turn(
 
 _TALK = """
 import asyncio, json, sys
-from graph.streaming import run_turn
+from graph.chat_turn import run_turn
 from personalab.providers.scripted import ScriptedModel
 from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import open_services

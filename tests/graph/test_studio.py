@@ -70,6 +70,8 @@ async def _drive(client: LangGraphClient, root: Path) -> None:
         "append_input",
         "load_state",
         "recall_history",
+        "recall_player",
+        "match_lorebooks",
         "prepare_director",
         "assemble_prompt",
         "stream_reply",

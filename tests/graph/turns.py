@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from graph.streaming import stream_turn
+from graph.chat_turn import stream_turn
 from nodes.chat_turn.state import TurnInput
 from personalab.dialogue import Message
 from personalab.services import Services

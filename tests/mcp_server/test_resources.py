@@ -19,7 +19,7 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from graph.streaming import run_turn
+from graph.chat_turn import run_turn
 from mcp_server.server import PersonaServer, build_server, check_toolsets
 from personalab.errors import UserError
 from personalab.operations.instances import new_instance

@@ -132,7 +132,7 @@ _SERVER_ADDRESS = re.compile(r"http://127\.0\.0\.1:(?!9\b)\d+")
         (["-m", "cli", "chat"], "true"),
         (["-m", "mcp_server"], "true"),
         (["-m", "web", "--port", "0"], "true"),
-        (["-c", "from graph.serving import services_of_this_process as open; open(); open()"], "true"),
+        (["-c", "from graph.runtime import services_of_this_process as open; open(); open()"], "true"),
     ],
 )
 def test_every_entrance_says_once_that_traces_are_sent(root: Path, command: list[str], switch: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from graph.streaming import run_turn
+from graph.chat_turn import run_turn
 from personalab.operations.instances import new_instance
 from personalab.services import open_services
 

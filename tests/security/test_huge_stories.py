@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graph.chat_turn import run_turn
 from graph.preview import preview_prompt
-from graph.streaming import run_turn
 from personalab.config import Config
 from personalab.errors import StorageError, UserError
 from personalab.providers.scripted import ScriptedModel

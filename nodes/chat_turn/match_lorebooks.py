@@ -1,8 +1,9 @@
-"""Look up which entries of the story's lorebooks the newest messages call up."""
+"""Match the newest messages against the story's lorebooks."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from nodes.chat_turn.saying import Say
 from personalab.ports import TokenCounter
@@ -17,19 +18,19 @@ _LOOKED_BACK = 1_000
 """No book searches more turns than this."""
 
 
-async def consult_lorebooks(
+async def match_lorebooks(
     scene: Scene, *, lorebooks: LorebookFiles, counter: TokenCounter, say: Say
-) -> Lore:
-    """Return what stands in the prompt and why; a book that cannot be read is reported."""
+) -> dict[str, Any]:
+    """Return the texts for the prompt and the matched entries; a book that cannot be read is reported."""
     module = scene.data.preferences.lore
     if not module.enabled:
-        return NO_LORE
+        return {"lore": None}
     instance = scene.instance
     background_id = instance.background_id if is_id(instance.background_id) else None
     if not lorebooks.has_any(instance.character_id, background_id):
-        return NO_LORE
+        return {"lore": None}
 
-    def look() -> tuple[Lore, list[Notice]]:
+    def match() -> tuple[Lore, list[Notice]]:
         books, notices = lorebooks.of(instance.character_id, background_id)
         if not books:
             return NO_LORE, notices
@@ -44,9 +45,10 @@ async def consult_lorebooks(
         )
         return lore, notices
 
-    lore, notices = await asyncio.to_thread(look)
+    lore, notices = await asyncio.to_thread(match)
     say.warn(notices)
-    return lore
+    hits = [hit.fields() for hit in lore.hits]
+    return {"lore": {"before": lore.before, "after": lore.after, "hits": hits}}
 
 
 def _greeting(transcript: Transcript) -> int | None:

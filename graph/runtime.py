@@ -1,0 +1,453 @@
+"""What all graphs share: steps under a lock, runs that end cleanly, event streams, context."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any, TypeVar, cast, get_type_hints
+
+import anyio
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Command
+
+from nodes.asking import never
+from nodes.chat_turn.state import NestedContext, TurnContext
+from personalab.errors import PersonaLabError, UserError
+from personalab.services import Services, open_services, tracing_notice
+from personalab.storage.leases import STOP_POLL_SECONDS, Lease, Leases, held_by_this_run
+from personalab.story.events import error_event
+from personalab.story.ids import check_id
+from personalab.story.lines import MAX_REQUEST_ID_CHARACTERS
+
+T = TypeVar("T")
+C = TypeVar("C", bound=TurnContext)
+Update = dict[str, Any]
+Build = Callable[[Services], "GraphBuilder"]
+Choose = Callable[[Any], str | Sequence[str]]
+"""Finds the next steps in the state after a step."""
+
+
+# --- steps
+
+
+@dataclass(frozen=True, slots=True)
+class StepContext:
+    """What a step is given beside its state."""
+
+    services: Services
+    runtime: Runtime[Any]
+    config: RunnableConfig
+    is_first: bool
+    update: Update
+    """Values that are part of the step's result even if it fails."""
+
+    @property
+    def emit(self) -> Callable[[Any], None]:
+        """Emits an event to whoever streams the run."""
+        return self.runtime.stream_writer
+
+    @property
+    def model(self) -> str | None:
+        """The model that was named for this run."""
+        return read_context(self.runtime).model
+
+    @property
+    def outer_stop_requested(self) -> Callable[[], bool]:
+        """Returns whether the run around this one was asked to stop."""
+        context = self.runtime.context
+        return context.stop_asked if isinstance(context, NestedContext) else never
+
+    def report_progress(self, done: int, total: int) -> None:
+        """Emit how much of the work is done."""
+        self.emit({"type": "progress", "turn": None, "done": done, "total": total})
+
+    def emit_warnings(self, update: Update) -> Update:
+        """Emit the warnings of an update, and return it."""
+        for warning in update.get("warnings", []):
+            self.emit(warning)
+        return update
+
+
+Work = Callable[[Any, T, StepContext], Awaitable[Update]]
+Resource = Callable[[Any, StepContext], AbstractAsyncContextManager[T]]
+
+
+@asynccontextmanager
+async def _no_resource(state: Any, step: StepContext) -> AsyncGenerator[Any]:
+    yield None
+
+
+def failed_run(event: Update) -> Update:
+    """Return the values of a run that an error has ended."""
+    return {"status": "error", "error": event}
+
+
+class GraphBuilder(StateGraph[Any, Any, Any, Any]):
+    """A builder of graphs whose runs are never orphaned and whose errors are events."""
+
+    def __init__(
+        self, services: Services, state: type[Any], context: type[Any] = TurnContext, **schemas: type[Any]
+    ) -> None:
+        super().__init__(state, context_schema=context, **schemas)
+        self.services = services
+
+    def add_step(
+        self,
+        name: str,
+        work: Work[T],
+        *then: str,
+        choose: Choose | None = None,
+        resource: Resource[T] = _no_resource,
+        fresh: Callable[[Any], Update] | None = None,
+        failed: Callable[[Update], Update] = failed_run,
+        skip_after_error: bool = False,
+    ) -> None:
+        """Add a step; an error of ours is emitted as an event and ends the run.
+
+        ``then`` are the steps that may follow: all of them while the status is ``running``, or those that ``choose``
+        finds in the new state. ``resource`` opens what the step works on, mostly a lock. The first step has the values
+        a run begins with (``fresh``). ``failed`` makes an error's event the values of the run. A step that parallel
+        ones lead to needs ``skip_after_error``: one of them may have failed.
+        """
+
+        async def node(state: Update, runtime: Runtime[Any], config: RunnableConfig) -> Any:
+            if skip_after_error and state.get("status") == "error":
+                return {}
+            update: Update = {} if fresh is None else dict(fresh(state))
+            step = StepContext(self.services, runtime, config, fresh is not None, update)
+            try:
+                async with resource(state, step) as held:
+                    update |= await work(state, held, step)
+            except PersonaLabError as error:
+                language = await asyncio.to_thread(self.services.turns.language)
+                event = error_event(error, None if step.is_first else state.get("turn"), language)
+                step.emit(event)
+                update |= failed(dict(event))
+            if not then:
+                return update
+            after = {**state, **update}
+            if choose is not None:
+                return Command(update=update, goto=choose(after))
+            return Command(update=update, goto=then) if after.get("status") == "running" else update
+
+        self.add_node(name, cast("Any", node), destinations=(*then, END) if then else None)
+        if fresh is not None:
+            self.add_edge(START, name)
+        if not then:
+            self.add_edge(name, END)
+
+    def add_chain(
+        self, steps: Mapping[str, Work[T]], fresh: Update, resource: Resource[T] = _no_resource
+    ) -> None:
+        """Add steps that follow one another."""
+
+        def begin(_: Any) -> Update:
+            return fresh
+
+        names = list(steps)
+        for at, (name, work) in enumerate(steps.items()):
+            first = None if at else begin
+            self.add_step(name, work, *names[at + 1 : at + 2], resource=resource, fresh=first)
+
+    def compile(self, *args: Any, **kwargs: Any) -> RunnableGraph:
+        """Compile as usual; the class is changed afterwards, because LangGraph's builder has no choice of it."""
+        graph = super().compile(*args, **kwargs)
+        graph.__class__ = RunnableGraph
+        return graph  # pyright: ignore[reportReturnType] (it is one now)
+
+
+@asynccontextmanager
+async def locked_step(
+    leases: Leases, name: str, task: str, state: Mapping[str, Any], step: StepContext
+) -> AsyncGenerator[Lease]:
+    """Hold a lock for one step: the first step of a run acquires it, and later ones find or reacquire it."""
+    wait = step.services.settings.busy_seconds
+    if step.is_first:
+        lease = await leases.acquire(name, task, wait=wait)
+    else:
+        lease = await leases.again(state.get("lease", ""), name, task, wait=wait)
+    step.update["lease"] = lease.lease_id
+    with lease.step():
+        yield lease
+
+
+def instance_lock(task: str) -> Resource[Lease]:
+    """Return the resource of steps that work on one story."""
+
+    def lock(state: Any, step: StepContext) -> AbstractAsyncContextManager[Lease]:
+        instance_id = check_id(state.get("instance_id"), "instance_id")
+        return locked_step(step.services.leases, instance_id, task, state, step)
+
+    return lock
+
+
+async def run_until_stopped(work: Awaitable[T], stop_requested: Callable[[], bool]) -> T | None:
+    """Await work, or cancel it and return ``None`` when a stop is requested."""
+    loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle | None = None
+
+    def poll() -> None:
+        nonlocal timer
+        if stop_requested():
+            limit.reschedule(loop.time())
+        else:
+            timer = loop.call_later(STOP_POLL_SECONDS, poll)
+
+    limit = asyncio.timeout(None)
+    try:
+        async with limit:
+            timer = loop.call_later(STOP_POLL_SECONDS, poll)
+            try:
+                return await work
+            finally:
+                timer.cancel()
+    except TimeoutError:
+        if limit.expired():
+            return None
+        raise
+
+
+# --- runs
+
+
+class RunnableGraph(CompiledStateGraph[Any, Any, Any, Any]):
+    """A compiled graph whose runs are never orphaned."""
+
+    def astream(  # pyright: ignore[reportIncompatibleMethodOverride] (the same arguments, passed on)
+        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> AsyncGenerator[Any]:
+        """Stream like any graph, from a task of its own."""
+        if "context" in kwargs:
+            kwargs["context"] = _known_context(self.context_schema, kwargs["context"])
+        return cancel_safe(super().astream(input, config, **kwargs), find_parents(config))
+
+
+async def cancel_safe(
+    stream: AsyncIterator[T], parents: Sequence[Callable[[], bool]] = ()
+) -> AsyncGenerator[T]:
+    """Consume a graph's stream in a task of its own; leaving, in whichever way, cancels it and awaits its cleanup.
+
+    LangGraph orphans a run that is consumed inside an anyio cancel scope, as MCP and most web frameworks have them:
+    the running step gets no cancellation and continues unseen. Locks that the run holds are released at its end. When
+    one of the ``parents`` no longer exists, the consumer is cancelled.
+    """
+    waiting: deque[T] = deque()
+    news = asyncio.Event()
+
+    async def consume() -> None:
+        try:
+            with held_by_this_run():
+                async for part in stream:
+                    if not waiting:
+                        news.set()
+                    waiting.append(part)
+        finally:
+            news.set()
+
+    watch = _ParentWatch(parents) if parents else None
+    task = asyncio.create_task(consume())
+    try:
+        while True:
+            while waiting:
+                yield waiting.popleft()
+            if task.done():
+                await task
+                return
+            news.clear()
+            if not waiting and not task.done():
+                await (news.wait() if watch is None else watch.wait(news))
+                await asyncio.sleep(0)
+    finally:
+        task.cancel()
+        while not task.done():
+            with contextlib.suppress(asyncio.CancelledError), anyio.CancelScope(shield=True):
+                await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()
+
+
+class _ParentWatch:
+    """Checks every now and then whether the runs around this one still exist."""
+
+    def __init__(self, parents: Sequence[Callable[[], bool]]) -> None:
+        self._parents = parents
+        self._checked = asyncio.get_running_loop().time()
+
+    async def wait(self, news: asyncio.Event) -> None:
+        """Wait for news; raise the cancellation that LangGraph should have sent if an outer run was abandoned."""
+        loop = asyncio.get_running_loop()
+        while True:
+            if loop.time() - self._checked >= STOP_POLL_SECONDS:
+                self._checked = loop.time()
+                if not all(exists() for exists in self._parents):
+                    raise asyncio.CancelledError("the run of the parent graph was abandoned")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(news.wait(), STOP_POLL_SECONDS)
+                return
+
+
+_CALL = "__pregel_call"
+"""Where LangGraph puts the means to call a task into a node's config; it leads to the runner and to the outer loop."""
+_MAX_DEPTH = 32
+
+
+def find_parents(config: RunnableConfig | None) -> list[Callable[[], bool]]:
+    """List the runs that the calling node is part of, innermost first, each as a check whether it still exists.
+
+    When an anyio cancel scope around a parent's ``astream`` is cancelled, LangGraph ends the parent's run without
+    cancelling its nodes (https://github.com/langchain-ai/langgraph/issues/5682). What is left of the run is visible in
+    the node's config: the runner that would take the node's result exists no longer.
+    """
+    found: list[Callable[[], bool]] = []
+    given = config or var_child_runnable_config.get()
+    while given is not None and len(found) < _MAX_DEPTH:
+        call: Any = (given.get("configurable") or {}).get(_CALL)
+        keywords = cast("dict[str, Any]", getattr(call, "keywords", {}))
+        if (futures := keywords.get("futures")) is None:
+            break
+        found.append(lambda futures=futures: _has_runner(futures))
+        loop = getattr(keywords.get("schedule_task"), "__self__", None)
+        given = cast("RunnableConfig | None", getattr(loop, "config", None))
+    return found
+
+
+def _has_runner(futures: Callable[[], Any]) -> bool:
+    """Return whether anyone waits for a node; where LangGraph is built otherwise than expected, assume so."""
+    waiting = futures()
+    if waiting is None:
+        return False
+    callback = getattr(waiting, "callback", None)
+    return callback is None or callback() is not None
+
+
+_EPOCH = "1970"
+"""LangGraph names every run by the time since then, and fails with no error of Python's where there is none."""
+
+
+async def stream_graph(
+    services: Services,
+    name: str,
+    build: Build,
+    call: object,
+    model: str | None,
+    stop_asked: Callable[[], bool] | None = None,
+    on_state: Callable[[dict[str, object]], None] | None = None,
+    config: RunnableConfig | None = None,
+) -> AsyncGenerator[Any]:
+    """Run a graph, compiled once per services; yield its events and, last, its result (the one without a ``type``).
+
+    ``stop_asked`` is for a run inside another one, which alone can be asked to stop. ``on_state`` is called with the
+    state after each step while the run goes on.
+    """
+    if (now := services.now()) < _EPOCH:
+        raise UserError("clock_too_early", now=now)
+    graph = cast("RunnableGraph | None", services.graphs.get(name))
+    if graph is None:
+        graph = services.graphs[name] = build(services).compile(name=name)
+    context = NestedContext(model=model, stop_asked=stop_asked) if stop_asked else TurnContext(model=model)
+    parts = graph.astream(call, config, context=context, stream_mode=["custom", "values"], version="v2")
+    result: dict[str, object] = {}
+    async with aclosing(parts) as stream:
+        async for part in stream:
+            if part["type"] == "custom":
+                yield part["data"]
+            else:
+                result = part["data"]
+                if on_state is not None and result.get("status") == "running":
+                    on_state(result)
+    known = _output_fields(graph.builder.output_schema)
+    yield {field: value for field, value in result.items() if field in known}
+
+
+@cache
+def _output_fields(schema: type) -> frozenset[str]:
+    return frozenset(get_type_hints(schema))
+
+
+# --- servers that load graphs by name
+
+
+async def load_graph(name: str, build: Build) -> RunnableGraph:
+    """Return a compiled graph over the services of this process, always the same one."""
+    return await asyncio.to_thread(_compiled, name, build)
+
+
+@cache
+def _compiled(name: str, build: Build) -> RunnableGraph:
+    return build(services_of_this_process()).compile(name=name)
+
+
+@cache
+def services_of_this_process() -> Services:
+    """Open the services once; the graphs and whatever else the server runs share them."""
+    services = open_services()
+    services.remote = True
+    if notice := tracing_notice(services):
+        logging.getLogger("personalab.tracing").warning(notice)
+    return services
+
+
+# --- context
+
+
+def read_context(runtime: Runtime[Any], schema: type[C] = TurnContext) -> C:
+    """Read the context of a run, whatever its shape.
+
+    As a subgraph we get the context of the parent graph, which has a schema of its own: fields that we do not know
+    are ignored, and fields that it lacks, or that hold no text, have their defaults. A parent whose ``model`` is for
+    itself names ours in ``personalab_model``.
+    """
+    found: object = runtime.context
+    if not isinstance(found, schema):
+        return schema(**{field.name: _foreign_value(found, field.name) for field in fields(schema)})
+    for field in fields(TurnContext):
+        value = getattr(found, field.name)
+        if value is not None and not isinstance(value, str):
+            raise UserError("context_not_text", field=field.name, kind=type(value).__name__)
+    return found
+
+
+def read_request_id(config: RunnableConfig) -> str | None:
+    """Derive a request id from the id of a server's run, which stays the same when the server repeats the run.
+
+    A parent graph may play several turns in one run: there the place of the call in the run is part of the id.
+    """
+    configurable = cast("dict[str, object]", config.get("configurable") or {})
+    run_id = configurable.get("run_id")
+    if run_id is None:
+        return None
+    outer, _, _ = str(configurable.get("checkpoint_ns") or "").rpartition("|")
+    place = f":{hashlib.sha256(outer.encode()).hexdigest()[:16]}" if outer else ""
+    request_id = f"{run_id}{place}"
+    return request_id if len(request_id) <= MAX_REQUEST_ID_CHARACTERS else None
+
+
+def _known_context(schema: type[Any] | None, context: object) -> object:
+    """Drop the keys of a dict that the schema does not know: LangGraph would raise a TypeError for them."""
+    if schema is None or not isinstance(context, Mapping):
+        return context
+    known = {field.name for field in fields(schema)}
+    given = cast("Mapping[str, object]", context)
+    return {name: value for name, value in given.items() if name in known}
+
+
+def _foreign_value(found: object, name: str) -> str | None:
+    for key in (f"personalab_{name}", name):
+        if isinstance(found, Mapping):
+            value = cast("Mapping[str, object]", found).get(key)
+        else:
+            value = getattr(found, key, None)
+        if isinstance(value, str) and value:
+            return value
+    return None
