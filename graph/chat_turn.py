@@ -61,7 +61,8 @@ def build_chat_turn(services: Services) -> GraphBuilder:
         return update
 
     async def load(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
-        await services.counter(step.model)  # so that parallel steps do not each read the vocabulary
+        if state.get("mode") != "end":
+            await services.counter(step.model)  # so that parallel steps do not each read the vocabulary
         return await load_state(state, turn=turn, turns=turns, say=say)
 
     async def recall(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:

@@ -409,6 +409,8 @@ def read_context(runtime: Runtime[Any], schema: type[C] = TurnContext) -> C:
     itself names ours in ``personalab_model``.
     """
     found: object = runtime.context
+    if found is None:
+        return schema()
     if not isinstance(found, schema):
         return schema(**{field.name: _foreign_value(found, field.name) for field in fields(schema)})
     for field in fields(TurnContext):

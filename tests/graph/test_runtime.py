@@ -1,0 +1,86 @@
+"""The runtime that all graphs share: steps that are nodes, errors of parallel steps, stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import anyio
+import pytest
+
+from graph.chat_turn import build_chat_turn
+from graph.runtime import run_until_stopped
+from nodes.asking import never
+from personalab.errors import StorageError
+from personalab.providers.scripted import ScriptedModel
+from personalab.services import Services
+from personalab.storage.lorebooks import LorebookFiles
+from tests.graph.turns import lines, only, say
+
+pytestmark = pytest.mark.anyio
+Answer = Callable[..., ScriptedModel]
+
+
+async def test_turn_runs_every_step_as_a_node(services: Services, instance: str, answer_with: Answer) -> None:
+    answer_with("好。")
+    graph = build_chat_turn(services).compile()
+    ran: list[str] = []
+    turn = {"instance_id": instance, "user_input": "走"}
+    async for part in graph.astream(turn, stream_mode="updates", version="v2"):
+        ran += part["data"]
+    assert ran[:2] == ["append_input", "load_state"]
+    assert set(ran[2:6]) == {"recall_history", "recall_player", "match_lorebooks", "prepare_director"}
+    assert ran[6:] == ["assemble_prompt", "stream_reply", "process_progress"]
+
+
+class BrokenLorebooks(LorebookFiles):
+    """Lorebooks whose folder cannot be read."""
+
+    def has_any(self, character_id: str, background_id: str | None) -> bool:
+        raise StorageError("file_missing", file="lorebooks")
+
+
+async def test_error_of_a_parallel_step_ends_the_turn_with_one_event(
+    services: Services, instance: str, answer_with: Answer
+) -> None:
+    services.preferences.switch("lorebook", on=True)
+    services.__dict__["lorebooks"] = BrokenLorebooks(services.stories)
+    model = answer_with("never said")
+    events, result = await say(services, "走")
+    assert [event["code"] for event in only(events, "error")] == ["file_missing"]
+    assert (result["status"], result["error"]["code"], result["turn"]) == ("error", "file_missing", 1)
+    assert (model.calls, [line.get("role") for line in lines(services)]) == ([], [None, "user"])
+    services.__dict__["lorebooks"] = LorebookFiles(services.stories)
+    assert (await say(services, "又来"))[1]["status"] == "done"
+
+
+async def test_work_is_cancelled_when_a_stop_is_requested() -> None:
+    cancelled = asyncio.Event()
+
+    async def work() -> str:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        return "done"
+
+    with anyio.fail_after(10):
+        assert await run_until_stopped(work(), lambda: True) is None
+    assert cancelled.is_set()
+
+
+async def test_timeout_of_the_work_itself_is_not_taken_for_a_stop() -> None:
+    async def work() -> None:
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        await run_until_stopped(work(), never)
+
+
+async def test_cancellation_during_work_is_not_taken_for_a_stop() -> None:
+    task = asyncio.create_task(run_until_stopped(asyncio.sleep(60), never))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
