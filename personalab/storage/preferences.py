@@ -1,11 +1,12 @@
 """How are config.json, the modules' switches and the prompt templates read at each turn, and saved?
 
-Everything is read when it is needed, so that a change holds from the next turn on, in every process.
+Every use looks for changes of the files, so that a change holds from the next turn on, in every process.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,9 @@ M = TypeVar("M")
 Module = Literal["director", "recall", "memory", "lorebook"]
 MAX_TEMPLATE_BYTES = 256 * 1024
 _DIRECTOR = "modules/director.json"
+_FILES = ("config.json", _DIRECTOR, "modules/recall.json", "modules/memory.json", "modules/lorebook.json")
+_SETTLED_NS = 1_000_000_000
+"""A file that was changed more recently may be changed again without a visible difference in its times."""
 _NEEDED = {
     "turn_note": ("{notes}", "{user_input}"),
     "turn": ("{turn}",),
@@ -52,12 +56,23 @@ class PreferenceFiles:
     def __init__(self, root: Path, shipped: Path) -> None:
         self._root = root
         self._shipped = shipped
+        self._known: tuple[object, Preferences] | None = None
         self._templates: dict[Language, tuple[object, dict[str, str], list[Notice]]] = {}
 
     # --- config.json and modules
 
     def read(self) -> Preferences:
         """Read all settings; what cannot be read is replaced by its careful default, with a warning."""
+        now = time.time_ns()
+        signature = tuple(_identity(f"{self._root}/{name}") for name in _FILES)
+        if self._known is not None and self._known[0] == signature:
+            return self._known[1]
+        found = self._read_all()
+        if all(file is None or now - file[-1] > _SETTLED_NS for file in signature):
+            self._known = (signature, found)
+        return found
+
+    def _read_all(self) -> Preferences:
         try:
             data = object_of(self._read("config.json"))
         except (PersonaLabError, ValueError) as error:
@@ -215,9 +230,9 @@ class PreferenceFiles:
             return fallback.read_text(encoding="utf-8").rstrip("\n") if fallback.exists() else ""
 
 
-def _identity(path: str) -> tuple[int, int, int] | None:
+def _identity(path: str) -> tuple[int, ...] | None:
     try:
         found = os.stat(path)
     except OSError:
         return None
-    return (found.st_ino, found.st_size, found.st_mtime_ns)
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +161,15 @@ def test_unknown_fields_survive_a_change(services: Services, root: Path) -> None
 def test_every_source_field_has_its_default_in_the_source(services: Services) -> None:
     for name, rule in SOURCE_FIELDS.items():
         assert config.place(SOURCE_DEFAULTS, name) == rule.default
+
+
+def test_settings_edited_in_place_with_their_old_times_are_read_again(services: Services, root: Path) -> None:
+    path = root / "config.json"
+    for last in ("4", "5") * 10:
+        before = path.stat()
+        path.write_text(path.read_text(encoding="utf-8").replace("100000", "10000" + last), encoding="utf-8")
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert services.preferences.read().config.max_total_tokens == int("10000" + last)
+        path.write_text(path.read_text(encoding="utf-8").replace("10000" + last, "100000"), encoding="utf-8")
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert services.preferences.read().config.max_total_tokens == 100000
