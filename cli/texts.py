@@ -6,12 +6,12 @@ Errors and warnings of the product have their words in ``personalab.texts``.
 from __future__ import annotations
 
 from cli.lab_texts import LAB_TEXTS
-from personalab.texts import Language, Text, fill, in_language
+from personalab.texts import Language, Text, render
 
 
 def tell(code: str, language: Language, /, **params: object) -> str:
     """Say one of the terminal's sentences."""
-    return fill(getattr(TEXTS[code], language), **in_language(params, language))
+    return render(TEXTS[code], language, **params)
 
 
 TEXTS: dict[str, Text] = {

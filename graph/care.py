@@ -35,7 +35,7 @@ async def take_care(services: Services, turn: TurnOutput, *, model: str | None) 
             async for event in care.memorize() if task == "memorize" else care.summarize():
                 yield event
         except PersonaLabError as error:
-            yield care.failed(task, error.message(preferences.config.language))
+            yield care.failed(task, error)
         except Exception as error:  # noqa: BLE001 (the turn is over and whole, whatever fails after it)
             _log.error("what follows a turn failed in an unexpected way", exc_info=error)
             yield care.failed(task, type(error).__name__)
@@ -94,7 +94,7 @@ class _Care:
         names = {"new": result.get("new_session_id"), "instance_id": self._instance_id}
         yield self._told("summarize", "done", **words, **names)
 
-    def failed(self, task: CareTask, reason: str) -> CareEvent:
+    def failed(self, task: CareTask, reason: object) -> CareEvent:
         """Tell that something could not be done."""
         return self._told(task, "error", reason=reason)
 

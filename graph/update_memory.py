@@ -86,7 +86,7 @@ async def memorize_turns(
             return {"memory": {"turns": waiting.turns, "steps": [], "left_out": waiting.left_out}}
         learned = await learn_story(services, instance_id, model=model, tell=tell, stop_asked=stop_asked)
     except PersonaLabError as error:
-        return _not_learned(error.message(services.turns.language()), services)
+        return _not_learned(error, services)
     if learned.error and learned.error["code"] == "work_stopped":
         raise UserError("work_stopped")
     update: Update = {"memory": learned.fields()}
@@ -95,7 +95,7 @@ async def memorize_turns(
     return update
 
 
-def _not_learned(reason: str, services: Services) -> Update:
+def _not_learned(reason: object, services: Services) -> Update:
     notice = Notice("memory_not_learned", {"reason": reason})
     return {"warnings": [dict(notice.event(None, services.turns.language()))]}
 

@@ -11,7 +11,6 @@ from mcp.server.mcpserver import Context
 
 from mcp_server.budget import VOCABULARY, Budget
 from mcp_server.sampling import SamplingClients
-from mcp_server.texts import for_tools
 from mcp_server.updates import Updates
 from personalab.services import Services
 from personalab.serving.places import Places
@@ -43,12 +42,12 @@ class Desk:
         return not chosen and self.sampling.can_be_asked(ctx)
 
     def worded(self, message: str) -> str:
-        """Word a message for this entrance: tools instead of commands, no folder that is not the data root's."""
+        """Name the local model without its folder."""
         path = self.services.settings.model.partition(":")[2]
         if "/" in path:
             for known in (path, os.path.expanduser(path)):
                 message = message.replace(known, os.path.basename(path))
-        return for_tools(message)
+        return message
 
     async def budget(self) -> Budget:
         """Count what results cost."""

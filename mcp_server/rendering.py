@@ -12,7 +12,7 @@ from mcp_server.budget import MESSAGE_TOKENS, RESULT_TOKENS, Budget
 from mcp_server.desk import Desk
 from mcp_server.knowing import brief
 from mcp_server.results import result
-from mcp_server.texts import for_tools, tell
+from mcp_server.texts import tell
 from personalab.operations.reading import place_of_reply
 from personalab.story.transcript import shown_reply
 from personalab.texts import Language
@@ -129,15 +129,11 @@ def _within(prompt: Mapping[str, Any], budget: Budget, language: Language) -> di
 
 
 def plain_warnings(warnings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Give warnings without what only a stream needs, naming tools instead of commands."""
-    plain: list[dict[str, Any]] = []
-    for warning in warnings:
-        kept = {name: value for name, value in warning.items() if name not in ("type", "turn")}
-        for name in ("message", "suggestion"):
-            if name in kept:
-                kept[name] = for_tools(str(kept[name]))
-        plain.append(kept)
-    return plain
+    """Give warnings without what only a stream needs."""
+    return [
+        {name: value for name, value in warning.items() if name not in ("type", "turn")}
+        for warning in warnings
+    ]
 
 
 def warning_rows(warnings: Sequence[Mapping[str, Any]], language: Language) -> list[str]:

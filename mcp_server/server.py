@@ -64,6 +64,7 @@ from personalab.services import Services
 from personalab.serving.places import MAX_TURNS, Places
 from personalab.tasks import end_tasks
 from personalab.texts import say
+from personalab.texts.actions import rendering_for
 
 TOOLSETS = ("chat", "memory", "archive", "lab")
 DEFAULT_TOOLSETS = ("chat", "memory")
@@ -172,11 +173,12 @@ class PersonaServer(MCPServer[None]):
         if unknown := unknown_arguments(arguments, tool.parameters):
             fault = word_unknown(unknown, tool.parameters, self.desk.language)
             raise ToolError(well_formed(f"{name}: {fault}"))
-        try:
-            return await self._run_tool(name, arguments, context)
-        except ToolError as error:
-            said = self._worded(name, tool.parameters, error)
-            raise ToolError(well_formed(said)) from error.__cause__
+        with rendering_for("mcp"):
+            try:
+                return await self._run_tool(name, arguments, context)
+            except ToolError as error:
+                said = self._worded(name, tool.parameters, error)
+                raise ToolError(well_formed(said)) from error.__cause__
 
     async def _run_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None
@@ -234,14 +236,16 @@ class PersonaServer(MCPServer[None]):
             fault = word_missing(missing[0], schema, language)
         if fault:
             raise MCPError(code=INVALID_PARAMS, message=well_formed(f"{name}: {fault}"))
-        return await super().get_prompt(name, arguments, context)
+        with rendering_for("mcp"):
+            return await super().get_prompt(name, arguments, context)
 
     async def read_resource(
         self, uri: AnyUrl | str, context: Context[None, Any] | None = None
     ) -> Iterable[ReadResourceContents] | InputRequiredResult:
         """Read an address; one there is none of is said in the reader's language."""
         try:
-            return await super().read_resource(uri, context)
+            with rendering_for("mcp"):
+                return await super().read_resource(uri, context)
         except ResourceNotFoundError as error:
             if isinstance(error.__cause__, PersonaLabError):
                 raise

@@ -2,67 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
-from mcp_server.texts_lab import LAB_COMMANDS, LAB_DESCRIPTIONS, LAB_OPTIONS, LAB_TEXTS, LAB_TITLES
-from personalab.texts import Language, Text, fill
+from mcp_server.texts_lab import LAB_DESCRIPTIONS, LAB_TEXTS, LAB_TITLES
+from personalab.texts import Language, Text, render
 
 
 def tell(code: str, language: Language, **params: object) -> str:
     """Say a text of this entrance; a code without words says nothing."""
     text = TEXTS.get(code)
-    return fill(getattr(text, language), **params) if text else ""
-
-
-_COMMANDS = {
-    "library": "persona_library",
-    "new": "persona_new_instance",
-    "stop": "persona_stop",
-    "retry": "persona_retry",
-    "read": "persona_read",
-    "recall": "persona_recall",
-    "prompt": "persona_prompt",
-    "settings": "persona_settings",
-    "switch-background": "persona_switch_background",
-    "summarize": "persona_summarize",
-    "update-memory": "persona_update_memory",
-    "memory list": 'persona_library(kind="characters")',
-    "memory get": "memory_get",
-    "memory history": "memory_get",
-    "memory search": "memory_search",
-    "memory conversations": "memory_search",
-    "memory learn": "memory_save_conversation",
-    "memory undo": "memory_edit",
-    "memory forget": "memory_forget",
-    "import": "archive_import",
-    "export": "archive_export",
-    "archive compact": "archive_compact",
-    **LAB_COMMANDS,
-}
-_COMMAND = re.compile(rf"personalab ({'|'.join(_COMMANDS)})\b")
-_ID = "([A-Za-z0-9_-]*[A-Za-z0-9_])"
-_CALLS = {
-    rf"stop {_ID}": 'persona_stop(instance_id="{id}")',
-    rf"summarize {_ID} --undo": 'persona_summarize(instance_id="{id}", undo=true)',
-    rf"update-memory {_ID} --undo": 'persona_update_memory(instance_id="{id}", undo=true)',
-    rf"summarize {_ID}": 'persona_summarize(instance_id="{id}")',
-    rf"update-memory {_ID}": 'persona_update_memory(instance_id="{id}")',
-    rf"memory history {_ID}": 'memory_get(agent_id="{id}", history=true)',
-    rf"memory undo {_ID}": 'memory_edit(agent_id="{id}", action="undo")',
-    rf"memory get {_ID}": 'memory_get(agent_id="{id}")',
-}
-"""Commands of a thing that a message names, and the calls that do the same."""
-_NAMED = [(re.compile(f"personalab {command}"), call) for command, call in _CALLS.items()]
-
-
-def for_tools(message: str) -> str:
-    """Name tools and arguments where a message names the terminal's commands and options."""
-    for command, call in _NAMED:
-        message = command.sub(lambda found, call=call: fill(call, id=found[1]), message)
-    message = _COMMAND.sub(lambda found: _COMMANDS[found[1]], message)
-    for option, argument in LAB_OPTIONS.items():
-        message = message.replace(option, argument)
-    return message
+    return render(text, language, **params) if text else ""
 
 
 INSTRUCTIONS = Text(

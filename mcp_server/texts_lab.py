@@ -58,27 +58,6 @@ LAB_DESCRIPTIONS = {
     "leaderboard_query": "Show how skills did on baselines over all projects, and which scores are out of date.",
 }
 
-LAB_COMMANDS = {
-    "lab skills": "skill_list",
-    "lab baselines": "baseline_list",
-    "lab projects": "project_status",
-    "lab run": "project_run",
-    "lab pause": "project_run",
-    "lab recompose": "skill_recompose",
-    "lab iterate": "iteration_start",
-    "lab analyse": "analysis_run",
-}
-"""The terminal's commands, and the tools that do the same."""
-
-LAB_OPTIONS = {
-    "project_run --rerun-failed": "project_run(rerun_failed=true)",
-    "--fresh (fresh)": "fresh=true",
-    "--fresh（fresh）": "fresh=true ",
-    "--rounds": "max_rounds",
-    "--model openai:": "model=openai:",
-}
-"""The terminal's options as its commands' tools have them; the longer ones first."""
-
 LAB_TEXTS: dict[str, Text] = {
     # --- lists
     "lab_skills": Text("{count} 个技能", "{count} skills"),

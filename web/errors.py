@@ -25,7 +25,6 @@ from personalab.errors import (
 from personalab.serving.door import Ours
 from personalab.texts import Language
 from web.turns import Refused
-from web.wording import for_page
 
 _log = logging.getLogger("personalab.web")
 
@@ -154,7 +153,7 @@ def fields_of(error: PersonaLabError, language: Language) -> dict[str, Any]:
     return {
         "code": error.code,
         "kind": error.kind,
-        "message": for_page(error.message(language), language),
+        "message": error.message(language),
         "retryable": error.retryable,
     }
 

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from personalab.errors import PersonaLabError
 from personalab.serving.door import Ours, client_of
 from personalab.texts import say
+from personalab.texts.actions import rendering_for
 from web.desk import Desk
 from web.errors import count_error, error_response, fields_of, language_of, log_unexpected
 
@@ -57,7 +58,8 @@ class Watched:
             await send(message)
 
         try:
-            await self._app(scope, receive, sent)
+            with rendering_for("page"):
+                await self._app(scope, receive, sent)
         except Exception as error:
             if status:
                 raise  # half an answer is out; the server breaks the connection off

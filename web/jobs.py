@@ -16,7 +16,6 @@ from personalab.tasks import BackgroundTasks
 from personalab.texts import Language
 from web.errors import fields_of
 from web.watching import Log
-from web.wording import told_on_page
 
 Status = Literal["running", "done", "interrupted", "error"]
 Stop = Callable[[], Awaitable[object]]
@@ -105,7 +104,6 @@ class Jobs:
             async with aclosing(work) as parts:
                 async for part in parts:
                     if "type" in part:
-                        part = told_on_page(part, self._language())
                         job.progress = part
                         name = _event_name(part)
                         job.log.tell(name, part, again=name == "warning")
@@ -130,7 +128,7 @@ class Jobs:
         status = result.get("status")
         ended: Status = "interrupted" if status in ("interrupted", "paused", "stopped") else "done"
         if error := result.get("error"):
-            job.error = told_on_page(error, self._language())
+            job.error = dict(error)
             ended = "interrupted" if error.get("code") in _STOPPED else "error"
         job.result = await asyncio.to_thread(told, result)
         job.status = ended

@@ -10,10 +10,10 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 from graph.chat_turn import stream_turn
 from nodes.chat_turn.state import Action, TurnInput, TurnOutput
@@ -31,7 +31,6 @@ from personalab.tasks import BackgroundTasks
 from personalab.texts import Language, say
 from web.metrics import Metrics
 from web.watching import Log, after
-from web.wording import told_on_page
 
 TURN_TASKS = frozenset(get_args(Action))
 """What turns call what they do when they hold a story."""
@@ -176,9 +175,9 @@ class Turns:
             case "reasoning":
                 run.log.add_reasoning(event["turn"], event["text"], restart=event["offset"] == 0)
             case "warning":
-                run.log.tell("warning", self._worded(event), again=True)
+                run.log.tell("warning", dict(event), again=True)
             case "error" if run.which is None:
-                run.refused = self._worded(event)
+                run.refused = dict(event)
             case "done":
                 run.log.tell("done", event)
                 if run.which is not None:
@@ -187,10 +186,7 @@ class Turns:
             case _:
                 if event["type"] == "error":
                     self._metrics.errors.labels(event["code"]).inc()
-                run.log.tell(event["type"], self._worded(event))
-
-    def _worded(self, event: Event) -> dict[str, Any]:
-        return told_on_page(cast("Mapping[str, Any]", event), self._language())
+                run.log.tell(event["type"], dict(event))
 
     def _result(self, run: Running, result: TurnOutput) -> str:
         if run.which is None:
@@ -202,7 +198,7 @@ class Turns:
 
     def _fail(self, run: Running, error: PersonaLabError) -> None:
         turn = run.which.turn if run.which else None
-        told = self._worded(error_event(error, turn, self._language()))
+        told = dict(error_event(error, turn, self._language()))
         if run.which is None:
             run.refused = told  # it is counted where it is answered
         else:
@@ -330,7 +326,7 @@ class Turns:
                 await asyncio.sleep(_LOOK_SECONDS)
                 self._read(await self.find(wanted), log)
         except PersonaLabError as error:  # someone has removed the story meanwhile
-            log.tell("error", self._worded(error_event(error, which.turn, self._language())))
+            log.tell("error", dict(error_event(error, which.turn, self._language())))
         finally:
             del self._followed[which]
             log.end()

@@ -38,7 +38,7 @@ async def prepare_director(
             current = _texts(scene, await library.search(_search(scene, point, others=False)))
             reference = _texts(scene, await library.search(_search(scene, point, others=True)))
         except Exception as error:  # noqa: BLE001 (a library never fails a turn, whoever wrote it)
-            say.warn([library_notice(error, say)])
+            say.warn([library_notice(error)])
         director["reminder"] = reminder_values(point, current, reference, data.templates)
     return {"director": director}
 

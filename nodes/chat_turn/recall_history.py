@@ -61,17 +61,17 @@ async def recall_history(
         )
         hits = choose(await library.search(search), lookup)
     except Exception as error:  # noqa: BLE001 (a library never fails a turn, whoever wrote it)
-        say.warn([library_notice(error, say)])
+        say.warn([library_notice(error)])
         return {"recalled": []}
     return {"recalled": [recalled_item(hit, scene.data.templates, say.language) for hit in hits]}
 
 
-def library_notice(error: Exception, say: Say) -> Notice:
+def library_notice(error: Exception) -> Notice:
     """Report a library that could not be used."""
     if not isinstance(error, PersonaLabError):
         _log.error("the event library failed in an unexpected way", exc_info=error)
         return Notice("recall_unavailable", {"reason": type(error).__name__})
-    return Notice("recall_unavailable", {"reason": error.message(say.language)})
+    return Notice("recall_unavailable", {"reason": error})
 
 
 def _divided(scene: Scene, counter: TokenCounter) -> tuple[int, dict[str, StoryEvent], frozenset[str]]:

@@ -61,7 +61,7 @@ async def _events(scene: Scene, memories: MemoryStore) -> list[Entry]:
 
 def _notice(error: Exception, say: Say) -> Notice:
     if isinstance(error, PersonaLabError):
-        return Notice("memory_unavailable", {"reason": error.message(say.language)})
+        return Notice("memory_unavailable", {"reason": error})
     if isinstance(error, TimeoutError):
         return Notice("memory_unavailable", {"reason": words("memory_slow", say.language, seconds=_SECONDS)})
     _log.error("the memory store failed in an unexpected way", exc_info=error)

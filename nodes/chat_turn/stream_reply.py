@@ -321,7 +321,7 @@ def _note(reply: _Reply, error: PersonaLabError, say: Say) -> None:
     """Leave word of the error in the reply's line, where the file can still be written."""
     if isinstance(error, StorageError):
         return
-    reply.note(error_note(error.message(say.language), "".join(reply.turn.text), say.language))
+    reply.note(error_note(error, "".join(reply.turn.text), say.language))
 
 
 async def _close_cancelled(reply: _Reply) -> None:

@@ -41,10 +41,6 @@ async def index_summary(state: SummaryState, *, services: Services) -> dict[str,
         await services.library.write(events)
     except Exception as error:  # noqa: BLE001 (a library never fails a summary, whoever wrote it)
         _log.warning("the event library could not take the summary", exc_info=error)
-        reason = (
-            error.message(material.config.language)
-            if isinstance(error, PersonaLabError)
-            else type(error).__name__
-        )
+        reason = error if isinstance(error, PersonaLabError) else type(error).__name__
         notices.append(Notice("summary_not_indexed", {"reason": reason}))
     return {"warnings": [dict(notice.event(None, material.config.language)) for notice in notices]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from personalab.texts import Language, Text, fill, in_language
+from personalab.texts import Language, Text, render
 
 Level = Literal["problem", "note"]
 
@@ -24,7 +24,7 @@ class Finding:
 
     def message(self, language: Language) -> str:
         """Say what is wrong."""
-        return fill(getattr(MESSAGES[self.code], language), **in_language(self.params, language))
+        return render(MESSAGES[self.code], language, **self.params)
 
     def remedy(self, language: Language) -> str:
         """Say what to do."""
@@ -33,7 +33,7 @@ class Finding:
         text = REMEDIES.get(self.code)
         if text is None:
             return ""
-        return fill(getattr(text, language), file=self.file, **in_language(self.params, language))
+        return render(text, language, file=self.file, **self.params)
 
     def as_json(self, language: Language) -> dict[str, Any]:
         """Give the form that leaves the process, with the message in both languages."""

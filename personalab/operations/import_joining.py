@@ -134,8 +134,7 @@ async def _joined(
             await _give_persona(services, instance_id, character)
             done += 1
         except PersonaLabError as error:
-            reason = error.message(services.preferences.language())
-            entry = entry.with_note("chat_not_joined", instance_id=instance_id, reason=reason)
+            entry = entry.with_note("chat_not_joined", instance_id=instance_id, reason=error)
     return entry.with_note("chats_joined", count=done) if done else entry
 
 

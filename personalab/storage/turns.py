@@ -29,6 +29,7 @@ from personalab.story.macros import Names, player_name
 from personalab.story.transcript import Transcript, Turn, left_behind
 from personalab.tasks import discard_failure
 from personalab.texts import Language, say
+from personalab.texts.actions import rendering_for
 
 _log = logging.getLogger("personalab.turn")
 
@@ -366,7 +367,8 @@ class OpenTurns:
         return self._preferences.language()
 
 
-def error_note(message: str, after: str, language: Language) -> str:
-    """Word an error as the reply's line keeps it: on a new line, or alone."""
-    note = say("system_error", language, message=message)
+def error_note(error: PersonaLabError, after: str, language: Language) -> str:
+    """Word an error as the reply's line keeps it: on a new line, or alone; the same from every entrance."""
+    with rendering_for("terminal"):
+        note = say("system_error", language, message=error.message(language))
     return f"\n{note}" if after.strip() else note

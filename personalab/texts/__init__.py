@@ -5,16 +5,18 @@ Errors and warnings carry a code; the words stand here once, so that every entra
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 from personalab.reasons import in_chinese
+from personalab.texts.actions import action_text
 from personalab.texts.archive import ARCHIVE
 from personalab.texts.forms import LANGUAGES, Language, Text, fill
 from personalab.texts.lab import LAB
 from personalab.texts.web import WEB
 
-__all__ = ["LANGUAGES", "TEXTS", "Language", "Text", "fill", "in_language", "say"]
+__all__ = ["LANGUAGES", "TEXTS", "Language", "Text", "fill", "render", "say"]
 
 
 @runtime_checkable
@@ -29,7 +31,13 @@ class Worded(Protocol):
 def say(code: str, language: Language, **params: object) -> str:
     """Say the text of a code; a code without words says nothing."""
     text = TEXTS.get(code)
-    return fill(getattr(text, language), **in_language(params, language)) if text else ""
+    return render(text, language, **params) if text else ""
+
+
+def render(text: Text, language: Language, /, **params: object) -> str:
+    """Fill a text with its parameters, in its language; actions are named as the current entrance does."""
+    template = _ACTION.sub(lambda found: getattr(action_text(found[1]), language), getattr(text, language))
+    return fill(template, **in_language(params, language))
 
 
 def in_language(params: Mapping[str, object], language: Language) -> dict[str, object]:
@@ -41,6 +49,8 @@ def in_language(params: Mapping[str, object], language: Language) -> dict[str, o
         return {**params, "reason": in_chinese(reason)}
     return dict(params)
 
+
+_ACTION = re.compile(r"\{do:(\w+)\}")
 
 TEXTS: dict[str, Text] = {
     **ARCHIVE,
@@ -57,8 +67,8 @@ TEXTS: dict[str, Text] = {
         "No story is chosen: set instance_id in the assistant's context (or in its config). Stories: {stories}",
     ),
     "no_story_yet": Text(
-        "还没有故事；请先用网页或 personalab new 新建一个",
-        "There is no story yet; create one in the browser or with personalab new",
+        "还没有故事；请先用网页或 {do:new_story} 新建一个",
+        "There is no story yet; create one in the browser or with {do:new_story}",
     ),
     "no_human_message": Text(
         "messages 里没有等待回复的用户消息；请发送一条",
@@ -209,31 +219,31 @@ TEXTS: dict[str, Text] = {
     ),
     # --- what does not exist
     "no_instance": Text(
-        "没有实例 {instance_id}；用 personalab library 查看，或用 personalab new 新建",
-        "There is no instance {instance_id}; see personalab library, or make one with personalab new",
+        "没有实例 {instance_id}；用 {do:list_library} 查看，或用 {do:new_story} 新建",
+        "There is no instance {instance_id}; see {do:list_library}, or make one with {do:new_story}",
     ),
     "no_character": Text(
-        "没有角色 {character_id}；用 personalab library 查看有哪些",
-        "There is no character {character_id}; see personalab library for those there are",
+        "没有角色 {character_id}；用 {do:list_library} 查看有哪些",
+        "There is no character {character_id}; see {do:list_library} for those there are",
     ),
     "no_background": Text(
-        "没有背景 {background_id}；用 personalab library 查看有哪些",
-        "There is no background {background_id}; see personalab library for those there are",
+        "没有背景 {background_id}；用 {do:list_library} 查看有哪些",
+        "There is no background {background_id}; see {do:list_library} for those there are",
     ),
     "no_session": Text(
         "实例 {instance_id} 没有会话 {session_id}", "Instance {instance_id} has no session {session_id}"
     ),
     "no_conversation": Text(
-        "没有保存过对话 {conversation_id}；用 personalab memory conversations 角色 查看有哪些",
-        "There is no saved conversation {conversation_id}; see personalab memory conversations AGENT for those there are",
+        "没有保存过对话 {conversation_id}；用 {do:list_conversations} 查看有哪些",
+        "There is no saved conversation {conversation_id}; see {do:list_conversations} for those there are",
     ),
     "no_memory": Text(
-        "{agent_id} 对 {user_id} 还没有任何记忆；用 personalab memory list 查看有哪些",
-        "{agent_id} knows nothing about {user_id} yet; see personalab memory list for the memories there are",
+        "{agent_id} 对 {user_id} 还没有任何记忆；用 {do:list_memories} 查看有哪些",
+        "{agent_id} knows nothing about {user_id} yet; see {do:list_memories} for the memories there are",
     ),
     "no_entry": Text(
-        "{agent_id} 对 {user_id} 的记忆里没有条目 {content_id}；用 personalab memory get {agent_id} 查看",
-        "What {agent_id} knows about {user_id} has no entry {content_id}; see personalab memory get {agent_id}",
+        "{agent_id} 对 {user_id} 的记忆里没有条目 {content_id}；用 {do:get_memory} 查看",
+        "What {agent_id} knows about {user_id} has no entry {content_id}; see {do:get_memory}",
     ),
     "nothing_running": Text(
         "实例 {instance_id} 没有正在进行的轮次，不需要停止",
@@ -241,16 +251,16 @@ TEXTS: dict[str, Text] = {
     ),
     # --- who else is writing
     "busy": Text(
-        "故事 {instance_id} 正忙（进程 {pid} 正在写入），等了 {seconds} 秒；请稍后再试，或用 personalab stop {instance_id} 停止它",
-        "The story {instance_id} is busy (process {pid} is writing it); waited {seconds} s. Try again later, or end it with personalab stop {instance_id}",
+        "故事 {instance_id} 正忙（进程 {pid} 正在写入），等了 {seconds} 秒；请稍后再试，或用 {do:stop} 停止它",
+        "The story {instance_id} is busy (process {pid} is writing it); waited {seconds} s. Try again later, or end it with {do:stop}",
     ),
     "file_busy": Text(
         "另一个进程正在修改 {file}，等了 {seconds} 秒；请稍后再试",
         "Another process is changing {file}; waited {seconds} s. Try again later",
     ),
     "awaiting_client": Text(
-        "故事 {instance_id} 的第 {turn} 轮正由一个客户端的模型写回复；请稍后再试，若那是你自己先前的调用，请用同一个 request_id 再调用，或用 personalab stop {instance_id} 结束等待",
-        "A client's model is writing the reply of turn {turn} of {instance_id}; try again later. If that was an earlier call of yours, repeat it with the same request_id, or end the wait: personalab stop {instance_id}",
+        "故事 {instance_id} 的第 {turn} 轮正由一个客户端的模型写回复；请稍后再试，若那是你自己先前的调用，请用同一个 request_id 再调用，或用 {do:stop} 结束等待",
+        "A client's model is writing the reply of turn {turn} of {instance_id}; try again later. If that was an earlier call of yours, repeat it with the same request_id, or end the wait: {do:stop}",
     ),
     "learning_busy": Text(
         "已有进程正在从故事 {instance_id} 中学习；请稍后再试",
@@ -283,8 +293,8 @@ TEXTS: dict[str, Text] = {
         "The file {file} is missing; restore it from a backup, or make what it belongs to anew",
     ),
     "file_broken": Text(
-        "文件 {file} 无法读取：{reason}；请修正它，或运行 personalab doctor --fix",
-        "The file {file} cannot be read: {reason}; mend it, or run personalab doctor --fix",
+        "文件 {file} 无法读取：{reason}；请修正它，或运行 {do:doctor_fix}",
+        "The file {file} cannot be read: {reason}; mend it, or run {do:doctor_fix}",
     ),
     "turns_used_up": Text(
         "这个会话的轮次已到上限（{limit}），不能再添加新的一轮；请先汇总会话，在新会话里继续，或改正会话文件里的 turn",
@@ -303,12 +313,12 @@ TEXTS: dict[str, Text] = {
         "{file} is a symbolic link and may lead out of the data root, so it is not used; replace it with a real file or folder",
     ),
     "story_not_indexed": Text(
-        "故事 {instance_id} 无法编入索引：{reason}；它的文件没有改动，其余故事不受影响；请用 personalab doctor 检查它的会话文件",
-        "The story {instance_id} cannot be indexed: {reason}; its files are as they were, and the other stories are indexed; look at its session files with personalab doctor",
+        "故事 {instance_id} 无法编入索引：{reason}；它的文件没有改动，其余故事不受影响；请用 {do:doctor} 检查它的会话文件",
+        "The story {instance_id} cannot be indexed: {reason}; its files are as they were, and the other stories are indexed; look at its session files with {do:doctor}",
     ),
     "line_broken": Text(
-        "文件 {file} 第 {line} 行无法读取：{reason}；请修正它，或运行 personalab doctor --fix",
-        "Line {line} of {file} cannot be read: {reason}; mend it, or run personalab doctor --fix",
+        "文件 {file} 第 {line} 行无法读取：{reason}；请修正它，或运行 {do:doctor_fix}",
+        "Line {line} of {file} cannot be read: {reason}; mend it, or run {do:doctor_fix}",
     ),
     "disk_full": Text(
         "磁盘已满，无法写入 {file}；请腾出空间后重试，已写入的内容都在",
@@ -347,8 +357,8 @@ TEXTS: dict[str, Text] = {
         "The conversation_id {conversation_id} is another conversation's already; give this one another id",
     ),
     "memory_index_unreadable": Text(
-        "记忆的向量索引无法读取：{reason}；请运行 personalab reindex 重建它（它由记忆生成，不会丢失内容）",
-        "The vectors of the memories cannot be read: {reason}; rebuild them with personalab reindex (they are made from the memories, nothing is lost)",
+        "记忆的向量索引无法读取：{reason}；请运行 {do:reindex} 重建它（它由记忆生成，不会丢失内容）",
+        "The vectors of the memories cannot be read: {reason}; rebuild them with {do:reindex} (they are made from the memories, nothing is lost)",
     ),
     "memory_other_embedder": Text(
         "记忆的向量现在由 {indexed} 生成，而本进程使用的是 {configured}；请让所有进程使用同一个 PERSONALAB_EMBEDDINGS，然后重启",
@@ -490,8 +500,8 @@ TEXTS: dict[str, Text] = {
         "{count} models are being opened already, so '{model}' has to wait; try again later",
     ),
     "model_not_configured": Text(
-        "{field}：服务器没有配置模型 “{model}”；请省略这一项以使用已配置的模型，或请服务器的管理者设置 PERSONALAB_MODEL（实验室用 personalab lab cli set default_model）",
-        "{field}: the model '{model}' is not configured on this server; leave the field out to use the configured one, or have the server's owner set PERSONALAB_MODEL (for the lab: personalab lab cli set default_model)",
+        "{field}：服务器没有配置模型 “{model}”；请省略这一项以使用已配置的模型，或请服务器的管理者设置 PERSONALAB_MODEL（实验室用 {do:set_lab_cli} default_model）",
+        "{field}: the model '{model}' is not configured on this server; leave the field out to use the configured one, or have the server's owner set PERSONALAB_MODEL (for the lab: {do:set_lab_cli} default_model)",
     ),
     "provider.no_model_file": Text(
         "模型文件 {file} 不可用：{reason}；请检查 PERSONALAB_MODEL 中 local: 后面的路径",
@@ -514,12 +524,12 @@ TEXTS: dict[str, Text] = {
     ),
     # --- the event library
     "library_unreadable": Text(
-        "事件库无法读取：{reason}；请运行 personalab reindex 重建它（它由会话文件生成，不会丢失内容）",
-        "The event library cannot be read: {reason}; rebuild it with personalab reindex (it is made from the sessions, nothing is lost)",
+        "事件库无法读取：{reason}；请运行 {do:reindex} 重建它（它由会话文件生成，不会丢失内容）",
+        "The event library cannot be read: {reason}; rebuild it with {do:reindex} (it is made from the sessions, nothing is lost)",
     ),
     "other_embedder": Text(
-        "事件库由 {indexed} 生成，而当前配置的是 {configured}；请运行 personalab reindex 重建，或改回 PERSONALAB_EMBEDDINGS",
-        "The event library was made by {indexed}, but {configured} is configured; rebuild it with personalab reindex, or set PERSONALAB_EMBEDDINGS back",
+        "事件库由 {indexed} 生成，而当前配置的是 {configured}；请运行 {do:reindex} 重建，或改回 PERSONALAB_EMBEDDINGS",
+        "The event library was made by {indexed}, but {configured} is configured; rebuild it with {do:reindex}, or set PERSONALAB_EMBEDDINGS back",
     ),
     "embedder.unknown": Text(
         "不认识的嵌入模型 “{setting}”：{reason}；请检查 PERSONALAB_EMBEDDINGS（例如 offline 或 openai:text-embedding-3-small）",
@@ -565,8 +575,8 @@ TEXTS: dict[str, Text] = {
         "{file} is missing or cannot be read: {reason}; this turn uses default numbers with all features off",
     ),
     "warning.config_unreadable.suggestion": Text(
-        "请修正该文件，或用 personalab settings reset 重建",
-        "Mend the file, or make it anew: personalab settings reset",
+        "请修正该文件，或用 {do:reset_settings} 重建",
+        "Mend the file, or make it anew: {do:reset_settings}",
     ),
     "warning.config_value": Text(
         "{file} 中这些设置不可用，已使用默认值：{fields}",
@@ -583,14 +593,14 @@ TEXTS: dict[str, Text] = {
         "对话已经很长，正在自动汇总……", "The conversation has grown long; summing it up…"
     ),
     "care.summarize.done": Text(
-        "已自动汇总：{old} 变成 {count} 个情节点，故事在 {new} 里继续；撤销：personalab summarize {instance_id} --undo",
-        "Summed up by itself: {old} became {count} points, the story goes on in {new}. Undo: personalab summarize {instance_id} --undo",
+        "已自动汇总：{old} 变成 {count} 个情节点，故事在 {new} 里继续；撤销：{do:undo_summary}",
+        "Summed up by itself: {old} became {count} points, the story goes on in {new}. Undo: {do:undo_summary}",
     ),
     "care.summarize.error": Text("自动汇总没有成功：{reason}", "Could not sum up by itself: {reason}"),
     "care.memorize.begun": Text("正在从最近 {turns} 轮里学习……", "Learning from the last {turns} turns…"),
     "care.memorize.done": Text(
-        "已从最近 {turns} 轮里学习，对你的记忆有 {count} 处改动；查看：personalab memory history {agent_id}，撤销：personalab memory undo {agent_id}",
-        "Learned from the last {turns} turns: {count} changes in what is known about you. See: personalab memory history {agent_id}, undo: personalab memory undo {agent_id}",
+        "已从最近 {turns} 轮里学习，对你的记忆有 {count} 处改动；查看：{do:memory_history}，撤销：{do:undo_memory}",
+        "Learned from the last {turns} turns: {count} changes in what is known about you. See: {do:memory_history}, undo: {do:undo_memory}",
     ),
     "care.memorize.error": Text("自动学习没有成功：{reason}", "Could not learn by itself: {reason}"),
     "warning.memory_not_learned": Text(
@@ -615,21 +625,21 @@ TEXTS: dict[str, Text] = {
         "The background {background_id} is missing or cannot be read: {reason}; this turn has none, and no outline",
     ),
     "warning.background_unreadable.suggestion": Text(
-        "请修正该文件，或用 personalab switch-background 换一个背景",
-        "Mend the file, or choose another with personalab switch-background",
+        "请修正该文件，或用 {do:switch_background} 换一个背景",
+        "Mend the file, or choose another with {do:switch_background}",
     ),
     "warning.recall_unavailable": Text(
         "历史事件库不可用：{reason}", "The event library cannot be used: {reason}"
     ),
     "warning.recall_unavailable.suggestion": Text(
-        "运行 personalab reindex 重建索引", "Rebuild it with personalab reindex"
+        "运行 {do:reindex} 重建索引", "Rebuild it with {do:reindex}"
     ),
     "warning.summary_not_indexed": Text(
         "汇总已完成，但没有写入历史事件库：{reason}",
         "The summary is done, but the event library could not take it: {reason}",
     ),
     "warning.summary_not_indexed.suggestion": Text(
-        "运行 personalab reindex 重建索引", "Rebuild it with personalab reindex"
+        "运行 {do:reindex} 重建索引", "Rebuild it with {do:reindex}"
     ),
     "warning.turns_left_behind": Text(
         "太长而放不进提示词的轮次留在了会话 {session_id} 里，没有回复：第 {turns} 轮",

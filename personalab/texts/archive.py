@@ -61,8 +61,8 @@ ARCHIVE: dict[str, Text] = {
         "{entry_id} has another lorebook already; ask for it to be replaced (--overwrite)",
     ),
     "no_library_entry": Text(
-        "没有 {entry_id}（找过 {kinds}）；用 personalab library 查看有哪些",
-        "There is no {entry_id} among {kinds}; see personalab library for what there is",
+        "没有 {entry_id}（找过 {kinds}）；用 {do:list_library} 查看有哪些",
+        "There is no {entry_id} among {kinds}; see {do:list_library} for what there is",
     ),
     "entry_ambiguous": Text(
         "{entry_id} 不止一个，请写明是哪一个：{choices}",
@@ -260,20 +260,20 @@ ARCHIVE: dict[str, Text] = {
     "transcript.empty": Text("（没有回复）", "(no reply)"),
     # --- a Veloca archive
     "archive_broken": Text(
-        "存档 {file} 无法读取：{reason}；它没有被改动。最新的完好备份是 {backup}，请运行 personalab archive restore --file {file}",
-        "The archive {file} cannot be read: {reason}; it was left as it is. The newest good backup is {backup}: run personalab archive restore --file {file}",
+        "存档 {file} 无法读取：{reason}；它没有被改动。最新的完好备份是 {backup}，请运行 {do:archive_restore} --file {file}",
+        "The archive {file} cannot be read: {reason}; it was left as it is. The newest good backup is {backup}: run {do:archive_restore} --file {file}",
     ),
     "archive_broken_alone": Text(
         "存档 {file} 无法读取：{reason}；它没有被改动，旁边也没有完好的备份。请换上你自己保存的副本，或换一个文件名",
         "The archive {file} cannot be read: {reason}; it was left as it is, and there is no good backup beside it. Put a copy of your own in its place, or use another file",
     ),
     "archive_gone": Text(
-        "存档 {file} 不见了，但它的备份还在；请运行 personalab archive restore --file {file}，若要从头开始，请移走它的 .journal 和 .bak 文件",
-        "The archive {file} is gone, but its backups are there: run personalab archive restore --file {file}, or move its .journal and .bak files away to begin anew",
+        "存档 {file} 不见了，但它的备份还在；请运行 {do:archive_restore} --file {file}，若要从头开始，请移走它的 .journal 和 .bak 文件",
+        "The archive {file} is gone, but its backups are there: run {do:archive_restore} --file {file}, or move its .journal and .bak files away to begin anew",
     ),
     "archive_journal_broken": Text(
-        "日志 {file} 第 {line} 行被改动或损坏；什么都没有改变，请运行 personalab archive restore --file {archive}",
-        "Line {line} of the journal {file} was changed or damaged; nothing was done. Run personalab archive restore --file {archive}",
+        "日志 {file} 第 {line} 行被改动或损坏；什么都没有改变，请运行 {do:archive_restore} --file {archive}",
+        "Line {line} of the journal {file} was changed or damaged; nothing was done. Run {do:archive_restore} --file {archive}",
     ),
     "archive_line_damaged": Text(
         "日志 {file} 第 {line} 行被改动或损坏", "line {line} of the journal {file} was changed or damaged"
@@ -304,16 +304,16 @@ ARCHIVE: dict[str, Text] = {
         "存档 {file} 已经关闭；请重新打开它", "The archive {file} has been closed; open it again"
     ),
     "archive_no_record": Text(
-        "存档里没有 {what} {record_id}；用 personalab archive 查看有哪些",
-        "The archive has no {what} {record_id}; see personalab archive for what there is",
+        "存档里没有 {what} {record_id}；用 {do:archive} 查看有哪些",
+        "The archive has no {what} {record_id}; see {do:archive} for what there is",
     ),
     "archive_id_taken": Text(
         "ID {record_id} 已经有一条记录在用；请换一个，或不给出 ID",
         "The id {record_id} is another record's already; give another one, or none",
     ),
     "archive_session_deleted": Text(
-        "会话 {session_id} 已删除；要继续用它，请先恢复：personalab archive undelete {session_id}",
-        "The session {session_id} is deleted; bring it back to use it again: personalab archive undelete {session_id}",
+        "会话 {session_id} 已删除；要继续用它，请先恢复：{do:archive_undelete} {session_id}",
+        "The session {session_id} is deleted; bring it back to use it again: {do:archive_undelete} {session_id}",
     ),
     "archive_fixed_field": Text(
         "{field} 不能这样修改；请新建一条记录，压缩用 undo 撤销",
@@ -348,8 +348,8 @@ ARCHIVE: dict[str, Text] = {
         "There is no good backup beside {file} to restore it from; put a copy of your own in its place",
     ),
     "archive_backup_missing": Text(
-        "没有第 {number} 号备份；用 personalab archive backups 查看有哪些",
-        "There is no backup {number}; see personalab archive backups for those there are",
+        "没有第 {number} 号备份；用 {do:archive_backups} 查看有哪些",
+        "There is no backup {number}; see {do:archive_backups} for those there are",
     ),
     "archive_backup_broken": Text(
         "备份 {file} 无法使用：{reason}；请选另一个，或不指定",
@@ -357,12 +357,12 @@ ARCHIVE: dict[str, Text] = {
     ),
     # --- what is done with an archive, and the folder that clients exchange files through
     "no_archive": Text(
-        "数据目录里没有存档 {file}；请给出已有存档的名称，或先在其中开始一个会话（personalab archive new）",
-        "The data root has no archive {file}; give the name of one that is there, or begin a session first (personalab archive new)",
+        "数据目录里没有存档 {file}；请给出已有存档的名称，或先在其中开始一个会话（{do:archive_new}）",
+        "The data root has no archive {file}; give the name of one that is there, or begin a session first ({do:archive_new})",
     ),
     "no_archive_file": Text(
-        "没有存档 {file}；用 personalab archive new 名称 --file {file} 新建",
-        "There is no archive {file}; begin one with personalab archive new NAME --file {file}",
+        "没有存档 {file}；用 {do:archive_new} 名称 --file {file} 新建",
+        "There is no archive {file}; begin one with {do:archive_new} NAME --file {file}",
     ),
     "bad_archive_name": Text(
         "“{value}” 不能用作存档名：应为数据目录 archive 文件夹里的文件名，由字母、数字、_ 和 - 组成，以 .json 结尾",
@@ -373,15 +373,15 @@ ARCHIVE: dict[str, Text] = {
         "The archive {file} has no session {session_id} (give at least 8 characters of its id); there are: {known}",
     ),
     "no_archive_entry": Text(
-        "存档 {file} 里没有 {entry_id}（ID 至少写前 8 位）；用 personalab archive entries 会话 查看",
-        "The archive {file} has no {entry_id} (give at least 8 characters of its id); see personalab archive entries SESSION",
+        "存档 {file} 里没有 {entry_id}（ID 至少写前 8 位）；用 {do:archive_entries} 会话 查看",
+        "The archive {file} has no {entry_id} (give at least 8 characters of its id); see {do:archive_entries} SESSION",
     ),
     "archive_ambiguous": Text(
         "有 {count} 个 ID 以 “{value}” 开头；请多写几位", "{count} ids begin with '{value}'; give more of it"
     ),
     "archive_undone_stays": Text(
-        "摘要 {dialogue_id} 的压缩撤销后不能恢复；请重新压缩：personalab archive compact 会话",
-        "The compaction {dialogue_id} was undone and stays so; compact again: personalab archive compact SESSION",
+        "摘要 {dialogue_id} 的压缩撤销后不能恢复；请重新压缩：{do:archive_compact}",
+        "The compaction {dialogue_id} was undone and stays so; compact again: {do:archive_compact}",
     ),
     "archive_nothing_to_undo": Text(
         "会话 {session_id} 没有可以撤销的压缩", "The session {session_id} has no compaction to undo"

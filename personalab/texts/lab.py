@@ -32,8 +32,8 @@ LAB: dict[str, Text] = {
         "extra_flags can only be set at the terminal, not through the web, MCP or another remote client; leave it out",
     ),
     "provider.cli_missing": Text(
-        "无法运行 claude 命令行程序 “{cli_path}”：{reason}；请安装 Claude Code，或写明它的位置（personalab lab cli set cli_path /路径/claude），或新建项目时换用聊天模型（--model openai:gpt-4o-mini）",
-        "The claude program '{cli_path}' cannot be run: {reason}; install Claude Code, tell where it is (personalab lab cli set cli_path /somewhere/claude), or make the project with a chat model (--model openai:gpt-4o-mini)",
+        "无法运行 claude 命令行程序 “{cli_path}”：{reason}；请安装 Claude Code，或写明它的位置（{do:set_lab_cli} cli_path /路径/claude），或新建项目时换用聊天模型（{do:chat_model}）",
+        "The claude program '{cli_path}' cannot be run: {reason}; install Claude Code, tell where it is ({do:set_lab_cli} cli_path /somewhere/claude), or make the project with a chat model ({do:chat_model})",
     ),
     "provider.call_timeout": Text(
         "{seconds} 秒内没有得到回答，已停止；请重试，或提高 timeout_seconds",
@@ -73,12 +73,12 @@ LAB: dict[str, Text] = {
         "The {what} '{value}' cannot name a folder; use letters, digits, _ and -, begin with a letter or a digit, 64 characters at most",
     ),
     "lab_no_skill": Text(
-        "没有技能 “{asset_id}”；请用完整 id、至少前 8 个字符或文件夹名，可用 personalab lab skills 查看",
-        "There is no skill '{asset_id}'; give its id, 8 characters of it at least, or its folder's name: see personalab lab skills",
+        "没有技能 “{asset_id}”；请用完整 id、至少前 8 个字符或文件夹名，可用 {do:list_skills} 查看",
+        "There is no skill '{asset_id}'; give its id, 8 characters of it at least, or its folder's name: see {do:list_skills}",
     ),
     "lab_no_baseline": Text(
-        "没有基线 “{asset_id}”；请用完整 id、至少前 8 个字符或文件夹名，可用 personalab lab baselines 查看",
-        "There is no baseline '{asset_id}'; give its id, 8 characters of it at least, or its folder's name: see personalab lab baselines",
+        "没有基线 “{asset_id}”；请用完整 id、至少前 8 个字符或文件夹名，可用 {do:list_baselines} 查看",
+        "There is no baseline '{asset_id}'; give its id, 8 characters of it at least, or its folder's name: see {do:list_baselines}",
     ),
     "lab_ambiguous_id": Text(
         "“{asset_id}” 同时指 {found}；请写出完整的 id",
@@ -343,40 +343,40 @@ LAB: dict[str, Text] = {
     "lab_evals_of": Text("{name} 的用例", "Evals of {name}"),
     # --- iterations
     "lab_other_iteration": Text(
-        "这个项目有一次没有结束的迭代，它的 {field} 是 {value}；不带这个参数就接着做，或用 --fresh（fresh）另起一次",
-        "This project has an iteration that has not ended, with {field} {value}; leave that out to go on with it, or begin another with --fresh (fresh)",
+        "这个项目有一次没有结束的迭代，它的 {field} 是 {value}；不带这个参数就接着做，或用 {do:fresh_iteration}另起一次",
+        "This project has an iteration that has not ended, with {field} {value}; leave that out to go on with it, or begin another with {do:fresh_iteration}",
     ),
     "lab_nothing_to_iterate": Text(
         "项目 {project} 的技能没有内容或基线没有用例，没有可以迭代的",
         "The skills of the project {project} are empty, or its baseline has no cases: there is nothing to iterate",
     ),
     "lab_not_run_yet": Text(
-        "项目 {project} 还没有得分；先运行它：personalab lab run",
-        "The project {project} has no scores yet; run it first: personalab lab run",
+        "项目 {project} 还没有得分；先运行它：{do:run_project}",
+        "The project {project} has no scores yet; run it first: {do:run_project}",
     ),
     "lab_no_baseline_in_project": Text(
         "项目 {project} 里没有（唯一的）基线 {baseline}",
         "The project {project} has no baseline {baseline}, or more than one",
     ),
     "lab_iteration_ended": Text(
-        "这个项目的迭代已经结束，它的 {field} 是 {value}；想多跑几轮请用更大的 --rounds，另起一次请用 --fresh（fresh）",
-        "The iteration of this project has ended, with {field} {value}; for more rounds give a larger --rounds, begin another with --fresh (fresh)",
+        "这个项目的迭代已经结束，它的 {field} 是 {value}；想多跑几轮请用更大的 {do:max_rounds}，另起一次请用 {do:fresh_iteration}",
+        "The iteration of this project has ended, with {field} {value}; for more rounds give a larger {do:max_rounds}, begin another with {do:fresh_iteration}",
     ),
     "lab_iterate_incomplete": Text(
-        "项目 {project} 里没有一个技能在所有用例上都有得分，无从比较；先补上失败的：personalab lab run --rerun-failed",
-        "No skill of the project {project} has scores for all its cases, so there is nothing to compare with; first rerun what failed: personalab lab run --rerun-failed",
+        "项目 {project} 里没有一个技能在所有用例上都有得分，无从比较；先补上失败的：{do:rerun_failed}",
+        "No skill of the project {project} has scores for all its cases, so there is nothing to compare with; first rerun what failed: {do:rerun_failed}",
     ),
     "lab_iteration_failing": Text(
-        "这一批 {total} 次评测有 {failed} 次失败（{reason}）；搜索停在这里，什么都没有丢，问题解决后再次运行 personalab lab iterate 会重做失败的",
-        "{failed} of this batch's {total} evaluations failed ({reason}); the search waits here and nothing is lost: once that is mended, personalab lab iterate makes the failed ones again",
+        "这一批 {total} 次评测有 {failed} 次失败（{reason}）；搜索停在这里，什么都没有丢，问题解决后再次运行 {do:iterate} 会重做失败的",
+        "{failed} of this batch's {total} evaluations failed ({reason}); the search waits here and nothing is lost: once that is mended, {do:iterate} makes the failed ones again",
     ),
     "lab_iteration_drops": Text(
-        "迭代的规则只能要求保留片段，不能去掉 {segments}；要去掉它们请用重组（personalab lab recompose）",
-        "The rules of an iteration can keep segments, not drop {segments}; to drop them, recompose (personalab lab recompose)",
+        "迭代的规则只能要求保留片段，不能去掉 {segments}；要去掉它们请用重组（{do:recompose}）",
+        "The rules of an iteration can keep segments, not drop {segments}; to drop them, recompose ({do:recompose})",
     ),
     "lab_no_iteration": Text(
-        "项目 {project} 还没有迭代；开始：personalab lab iterate",
-        "The project {project} has no iteration yet; begin one: personalab lab iterate",
+        "项目 {project} 还没有迭代；开始：{do:iterate}",
+        "The project {project} has no iteration yet; begin one: {do:iterate}",
     ),
     "lab_not_iterating": Text(
         "测试项目 {project} 现在没有在迭代，没有什么要停下；如果它正在运行，请暂停它",
@@ -404,8 +404,8 @@ LAB: dict[str, Text] = {
         "The segments {segments} were to be dropped and still stand in the result (they overlap kept ones, or the writer put them back); change the rules and try again",
     ),
     "lab_no_segments": Text(
-        "项目 {project} 没有可用的优势片段；请先运行差异分析：personalab lab analyse",
-        "Project {project} has no segments to use; run its analysis first: personalab lab analyse",
+        "项目 {project} 没有可用的优势片段；请先运行差异分析：{do:analyse}",
+        "Project {project} has no segments to use; run its analysis first: {do:analyse}",
     ),
     "lab_incomplete_set": Text(
         "{skill_name} 只完成了 {completed} 个用例（失败 {failed}，跳过 {skipped}），与其他技能的用例不同，因此排在后面",
@@ -453,8 +453,8 @@ LAB: dict[str, Text] = {
     ),
     # --- projects and their runs
     "lab_no_project": Text(
-        "没有测试项目 “{project}”；请用 personalab lab projects 查看有哪些",
-        "There is no project '{project}'; see which there are with: personalab lab projects",
+        "没有测试项目 “{project}”；请用 {do:list_projects} 查看有哪些",
+        "There is no project '{project}'; see which there are with: {do:list_projects}",
     ),
     "lab_project_ambiguous": Text(
         "“{project}” 对应多个测试项目：{projects}；请写目录名",
@@ -552,8 +552,8 @@ LAB: dict[str, Text] = {
     ),
     "lab_doctor_busy": Text("项目正在运行，无法修复", "the project is being run, so it was not repaired"),
     "lab_doctor_busy_remedy": Text(
-        "等它结束，或用 personalab lab pause 暂停，然后再试",
-        "wait for it or pause it with personalab lab pause, then try again",
+        "等它结束，或用 {do:pause_project} 暂停，然后再试",
+        "wait for it or pause it with {do:pause_project}, then try again",
     ),
     # --- money, and work that was left
     "lab_price_unknown": Text(

@@ -13,7 +13,6 @@ from mcp import Client
 
 from mcp_server.asking import MAX_STATE, digest
 from mcp_server.server import PersonaServer, build_server
-from mcp_server.texts import for_tools
 from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
@@ -352,25 +351,6 @@ async def test_what_a_turn_took_care_of_is_told_with_the_call_that_takes_it_back
     assert [(care["task"], care["status"]) for care in data["care"]] == [("summarize", "done")]
     assert 'persona_summarize(instance_id="inst_001", undo=true)' in data["care"][0]["message"]
     assert data["care"][0]["message"] in text
-
-
-@pytest.mark.parametrize(
-    ("command", "tool"),
-    [
-        ("personalab summarize inst_1 --undo", 'persona_summarize(instance_id="inst_1", undo=true)'),
-        ("personalab summarize inst_1", 'persona_summarize(instance_id="inst_1")'),
-        ("personalab update-memory a-b --undo", 'persona_update_memory(instance_id="a-b", undo=true)'),
-        ("personalab update-memory inst_1", 'persona_update_memory(instance_id="inst_1")'),
-        ("personalab memory undo char_x", 'memory_edit(agent_id="char_x", action="undo")'),
-        ("personalab memory history char_x", 'memory_get(agent_id="char_x", history=true)'),
-        ("personalab memory get", "memory_get"),
-        ("personalab memory conversations", "memory_search"),
-        ("personalab stop inst_1", 'persona_stop(instance_id="inst_1")'),
-    ],
-)
-async def test_a_message_names_tools_instead_of_commands(command: str, tool: str) -> None:
-    assert for_tools(f"撤销：{command}，或稍后再试") == f"撤销：{tool}，或稍后再试"
-    assert for_tools(f"Undo: {command}. Or wait") == f"Undo: {tool}. Or wait"
 
 
 async def test_a_client_carries_no_more_than_a_bounded_state(

@@ -12,8 +12,9 @@ import pytest
 from mcp import Client
 
 from mcp_server.server import PersonaServer, build_server
-from mcp_server.texts import for_tools
 from personalab.services import Services
+from personalab.texts import render
+from personalab.texts.actions import rendering_for
 from personalab.texts.lab import LAB as LAB_ERRORS
 from tests.graph.turns import snapshot
 from tests.mcp_server.calls import call, data_of, refused, text_of
@@ -365,14 +366,11 @@ async def test_what_cannot_be_done_says_why_without_a_path(
 
 def test_no_error_of_the_lab_names_an_option_of_the_terminal() -> None:
     of_the_terminal = ("lab_price_unknown", "lab_export_taken")  # nothing here says these
-    options = {
-        (code, option)
-        for code, text in LAB_ERRORS.items()
-        for words in (text.zh, text.en)
-        for option in re.findall("--[a-z][a-z-]*", for_tools(words))
-    }
-    assert {code for code, _ in options} <= {*of_the_terminal}
-    assert "project_run(rerun_failed=true)" in for_tools(LAB_ERRORS["lab_iterate_incomplete"].en)
+    with rendering_for("mcp"):
+        said = {code: render(text, "zh") + render(text, "en") for code, text in LAB_ERRORS.items()}
+    options = {code for code, words in said.items() if re.search("--[a-z][a-z-]*", words)}
+    assert options <= {*of_the_terminal}
+    assert "project_run(rerun_failed=true)" in said["lab_iterate_incomplete"]
 
 
 @pytest.mark.parametrize(

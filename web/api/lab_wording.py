@@ -9,7 +9,6 @@ from personalab.errors import PersonaLabError
 from personalab.lab.reports.data import Iteration, SkillRow
 from personalab.lab.reports.words import word
 from personalab.texts import Language, say
-from web.wording import for_page
 
 
 def score(value: float | None) -> str:
@@ -31,7 +30,7 @@ def status_text(status: str, language: Language) -> str:
 
 def unread_text(name: str, error: PersonaLabError, language: Language) -> str:
     """Word that something on the disk is in no list, and why."""
-    return say("web_lab_unread", language, name=name, reason=for_page(error.message(language), language))
+    return say("web_lab_unread", language, name=name, reason=error)
 
 
 def usd(value: float) -> str:

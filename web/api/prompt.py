@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from pydantic import Field
@@ -18,13 +18,11 @@ from personalab.operations.recall import Depth, look_up
 from personalab.services import Services
 from personalab.storage.preferences import Preferences
 from personalab.storage.turns import Scene
-from personalab.story.events import WarningEvent
 from personalab.story.prompt import HEAD_WARNING_TOKENS, Section, check_budget
 from personalab.story.recall import plan_lookup
-from personalab.texts import Language, say
+from personalab.texts import say
 from web.desk import AtDesk
 from web.shapes import Asked, InstanceId, Readable, Told, WarningTold
-from web.wording import told_on_page
 
 router = APIRouter(prefix="/api/instances/{instance_id}", tags=["prompt"])
 
@@ -207,7 +205,7 @@ class _Look:
             sections=self._sections(),
             recalled=[Recalled(**event) for event in found.recalled],
             lore=[self._lore(hit) for hit in found.lore],
-            warnings=[_warning(event, config.language) for event in warnings],
+            warnings=[WarningTold.model_validate(event) for event in warnings],
         )
 
     def _sections(self) -> list[PromptSection]:
@@ -331,7 +329,3 @@ def _asking_words(said: str, module: RecallModule) -> list[str]:
     words = module.keywords if module.trigger == "keywords" else module.keywords + module.auto_keywords
     alone = replace(module, trigger="keywords")
     return [word for word in dict.fromkeys(words) if plan_lookup(said, replace(alone, keywords=(word,)))][:5]
-
-
-def _warning(event: WarningEvent, language: Language) -> WarningTold:
-    return WarningTold.model_validate(told_on_page(cast("Mapping[str, Any]", event), language))
