@@ -30,6 +30,7 @@ from cli.running import DONE, FAILED, Refusal, language, one_of, services, wait_
 from cli.texts import tell
 from cli.turns import read_text
 from personalab.data_files import open_regular
+from personalab.errors import Reason, as_reason
 from personalab.operations import archives
 from personalab.operations.archives import SHORT_ID, ArchivePlace
 
@@ -150,12 +151,12 @@ def _tool_calls(file: str) -> object:
         with sys.stdin.buffer if file == "-" else os.fdopen(open_regular(file), "rb") as opened_file:
             raw = opened_file.read(MAX_TOOLS + 1)
         if len(raw) > MAX_TOOLS:
-            raise Refusal("bad_request_file", file=file, reason=f"> {MAX_TOOLS} bytes")
+            raise Refusal("bad_request_file", file=file, reason=Reason("over_bytes", limit=MAX_TOOLS))
         return json.loads(raw.decode("utf-8-sig"))
     except OSError as error:
-        raise Refusal("bad_request_file", file=file, reason=error.strerror or str(error)) from error
+        raise Refusal("bad_request_file", file=file, reason=as_reason(error)) from error
     except (ValueError, RecursionError) as error:
-        raise Refusal("bad_request_file", file=file, reason=str(error) or "JSON") from error
+        raise Refusal("bad_request_file", file=file, reason=as_reason(error)) from error
 
 
 async def edit_entry(archive: ArchivePlace, entry: str, text: str, *, as_json: bool) -> None:

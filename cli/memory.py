@@ -28,6 +28,7 @@ from cli.output import (
 from cli.running import DONE, FAILED, Refusal, language_of, wait_for
 from cli.texts import tell
 from personalab.data_files import open_regular
+from personalab.errors import Reason, as_reason
 from personalab.memory.records import CONTENT_TYPES, Conversation
 from personalab.texts import Language
 
@@ -196,12 +197,12 @@ def _request(file: str) -> object:
     try:
         raw = sys.stdin.buffer.read(MAX_FILE + 1) if file == "-" else _bytes(Path(file))
         if len(raw) > MAX_FILE:
-            raise Refusal("bad_request_file", file=file, reason=f"> {MAX_FILE} bytes")
+            raise Refusal("bad_request_file", file=file, reason=Reason("over_bytes", limit=MAX_FILE))
         return json.loads(raw.decode("utf-8-sig"))
     except OSError as error:
-        raise Refusal("bad_request_file", file=file, reason=error.strerror or str(error)) from error
+        raise Refusal("bad_request_file", file=file, reason=as_reason(error)) from error
     except (ValueError, RecursionError) as error:
-        raise Refusal("bad_request_file", file=file, reason=str(error) or "JSON") from error
+        raise Refusal("bad_request_file", file=file, reason=as_reason(error)) from error
 
 
 def _bytes(path: Path) -> bytes:

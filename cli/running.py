@@ -132,7 +132,7 @@ def _ending_by_signal(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any] |
 def guarded(run: Callable[[], int | None], *, debug: Callable[[], bool]) -> int:
     """Run the program; whatever happens ends in an exit code and at most one sentence."""
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison] (it is, after >&-)
-        return _no_output(os.strerror(errno.EBADF))
+        return _no_output(OSError(errno.EBADF, os.strerror(errno.EBADF)))
     try:
         code = run() or DONE
         sys.stdout.flush()
@@ -153,11 +153,12 @@ def guarded(run: Callable[[], int | None], *, debug: Callable[[], bool]) -> int:
     return code
 
 
-def _no_output(reason: str) -> int:
+def _no_output(error: OSError) -> int:
     """Say that nothing can be printed."""
     from cli.texts import tell
+    from personalab.errors import as_reason
 
-    note(tell("no_output", _any_language(), reason=reason))
+    note(tell("no_output", _any_language(), reason=as_reason(error)))
     _hush()
     return FAILED
 
@@ -177,7 +178,7 @@ def _failed(error: Exception, debug: bool) -> int:
         case Refusal():
             note(one_line(tell(error.code, _any_language(), **error.params)))
         case OSError(errno=number, filename=None) if number in _NO_OUTPUT:
-            return _no_output(error.strerror or str(error))
+            return _no_output(error)
         case ImportError(name=str(name)):
             note(tell("not_ready", _any_language(), name=name))
         case _:

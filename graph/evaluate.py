@@ -125,7 +125,7 @@ def _ends_well(work: Callable[[EvaluateState, Run], Awaitable[Update]]) -> Work[
         try:
             update = await work(state, run)
         except NoMoreCalls as ending:
-            update = {"status": "interrupted", "budget": ending.reason}
+            update = {"status": "interrupted", "budget": await run.worded(ending.reason)}
         except BaseException:
             await unbroken(set_status, run.place, "interrupted", run.services.now())
             raise

@@ -27,7 +27,7 @@ from mcp_server.results import Compacted, Exported, Imports, result
 from mcp_server.stories import Cursor
 from mcp_server.texts import tell
 from mcp_server.wording import without_paths, worded
-from personalab.errors import BadRecord
+from personalab.errors import BadRecord, as_reason
 from personalab.operations.archives import archive_of, undo_compaction
 from personalab.operations.exchange_folder import (
     FOLDER,
@@ -102,7 +102,7 @@ class ArchiveTools:
         try:
             return base64.b64decode("".join(encoded.split()), validate=True)
         except (binascii.Error, ValueError) as error:
-            raise ToolError(tell("bad_base64", self._desk.language, reason=str(error))) from error
+            raise ToolError(tell("bad_base64", self._desk.language, reason=as_reason(error))) from error
 
     async def _tell_changes(self, report: ImportReport) -> None:
         updates = self._desk.updates

@@ -23,7 +23,7 @@ from mcp_server.results import result
 from mcp_server.schemas import object_schema
 from mcp_server.stories import Cursor
 from mcp_server.texts import tell
-from personalab.errors import BadRecord, NotFound, PersonaLabError
+from personalab.errors import BadRecord, NotFound, PersonaLabError, Reason
 from personalab.operations.lab import baselines
 from personalab.storage.lab.assets import StoredBaseline
 
@@ -309,7 +309,7 @@ def _case_fields(case: Mapping[str, Any]) -> dict[str, Any]:
         raise BadRecord("field_wrong", field=f"cases.{unknown[0][:40]}", reason=", ".join(_CASE_FIELDS))
     for name in _CASE_FIELDS:
         if not isinstance(case.get(name, ""), str):
-            raise BadRecord("field_wrong", field=f"cases.{name}", reason="it is not a text")
+            raise BadRecord("field_wrong", field=f"cases.{name}", reason=Reason("not_text"))
     return {name: case[name] for name in _CASE_FIELDS if name in case}
 
 

@@ -25,7 +25,6 @@ from mcp_server.lab_showing import (
     iteration_fields,
     iteration_text,
     score,
-    warning_text,
 )
 from mcp_server.results import result
 from mcp_server.schemas import object_schema
@@ -34,6 +33,7 @@ from mcp_server.texts import tell
 from personalab.errors import UserError
 from personalab.lab.findings import AnalysisReport
 from personalab.lab.pricing import is_free, is_limited
+from personalab.lab.stored_errors import warning_text
 from personalab.operations.lab.analysing import run_analysis
 from personalab.operations.lab.iterating import iteration_bound, iteration_status, stop_iteration
 from personalab.operations.lab.leaderboard import leaderboard

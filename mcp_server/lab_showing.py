@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mcp_server.texts import tell
+from personalab.lab.stored_errors import warning_text
 from personalab.operations.lab.told import stand_ins
 from personalab.storage.lab.projects import ProjectPlace
-from personalab.texts import TEXTS, Language, say
+from personalab.texts import Language
 
 _RANK_FIELDS = (
     *("rank", "tie_group", "skill_id", "skill_name", "skill_version", "mean", "interval", "completed"),
@@ -85,13 +86,6 @@ def notices(place: ProjectPlace, language: Language) -> list[str]:
         said.append(tell("lab_unreal", language, versions=", ".join(unreal)[:120]))
     said += [warning_text(row, language) for row in place.extra_summary().get("warnings", ())[:10]]
     return said
-
-
-def warning_text(warning: Mapping[str, Any], language: Language) -> str:
-    """Word a warning by its code."""
-    code = str(warning.get("code", ""))
-    params = {name: value for name, value in warning.items() if name != "code"}
-    return say(code, language, **params) if code in TEXTS else code
 
 
 # --- what was found out

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from personalab.answer_schema import AnswerSchema
 from personalab.dialogue import Message, repair_messages
-from personalab.errors import PersonaLabError, ProviderError, UserError
+from personalab.errors import PersonaLabError, ProviderError, UserError, as_reason
 from personalab.ports import AnswerNeeded, ReplyModel, stream_answer
 from personalab.storage.leases import STOP_POLL_SECONDS
 from personalab.story.events import Usage, added_usage
@@ -74,7 +74,7 @@ class Asker:
         try:
             return Answered(read(answer), answer, added_usage(usage, more))
         except ValueError as error:
-            raise ProviderError(self._refusal, retryable=True, reason=str(error)) from error
+            raise ProviderError(self._refusal, retryable=True, reason=as_reason(error)) from error
 
     async def _answer(
         self, messages: Sequence[Message], schema: AnswerSchema | None

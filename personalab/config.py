@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from personalab.errors import UserError
+from personalab.errors import Invalid, UserError
 from personalab.texts import Language
 
 SummaryOrder = Literal["summary_first", "last_n_first"]
@@ -290,7 +290,7 @@ def old_director_switch(data: Mapping[str, Any]) -> bool | None:
 def read_director(data: Mapping[str, Any]) -> DirectorModule:
     """Read the director's switch."""
     if not isinstance(data.get("enabled"), bool):
-        raise ValueError("enabled is not true or false")
+        raise Invalid("field_not_bool", field="enabled")
     return DirectorModule(data["enabled"])
 
 
@@ -298,10 +298,10 @@ def read_recall(data: Mapping[str, Any]) -> RecallModule:
     """Read when and how much is recalled."""
     trigger = data.get("trigger", "auto")
     if trigger not in ("auto", "keywords", "always", "off"):
-        raise ValueError(f"trigger is {trigger!r}, not auto, keywords, always or off")
+        raise Invalid("bad_trigger", value=repr(trigger))
     count = data.get("n_results", 20)
     if not Whole(1, 100, 20).accepts(count):
-        raise ValueError("n_results is not a whole number from 1 to 100")
+        raise Invalid("field_not_whole_within", field="n_results", low=1, high=100)
     lists = {
         name: _words(data, name) for name in ("keywords", "auto_keywords", "detail_words") if name in data
     }
@@ -312,13 +312,13 @@ def read_memory(data: Mapping[str, Any]) -> MemoryModule:
     """Read whether and how much of what is known about the player is shown."""
     enabled, user_id = data.get("enabled"), data.get("user_id", "player")
     if not isinstance(enabled, bool):
-        raise ValueError("enabled is not true or false")
+        raise Invalid("field_not_bool", field="enabled")
     if not isinstance(user_id, str) or not user_id.strip() or not user_id.isprintable() or len(user_id) > 200:
-        raise ValueError("user_id is not a name of 1 to 200 characters")
+        raise Invalid("field_not_name", field="user_id", low=1, high=200)
     counts = {"max_tokens": Whole(50, 20_000, 800), "n_events": Whole(0, 50, 5)}
     for name, rule in counts.items():
         if not rule.accepts(data.get(name, rule.default)):
-            raise ValueError(f"{name} is not a whole number from {rule.low} to {rule.high}")
+            raise Invalid("field_not_whole_within", field=name, low=rule.low, high=rule.high)
     numbers = {name: data.get(name, rule.default) for name, rule in counts.items()}
     return MemoryModule(enabled, user_id, **numbers)
 
@@ -327,11 +327,11 @@ def read_lore(data: Mapping[str, Any]) -> LoreModule:
     """Read whether and how much of the lorebooks is shown."""
     for name in ("enabled", "recursive"):
         if not isinstance(data.get(name, True if name == "recursive" else None), bool):
-            raise ValueError(f"{name} is not true or false")
+            raise Invalid("field_not_bool", field=name)
     counts = {"scan_depth": Whole(0, 1_000, 4), "max_tokens": Whole(0, 100_000, 2_048)}
     for name, rule in counts.items():
         if not rule.accepts(data.get(name, rule.default)):
-            raise ValueError(f"{name} is not a whole number from {rule.low} to {rule.high}")
+            raise Invalid("field_not_whole_within", field=name, low=rule.low, high=rule.high)
     numbers = {name: data.get(name, rule.default) for name, rule in counts.items()}
     return LoreModule(data["enabled"], **numbers, recursive=data.get("recursive", True))
 
@@ -340,5 +340,5 @@ def _words(data: Mapping[str, Any], name: str) -> tuple[str, ...]:
     found = data[name]
     words = cast("list[object]", found) if isinstance(found, list) else [None]
     if not all(isinstance(word, str) and word for word in words):
-        raise ValueError(f"{name} is not a list of words")
+        raise Invalid("field_not_words", field=name)
     return tuple(cast("list[str]", words))

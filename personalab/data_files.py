@@ -13,7 +13,7 @@ import os
 import stat
 from pathlib import Path
 
-from personalab.errors import StorageError
+from personalab.errors import Reason, StorageError
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
@@ -50,7 +50,7 @@ def check_regular(path: str | Path, *, shown: str | None = None) -> None:
 
 def not_regular(path: str | Path, shown: str | None = None) -> StorageError:
     """Make the error for a path that is not a regular file."""
-    return StorageError("not_regular", file=shown or str(path), reason="it is not a regular file")
+    return StorageError("not_regular", file=shown or str(path), reason=Reason("not_regular"))
 
 
 def make_folder(path: Path) -> None:

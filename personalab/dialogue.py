@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Literal, TypedDict, cast
 
+from personalab.errors import Because, Invalid, json_reason
 from personalab.reasoning import begins_thinking, without_thoughts
 from personalab.texts import Language, fill
 
@@ -94,7 +95,7 @@ def json_of(answer: str, name: str = "") -> object:
         return whole
     values, wrong, begin = _values(answer)
     if not begin and begins_thinking(answer):
-        raise ValueError("there is no JSON in the answer: it ends before its thinking does")
+        raise Invalid("thinking_unfinished")
     text = answer[begin:]
     if (whole := _whole(text)) is not None:
         return whole
@@ -109,9 +110,9 @@ def json_of(answer: str, name: str = "") -> object:
         if (whole := _whole(part.removeprefix("json"))) is not None:
             return whole
     if wrong:
-        raise ValueError(f"the JSON cannot be read: {wrong}")
+        raise Invalid("json_unreadable", reason=wrong)
     if name or not values:
-        raise ValueError(f"there is no JSON in the answer{f' that has {name}' if values else ''}")
+        raise Invalid("no_json_with", field=name) if values else Invalid("no_json")
     return values[-1][0]
 
 
@@ -126,24 +127,25 @@ def _whole(text: str) -> object:
         return None
 
 
-def _values(text: str) -> tuple[list[tuple[object, int]], str, int]:
+def _values(text: str) -> tuple[list[tuple[object, int]], Because | None, int]:
     """Read the values after the last end of a thought.
 
     Return each value with its end, the first thing wrong with the rest, and where the thoughts end. The end of a
     thought that is quoted inside a value does not count.
     """
-    decoder, values, wrong, begin, vain, at = json.JSONDecoder(), list[tuple[object, int]](), "", 0, 0, 0
+    decoder, values, begin, vain, at = json.JSONDecoder(), list[tuple[object, int]](), 0, 0, 0
+    wrong: Because | None = None
     while vain < _VAIN_WORK and (found := _BEGIN.search(text, at)) is not None:
         at = found.start()
         if found[0].startswith("<"):
-            values, wrong, begin = [], "", found.end()
+            values, wrong, begin = [], None, found.end()
             at = begin
             continue
         try:
             value, at = decoder.raw_decode(text, at)
             values.append((value, at))
         except (ValueError, RecursionError) as error:
-            wrong = wrong or str(error)
+            wrong = wrong or json_reason(error)
             vain += max(getattr(error, "pos", at) - at, _LEAST_TRY)
             at += 1
     return values, wrong, begin
@@ -161,7 +163,7 @@ def object_in(answer: str, name: str = "") -> dict[str, object]:
     """Read the JSON object in an answer, the one that has the name."""
     found = json_of(answer, name)
     if not isinstance(found, dict):
-        raise ValueError("the JSON is not an object")
+        raise Invalid("json_not_object")
     return cast("dict[str, object]", found)
 
 
@@ -175,7 +177,7 @@ def list_of(found: dict[str, object], name: str) -> list[object]:
     """Read a list under its name."""
     value = found.get(name)
     if not isinstance(value, list):
-        raise ValueError(f'the JSON has no list "{name}"')
+        raise Invalid("no_list_in_json", field=name)
     return cast("list[object]", value)
 
 
@@ -191,7 +193,7 @@ def _whole_number(value: object) -> int:
     if isinstance(value, str) and (found := _NUMBER.fullmatch(value)) is not None:
         return int(found[1])
     shown = json.dumps(value, ensure_ascii=False, default=str)[:80]
-    raise ValueError(f"{shown} is not a whole number")
+    raise Invalid("field_not_whole", field=shown)
 
 
 # --- the language of a text

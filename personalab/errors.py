@@ -8,15 +8,21 @@ PersonaLabError
 ├── StorageError       a file is missing, broken or cannot be written
 └── ProviderError      the model or the embedder failed; ``retryable`` says whether trying again may help
 
+Invalid                a value breaks a rule (a ``ValueError``); whoever knows what it belongs to gives it as a reason
+
 Each carries a ``code`` of ``personalab.texts`` and its parameters, so that an entrance can say it in the
 reader's language. ``str(error)`` is English.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+import errno
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from personalab.texts import Language, say
+from personalab.texts import Language, render, say
+from personalab.texts.reasons import REASONS
 
 ErrorKind = Literal["user", "busy", "storage", "provider", "other"]
 """Who has to act, for those who see only the event."""
@@ -39,13 +45,6 @@ class PersonaLabError(Exception):
 
     def __str__(self) -> str:
         return self.message("en")
-
-
-def reason_of(error: Exception) -> object:
-    """Give an error as the ``reason`` of another text: its own reason, or the whole error in the reader's language."""
-    if isinstance(error, PersonaLabError):
-        return error.params.get("reason") or error
-    return str(error) or type(error).__name__
 
 
 class UserError(PersonaLabError):
@@ -84,3 +83,95 @@ class ProviderError(PersonaLabError):
     def __init__(self, code: str, *, retryable: bool = False, **params: object) -> None:
         super().__init__(code, **params)
         self.retryable = retryable
+
+
+class Reason:
+    """Why something cannot be used: a code of ``personalab.texts.reasons`` and its parameters."""
+
+    __slots__ = ("code", "params")
+
+    def __init__(self, code: str, **params: object) -> None:
+        self.code = code
+        self.params = params
+
+    def message(self, language: Language) -> str:
+        """Say it."""
+        return render(REASONS[self.code], language, **self.params)
+
+    def __str__(self) -> str:
+        return self.message("en")
+
+    def __repr__(self) -> str:
+        return f"Reason({self.code!r}, {self.params!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reason) and (self.code, self.params) == (other.code, other.params)
+
+    def __hash__(self) -> int:
+        return hash(self.code)
+
+
+class Invalid(ValueError):  # noqa: N818 (the tree above names it so)
+    """A value breaks a rule."""
+
+    def __init__(self, code: str, **params: object) -> None:
+        super().__init__(code, params)
+        self.reason = Reason(code, **params)
+
+    def __str__(self) -> str:
+        return str(self.reason)
+
+
+Because = Reason | PersonaLabError | str
+"""What an error gives as its ``reason``; a text is a library's own, the same in every language."""
+
+
+def worded(reason: Because, language: Language) -> str:
+    """Say a reason in a language."""
+    return reason if isinstance(reason, str) else reason.message(language)
+
+
+def as_reason(error: BaseException) -> Because:
+    """Give an exception as the ``reason`` of an error: known ones by their type, others in their own words."""
+    text = str(error) or type(error).__name__
+    match error:
+        case PersonaLabError():
+            return error
+        case Invalid():
+            return error.reason
+        case OSError():
+            text = error.strerror or text
+            return _known(f"os_{errno.errorcode.get(error.errno or 0, '')}", text)
+        case json.JSONDecodeError():
+            return Reason("python_json", text=text, line=error.lineno, column=error.colno)
+        case UnicodeDecodeError():
+            return Reason("python_utf8", text=text, at=error.start)
+        case RecursionError():
+            return Reason("python_deep", text=text)
+        case _:
+            return text
+
+
+def reason_of(error: BaseException) -> Because:
+    """Give an error's own reason, or the whole error where it has none."""
+    reason = error.params.get("reason") if isinstance(error, PersonaLabError) else None
+    return reason if isinstance(reason, Because) and reason else as_reason(error)
+
+
+def json_reason(error: ValueError | RecursionError) -> Because:
+    """Give the reason why a text is no JSON; a plain ``ValueError`` comes from a number with too many digits."""
+    if type(error) is ValueError:
+        return Reason("python_large_number", text=str(error))
+    return as_reason(error)
+
+
+def pydantic_reason(detail: Mapping[str, Any]) -> Because:
+    """Give what pydantic says about a value, one of ``errors()``, with its context."""
+    context: dict[str, Any] = detail.get("ctx") or {}
+    if isinstance(cause := context.get("error"), Exception):
+        return as_reason(cause)
+    return _known(f"pydantic_{detail['type']}", str(detail["msg"]), **context)
+
+
+def _known(code: str, text: str, **params: object) -> Because:
+    return Reason(code, **{**params, "text": text}) if code in REASONS else text

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from personalab.errors import UserError
+from personalab.errors import Reason, UserError, as_reason
 from personalab.providers.child_environment import child_environment
 from personalab.providers.model_settings import ReasoningEffort
 from personalab.texts import Language
@@ -61,7 +61,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
 
     key, base_url = given("OPENAI_API_KEY"), given("OPENAI_BASE_URL")
     if key is not None and not (key.isascii() and key.isprintable()):
-        raise UserError("unreadable_env", name="OPENAI_API_KEY", value="…", reason="it is not plain ASCII")
+        raise UserError("unreadable_env", name="OPENAI_API_KEY", value="…", reason=Reason("not_ascii"))
     root, model = given("PERSONALAB_DATA"), given("PERSONALAB_MODEL")
     return Settings(
         data_root=_folder(root) if root else default_data_root(),
@@ -106,7 +106,7 @@ def _folder(text: str) -> Path:
         return Path(text).expanduser().absolute()
     except RuntimeError as error:
         raise UserError(
-            "unreadable_env", name="PERSONALAB_DATA", value=text[:200], reason=str(error)
+            "unreadable_env", name="PERSONALAB_DATA", value=text[:200], reason=as_reason(error)
         ) from error
 
 
@@ -130,7 +130,9 @@ def _load_dotenv() -> None:
         try:
             load_dotenv(path, override=False, encoding="utf-8")
         except ValueError as error:
-            raise UserError("unreadable_env", name=".env", value=str(path), reason=str(error)) from error
+            raise UserError(
+                "unreadable_env", name=".env", value=str(path), reason=as_reason(error)
+            ) from error
 
 
 def dotenv_path() -> Path:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,10 @@ from personalab.errors import NotFound, StorageError
 from personalab.operations.doctor import examine_root
 from personalab.operations.doctor_findings import MESSAGES, REMEDIES
 from personalab.providers.scripted import ScriptedModel
-from personalab.reasons import in_chinese
 from personalab.services import Services
 from personalab.story.lines import NO_REPLY, AssistantLine, UserLine, line_fields
 from personalab.texts import TEXTS, Language, Text, say
+from personalab.texts.reasons import REASONS
 from tests.graph.turns import lines, only
 from tests.graph.turns import say as say_to
 
@@ -37,14 +36,6 @@ NAMES = re.compile(
 SENTENCE = re.compile(r"[A-Za-z']+(?: [A-Za-z']+){2,}")
 """Three words in a row are no name of anything."""
 OFFERS_ENGLISH = ("other_language", "prefer_english", "pick_language")
-REASON_SOURCES = (
-    "personalab/config.py",
-    "personalab/dialogue.py",
-    *("personalab/story", "personalab/storage", "personalab/memory", "personalab/retrieval"),
-)
-"""Where reasons are worded that a person gets to read."""
-NEVER_SHOWN = ("are not all of", "is none of (", "rehearsal")
-"""Faults of a programmer."""
 
 
 def _english(text: str) -> list[str]:
@@ -52,58 +43,13 @@ def _english(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "catalogue", [TEXTS, CLI, MCP, MESSAGES, REMEDIES], ids=["texts", "cli", "mcp", "doctor", "remedies"]
+    "catalogue",
+    [TEXTS, REASONS, CLI, MCP, MESSAGES, REMEDIES],
+    ids=["texts", "reasons", "cli", "mcp", "doctor", "remedies"],
 )
 def test_every_sentence_is_chinese(catalogue: Mapping[str, Text]) -> None:
     texts = {code: text.zh for code, text in catalogue.items() if code not in OFFERS_ENGLISH}
     assert {code: found for code, text in texts.items() if (found := _english(text))} == {}
-
-
-def _files() -> Iterator[Path]:
-    for source in REASON_SOURCES:
-        path = PROJECT / source
-        yield from [path] if path.suffix else path.rglob("*.py")
-
-
-def _sample(node: ast.expr) -> str | None:
-    """Give a text as it is written, with a sample for each value in it."""
-    match node:
-        case ast.Constant(value=str(text)):
-            return text
-        case ast.JoinedStr(values=parts):
-            return "".join(map(_sample_part, parts))
-        case _:
-            return None
-
-
-def _sample_part(part: ast.expr) -> str:
-    match part:
-        case ast.Constant(value=str(text)):
-            return text
-        case ast.FormattedValue(value=ast.IfExp()):
-            return ""
-        case _:
-            return "7"
-
-
-def _reasons() -> Iterator[tuple[str, str]]:
-    for path in _files():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.Call):
-                continue
-            name = node.func.id if isinstance(node.func, ast.Name) else ""
-            given = [*node.args[:1]] if name == "ValueError" else []
-            given += [keyword.value for keyword in node.keywords if keyword.arg == "reason"]
-            for value in given:
-                if (text := _sample(value)) and not any(part in text for part in NEVER_SHOWN):
-                    yield f"{path.name}:{node.lineno}", text
-
-
-def test_every_reason_has_chinese_words() -> None:
-    worded = {place: in_chinese(text) for place, text in _reasons() if re.search(r"[a-z]{2} [a-z]", text)}
-    assert len(worded) > 60, "reasons are found"
-    assert {place: text for place, text in worded.items() if not re.search("[\u4e00-\u9fff]", text)} == {}
-    assert {place: text for place, text in worded.items() if _english(text)} == {}
 
 
 def test_an_error_of_ours_is_a_reason_in_the_readers_language() -> None:

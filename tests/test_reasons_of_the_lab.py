@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from personalab.dialogue import object_in
-from personalab.errors import BadRecord, PersonaLabError, UserError
+from personalab.errors import BadRecord, PersonaLabError, Reason, UserError, as_reason, worded
 from personalab.lab.analysis import AnalysedSkill, AnalysisReader, shown_skills
 from personalab.lab.assets import Cases
 from personalab.lab.calling import Call
@@ -23,7 +23,6 @@ from personalab.lab.judging import read_judgement
 from personalab.lab.options import RunOptions
 from personalab.lab.projects import RankRow, breakdown_of
 from personalab.lab.tagging import read_tags
-from personalab.reasons import in_chinese
 from personalab.storage.lab.workspace import Workspace
 from tests.lab.running import scores
 from tests.lab.test_records import EXAMPLES, FILES
@@ -120,8 +119,9 @@ def test_a_file_that_is_no_json_is_told_in_chinese(tmp_path: Path, raw: bytes) -
 def test_an_unusable_judgement_is_told_in_chinese(answer: str) -> None:
     with pytest.raises(ValueError, match=r".") as raised:
         read_judgement(answer)
-    assert in_chinese(str(raised.value)) != str(raised.value)
-    assert not ENGLISH.search(in_chinese(str(raised.value)).partition("（")[0])
+    said = worded(as_reason(raised.value), "zh")
+    assert said != str(raised.value)
+    assert not ENGLISH.search(said.partition("（")[0])
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_an_unusable_judgement_is_told_in_chinese(answer: str) -> None:
 def test_other_unusable_answers_are_told_in_chinese(read: Any) -> None:
     with pytest.raises(ValueError, match=r".") as raised:
         read()
-    said = in_chinese(str(raised.value))
+    said = worded(as_reason(raised.value), "zh")
     assert not ENGLISH.search(said), said
 
 
@@ -166,8 +166,10 @@ def test_a_call_that_cannot_be_made_is_told_in_chinese() -> None:
 
 
 def test_a_field_before_a_reason_stays_and_the_reason_is_said() -> None:
-    assert in_chinese("case_count: 9, but there are 2 cases") == "case_count：9，实际有 2 个用例"
-    assert in_chinese("robustness: whatever it may be") == "robustness: whatever it may be"
+    inner = Reason("other_case_count", value=9, count=2)
+    reason = Reason("at_field", field="case_count", reason=inner)
+    assert reason.message("zh") == "case_count：9，实际有 2 个用例"
+    assert str(reason) == "case_count: 9, but there are 2 cases"
     twice = {**EXAMPLES["3.2"], "cases": [EXAMPLES["3.2"]["cases"][0]] * 2}
     with pytest.raises(BadRecord) as raised:
         Cases.read(twice, "cases.json")

@@ -14,13 +14,16 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from personalab.errors import (
+    Because,
     Busy,
     ErrorKind,
     NotFound,
     PersonaLabError,
     ProviderError,
+    Reason,
     StorageError,
     UserError,
+    pydantic_reason,
 )
 from personalab.serving.door import Ours
 from personalab.texts import Language
@@ -113,7 +116,7 @@ def add_error_handlers(app: FastAPI, ours: Ours) -> None:
             "path": request.scope["path"][:200],
             "method": request.method,
             "field": "body",
-            "reason": error.detail,
+            "reason": _body_reason(error),
         }
         told = UserError(code, **words)
         return answered(
@@ -184,10 +187,16 @@ def _status_of_event(event: Mapping[str, Any]) -> int:
     return status_of(known.get(str(kind), PersonaLabError(code)))
 
 
+def _body_reason(error: HTTPException) -> Because:
+    """Give why a request was refused; FastAPI names a body that it could not parse by the cause alone."""
+    parsed = error.__cause__ is None
+    return error.detail if parsed else Reason("pydantic_json_invalid", text=error.detail)
+
+
 def _first_fault(error: RequestValidationError) -> UserError:
     """Name the first field that is wrong, as the caller wrote it."""
     first = error.errors()[0]
     # What is no JSON has no fields, only a place in the text.
     parts = () if first["type"] == "json_invalid" else first["loc"]
     place = ".".join(str(part) for part in parts if part not in ("body", "query", "path"))
-    return UserError("bad_request", field=(place or "body")[:120], reason=str(first["msg"])[:300])
+    return UserError("bad_request", field=(place or "body")[:120], reason=pydantic_reason(first))

@@ -14,6 +14,7 @@ from cli.output import BOLD, CYAN, DIM, Progress, masked, note, paint, short, wr
 from cli.running import Refusal, language, services
 from cli.texts import tell
 from cli.turns import read_text
+from personalab.errors import as_reason
 from personalab.operations.lab import baselines
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _read_cases(path: Path) -> list[dict[str, Any]]:
     try:
         data: Any = json.loads(read_outside(path, _MAX_CASES_FILE).decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise Refusal("bad_request_file", file=str(path), reason=str(error) or "JSON") from error
+        raise Refusal("bad_request_file", file=str(path), reason=as_reason(error)) from error
     rows: object = cast("dict[str, Any]", data).get("cases") if isinstance(data, dict) else data
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in cast("list[object]", rows)):
         raise Refusal("lab_bad_cases", file=str(path))

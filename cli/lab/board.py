@@ -51,6 +51,6 @@ def _show_records(records: Sequence[Row], *, with_baseline: bool) -> None:
 
 
 def _worded(warning: Row) -> str:
-    from personalab.texts import say
+    from personalab.lab.stored_errors import warning_text
 
-    return named(say(warning["code"], language(), **{n: v for n, v in warning.items() if n != "code"}))
+    return named(warning_text(warning, language()))

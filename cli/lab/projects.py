@@ -199,11 +199,9 @@ def _tie_labels(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _worded(warning: Mapping[str, Any]) -> str:
-    from personalab.texts import TEXTS, say
+    from personalab.lab.stored_errors import warning_text
 
-    code = str(warning.get("code", ""))
-    params = {name: value for name, value in warning.items() if name != "code"}
-    return named(say(code, language(), **params) if code in TEXTS else code)
+    return named(warning_text(warning, language()))
 
 
 # --- before a run

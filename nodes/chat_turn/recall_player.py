@@ -7,14 +7,13 @@ import logging
 from typing import Any
 
 from nodes.chat_turn.saying import Say
-from personalab.errors import PersonaLabError
+from personalab.errors import PersonaLabError, Reason
 from personalab.memory.finding import MemorySearch
 from personalab.memory.records import Entry, Memory
 from personalab.memory.telling import CONFIDENT, player_text
 from personalab.ports import MemoryStore, TokenCounter
 from personalab.storage.turns import Scene
 from personalab.story.events import Notice
-from personalab.texts import say as words
 
 _log = logging.getLogger("personalab.turn")
 _QUICK = 50
@@ -63,6 +62,6 @@ def _notice(error: Exception, say: Say) -> Notice:
     if isinstance(error, PersonaLabError):
         return Notice("memory_unavailable", {"reason": error})
     if isinstance(error, TimeoutError):
-        return Notice("memory_unavailable", {"reason": words("memory_slow", say.language, seconds=_SECONDS)})
+        return Notice("memory_unavailable", {"reason": Reason("memory_slow", seconds=_SECONDS)})
     _log.error("the memory store failed in an unexpected way", exc_info=error)
     return Notice("memory_unavailable", {"reason": type(error).__name__})

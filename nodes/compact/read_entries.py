@@ -8,7 +8,7 @@ from typing import Any
 from nodes.compact.material import seen_of
 from nodes.compact.state import CompactState
 from personalab.archive.veloca import MAX_MESSAGE
-from personalab.errors import BadRecord
+from personalab.errors import BadRecord, Reason
 from personalab.operations.archives import ArchivePlace, read_material
 
 
@@ -31,7 +31,7 @@ def _text(state: CompactState, name: str) -> str | None:
     value = state.get(name)
     if value is None or isinstance(value, str):
         return value
-    raise BadRecord("field_wrong", field=name, reason="it is not a text")
+    raise BadRecord("field_wrong", field=name, reason=Reason("not_text"))
 
 
 def _check(summary: str | None) -> None:

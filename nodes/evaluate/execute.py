@@ -11,4 +11,4 @@ async def execute(*, run: Run) -> dict[str, Any]:
     """Make the calls that are missing; whoever asks to stop ends it after those that are under way."""
     evaluator = run.evaluator
     tally = await evaluator.execute(await run.tasks())
-    return run.after(evaluator, tally)
+    return await run.after(evaluator, tally)

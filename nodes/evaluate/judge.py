@@ -12,5 +12,5 @@ async def judge(state: EvaluateState, *, run: Run) -> dict[str, Any]:
     """Score what was answered and is not scored yet; each case gets its result."""
     evaluator = run.evaluator
     tally = await evaluator.judge(await run.tasks())
-    found = run.after(evaluator, tally)
+    found = await run.after(evaluator, tally)
     return {**found, "budget": found["budget"] or state.get("budget", "")}

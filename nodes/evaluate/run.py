@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nodes.evaluate.state import EvaluateState
-from personalab.errors import UserError
+from personalab.errors import Reason, UserError
 from personalab.lab.options import RunOptions
 from personalab.lab.projects import Progress, ProjectStatus
 from personalab.operations.lab.evaluating import Evaluator, Tally, Task, Tell
@@ -75,15 +75,19 @@ class Run:
         """Save what the project does now."""
         await unbroken(set_status, self.place, status, self.services.now())
 
-    def after(self, evaluator: Evaluator, tally: Tally) -> dict[str, Any]:
+    async def after(self, evaluator: Evaluator, tally: Tally) -> dict[str, Any]:
         """Tell how far it came, and whether it goes on."""
         return {
             "status": "interrupted" if evaluator.stopped else "running",
             "completed": tally.completed,
             "failed": tally.failed,
             "cost_usd": evaluator.desk.spent,
-            "budget": evaluator.budget,
+            "budget": await self.worded(evaluator.budget),
         }
+
+    async def worded(self, reason: Reason | None) -> str:
+        """Say why the budget allows no more calls; empty if it does."""
+        return reason.message(await asyncio.to_thread(self.services.turns.language)) if reason else ""
 
 
 def set_status(place: ProjectPlace, status: ProjectStatus, now: str) -> None:
@@ -105,7 +109,7 @@ def open_run(
     place = durable(services, find_project(services, state))
     changes = state.get("changes") or {}
     if not isinstance(changes, dict):  # pyright: ignore[reportUnnecessaryIsInstance] (a caller's JSON)
-        raise UserError("field_wrong", field="changes", reason="it is not an object")
+        raise UserError("field_wrong", field="changes", reason=Reason("not_object"))
     options = place.options()
     if first and changes and state.get("dry_run"):
         options = check_changes(services, place, changes)

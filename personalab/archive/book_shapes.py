@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, cast
 
 from personalab.archive.loading import object_at
-from personalab.errors import BadRecord
+from personalab.errors import BadRecord, Reason
 from personalab.story.lore_matching import PatternKey, read_key
 
 BookShape = Literal["character_book", "lorebook_v3", "world_info"]
@@ -123,7 +123,7 @@ def switch_of(value: object, where: str) -> bool | None:
     words = {"true": True, "false": False, "1": True, "0": False, "": None}
     if isinstance(value, str) and value.strip().lower() in words:
         return words[value.strip().lower()]
-    raise BadRecord("field_wrong", field=where, reason="it is not true or false")
+    raise BadRecord("field_wrong", field=where, reason=Reason("not_bool"))
 
 
 def shape_of(data: Mapping[str, Any]) -> BookShape:

@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TypeAlias, cast
 
 from personalab.archive.book_shapes import BookShape, book_as, has_patterns, is_world_info, switch_of
 from personalab.archive.loading import object_at
-from personalab.errors import BadRecord
+from personalab.errors import BadRecord, Reason
 from personalab.story.lore import Lorebook, LoreEntry
 from personalab.story.lore_decorators import Position, split_decorators
 from personalab.story.lore_entries import Logic
@@ -53,7 +53,7 @@ def read_book(data: object, name: str) -> Lorebook:
             raise _in_entry(error, where, uid, whole["entries"]) from error
         keys += len(entry.keys) + len(entry.secondary_keys) + split_decorators(entry.content)[0].keys
         if keys > MAX_KEYS:
-            _refuse(f"{where}entries", f"it has {keys} keys, more than {MAX_KEYS}")
+            _refuse(f"{where}entries", Reason("too_many_keys", count=keys, limit=MAX_KEYS))
         entries.append(entry)
     return Lorebook(
         _name(whole.get("name")) or _name(name),
@@ -84,9 +84,9 @@ def _entries(found: object, where: str) -> list[tuple[str, object]]:
     elif found is None:
         named = list[tuple[str, object]]()
     else:
-        _refuse(where, "it is not a list")
+        _refuse(where, Reason("not_list"))
     if len(named) > MAX_ENTRIES:
-        _refuse(where, f"it has {len(named)} entries, more than {MAX_ENTRIES}")
+        _refuse(where, Reason("too_many_entries", count=len(named), limit=MAX_ENTRIES))
     return named
 
 
@@ -198,7 +198,7 @@ def _probability(fields: _Fields) -> float:
 # --- values, as programs write them
 
 
-def _refuse(field: str, reason: str) -> NoReturn:
+def _refuse(field: str, reason: Reason) -> NoReturn:
     raise BadRecord("field_wrong", field=field, reason=reason)
 
 
@@ -206,9 +206,9 @@ def _text(value: object, where: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        _refuse(where, "it is not a text")
+        _refuse(where, Reason("not_text"))
     if len(value) > MAX_CONTENT_CHARACTERS:
-        _refuse(where, f"it has {len(value)} characters, more than {MAX_CONTENT_CHARACTERS}")
+        _refuse(where, Reason("too_many_characters", count=len(value), limit=MAX_CONTENT_CHARACTERS))
     return value
 
 
@@ -218,10 +218,10 @@ def _keys(value: object, where: str) -> tuple[str, ...]:
         return ()
     rows = value.replace("，", ",").split(",") if isinstance(value, str) else value
     if not isinstance(rows, list):
-        _refuse(where, "it is not a list")
+        _refuse(where, Reason("not_list"))
     found = cast("list[object]", rows)
     if len(found) > MAX_ENTRY_KEYS:
-        _refuse(where, f"it has {len(found)} keys, more than {MAX_ENTRY_KEYS}")
+        _refuse(where, Reason("too_many_keys", count=len(found), limit=MAX_ENTRY_KEYS))
     return tuple(key for row in found if (key := _key(row, where)))
 
 
@@ -229,10 +229,10 @@ def _key(value: object, where: str) -> str:
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        _refuse(where, "not all entries are texts")
+        _refuse(where, Reason("not_all_texts"))
     key = str(value).strip()
     if len(key) > MAX_KEY_CHARACTERS:
-        _refuse(where, f"it has {len(key)} characters, more than {MAX_KEY_CHARACTERS}")
+        _refuse(where, Reason("too_many_characters", count=len(key), limit=MAX_KEY_CHARACTERS))
     return key
 
 
@@ -242,13 +242,13 @@ def _number(value: object, where: str, *, default: Any) -> Any:
         try:
             value = float(value) if value.strip() else None
         except ValueError:
-            _refuse(where, "it is not a number")
+            _refuse(where, Reason("not_number"))
     if value is None:
         return default
     if isinstance(value, bool) or not isinstance(value, int | float):
-        _refuse(where, "it is not a number")
+        _refuse(where, Reason("not_number"))
     if not -_LARGEST <= value <= _LARGEST:
-        _refuse(where, "it is not a number")
+        _refuse(where, Reason("not_number"))
     return int(value) if value == int(value) else value
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from personalab.archive.loading import list_at, object_at, text_at
-from personalab.errors import BadRecord
+from personalab.errors import BadRecord, Reason
 
 CardVersion = Literal["v1", "v2", "v3"]
 
@@ -128,7 +128,7 @@ def read_card(data: object) -> Card:
         content = {**at_root, **_without_nulls(cast("dict[str, Any]", inner))}
         card, where = Card(root, _version_of(root), content), "data."
     elif inner is not None and is_card and not any(name in at_root for name in _TELLING):
-        raise BadRecord("field_wrong", field="data", reason="it is not an object")
+        raise BadRecord("field_wrong", field="data", reason=Reason("not_object"))
     else:
         card, where = Card(root, "v1", _without_nulls(root)), ""
     if not is_card and ("entries" in card.content or not any(name in card.content for name in _TELLING)):
@@ -180,7 +180,7 @@ def _check_fields(content: Mapping[str, Any], where: str) -> None:
         _check_length(text_at(content, name, where), f"{where}{name}", MAX_TEXT_CHARACTERS)
     name = text_at(content, "name", where)
     if not clean_name(name):
-        raise BadRecord("field_wrong", field=f"{where}name", reason="it is missing or blank")
+        raise BadRecord("field_wrong", field=f"{where}name", reason=Reason("missing_or_blank"))
     _check_length(name, f"{where}name", MAX_NAME_CHARACTERS)
     _check_greetings(content.get("alternate_greetings", []), f"{where}alternate_greetings")
     if book := content.get("character_book"):
@@ -191,7 +191,9 @@ def _check_greetings(value: object, field: str) -> None:
     greetings = list_at(value, field)
     if len(greetings) > MAX_GREETINGS:
         raise BadRecord(
-            "field_wrong", field=field, reason=f"it has {len(greetings)} entries, more than {MAX_GREETINGS}"
+            "field_wrong",
+            field=field,
+            reason=Reason("too_many_entries", count=len(greetings), limit=MAX_GREETINGS),
         )
     for place, greeting in enumerate(greetings):
         one = f"{field}[{place}]"
@@ -200,5 +202,5 @@ def _check_greetings(value: object, field: str) -> None:
 
 def _check_length(text: str, field: str, limit: int) -> None:
     if len(text) > limit:
-        reason = f"it has {len(text)} characters, more than {limit}"
+        reason = Reason("too_many_characters", count=len(text), limit=limit)
         raise BadRecord("field_wrong", field=field, reason=reason)

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from personalab.archive.loading import MAX_CARD_BYTES, MAX_CARRIER_BYTES
-from personalab.errors import BadRecord
+from personalab.errors import BadRecord, Reason, as_reason
 from personalab.story.lines import dump_object
 
 CARD_NAME = "card.json"
@@ -142,7 +142,7 @@ def _opened(file: BinaryIO) -> Generator[tuple[zipfile.ZipFile, list[zipfile.Zip
     except BadRecord:
         raise
     except _ZIP_FAILURES as error:
-        raise BadRecord("zip_broken", reason=str(error) or type(error).__name__) from error
+        raise BadRecord("zip_broken", reason=as_reason(error)) from error
 
 
 def _check_members(members: list[zipfile.ZipInfo], directory: int) -> None:
@@ -152,7 +152,7 @@ def _check_members(members: list[zipfile.ZipInfo], directory: int) -> None:
     for member in members:
         _check_member(member)
         if member.filename in names:
-            raise BadRecord("zip_member", member=_shown(member), reason="it is there twice")
+            raise BadRecord("zip_member", member=_shown(member), reason=Reason("twice_in_archive"))
         names.add(member.filename)
     if (unpacked := sum(member.file_size for member in members)) > MAX_UNPACKED_BYTES:
         raise BadRecord("zip_bomb", actual=unpacked, limit=MAX_UNPACKED_BYTES)
@@ -164,24 +164,24 @@ def _check_member(member: zipfile.ZipInfo) -> None:
         raise BadRecord("zip_member", member=_shown(member), reason=reason)
 
 
-def _wrong_with(member: zipfile.ZipInfo) -> str:
+def _wrong_with(member: zipfile.ZipInfo) -> Reason | None:
     if reason := _wrong_name(member.orig_filename):
         return reason
     if member.flag_bits & _ENCRYPTED:
-        return "it is encrypted"
+        return Reason("encrypted")
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        return "it is packed in a way that is not supported"
+        return Reason("packed_otherwise")
     if member.file_size > max(_SMALL, member.compress_size * MAX_RATIO):
-        return f"it unpacks to more than {MAX_RATIO} times its size"
-    return ""
+        return Reason("unpacks_too_large", limit=MAX_RATIO)
+    return None
 
 
-def _wrong_name(name: str) -> str:
+def _wrong_name(name: str) -> Reason | None:
     if name.startswith("/") or "\\" in name or _DRIVE.match(name) or ".." in name.split("/"):
-        return "its name leads out of the archive"
+        return Reason("outside_archive")
     if not name or _CONTROL.search(name):
-        return "it has control or invisible characters"
-    return ""
+        return Reason("control")
+    return None
 
 
 def _check_places(members: list[zipfile.ZipInfo], directory: int) -> None:
@@ -191,7 +191,7 @@ def _check_places(members: list[zipfile.ZipInfo], directory: int) -> None:
     for member, end in zip(ordered, ends, strict=False):
         least = _LOCAL_HEADER.size + len(member.orig_filename) + member.compress_size
         if member.header_offset < 0 or member.header_offset + least > end:
-            raise BadRecord("zip_member", member=_shown(member), reason="it overlaps another part")
+            raise BadRecord("zip_member", member=_shown(member), reason=Reason("overlaps"))
 
 
 def _shown(member: zipfile.ZipInfo) -> str:
@@ -231,7 +231,7 @@ def _copy(target: zipfile.ZipFile, member: zipfile.ZipInfo, original: bytes) -> 
     start = member.header_offset + _LOCAL_HEADER.size + name_bytes + extra_bytes
     packed = original[start : start + member.compress_size]
     if signature != _LOCAL_SIGNATURE or len(packed) != member.compress_size or target.fp is None:
-        raise BadRecord("zip_member", member=_shown(member), reason="it is cut off")
+        raise BadRecord("zip_member", member=_shown(member), reason=Reason("cut_off"))
     entry = copy.copy(member)
     entry.header_offset = target.fp.tell()
     entry.flag_bits &= ~_SIZES_LATER

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, TypeGuard, cast
 from personalab.archive.chat_messages import Raw, speaker_of, spoken, unmarked
 from personalab.archive.chat_times import time_of
 from personalab.archive.loading import load_json, object_at
-from personalab.errors import BadRecord
+from personalab.errors import BadRecord, Reason
 from personalab.story.ids import is_id
 
 MAX_CHAT_BYTES = 64 * 1024 * 1024
@@ -185,8 +185,8 @@ def is_header(data: object) -> TypeGuard[dict[str, Any]]:
 def _checked(data: Raw, number: int) -> Raw:
     text = spoken(data.get("mes"))
     if text is None:
-        raise BadRecord("chat_field_wrong", line=number, field="mes", reason="it is not a text")
+        raise BadRecord("chat_field_wrong", line=number, field="mes", reason=Reason("not_text"))
     if len(text) > MAX_MESSAGE_CHARACTERS:
-        reason = f"it has {len(text)} characters, more than {MAX_MESSAGE_CHARACTERS}"
+        reason = Reason("too_many_characters", count=len(text), limit=MAX_MESSAGE_CHARACTERS)
         raise BadRecord("chat_field_wrong", line=number, field="mes", reason=reason)
     return data

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from personalab.answer_schema import AnswerSchema, object_schema, text_schema
 from personalab.archive.veloca import CompactedDialogue, Entry
 from personalab.dialogue import Message, indented, indented_block, is_in, language_among, object_in
+from personalab.errors import Invalid
 from personalab.reasoning import split_reasoning
 from personalab.texts import Language, fill
 
@@ -151,12 +152,12 @@ def read_account(answer: str, limit: int, language: Language | None) -> str:
     """Read the account in an answer; ``ValueError`` says what is wrong with it."""
     found = object_in(answer, "summary").get("summary")
     if not isinstance(found, str) or not found.strip():
-        raise ValueError("the summary is blank or missing")
+        raise Invalid("summary_missing")
     text = found.strip()
     if len(text) > limit:
-        raise ValueError(f"the summary has {len(text)} characters, more than {limit}")
+        raise Invalid("summary_too_long", count=len(text), limit=limit)
     if len(text) <= _SHORT and _REFUSES.match(text):
-        raise ValueError("it refuses instead of summing up")
+        raise Invalid("summary_refused")
     if language is not None and not is_in(language, text):
-        raise ValueError(f"the summary is not written in the conversation's language ({language})")
+        raise Invalid("summary_language", language=language)
     return text

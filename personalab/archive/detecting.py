@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, BinaryIO, Literal, cast
 
 from personalab.archive.loading import MAX_CARD_BYTES, MAX_CARRIER_BYTES, load_json
-from personalab.errors import BadRecord
+from personalab.errors import BadRecord, Reason
 
 Format = Literal["card_png", "charx", "card_json", "lorebook", "world_info", "background", "veloca", "chat"]
 
@@ -21,27 +21,27 @@ _HEAD_BYTES = 4096
 _PNG = b"\x89PNG\r\n\x1a\n"
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _BOM = b"\xef\xbb\xbf"
-_LOOKS: tuple[tuple[bytes, str], ...] = (
-    (b"\xff\xd8\xff", "a JPEG picture"),
-    (b"GIF8", "a GIF picture"),
-    (b"BM", "a BMP picture"),
-    (b"%PDF", "a PDF document"),
-    (b"\x1f\x8b", "a gzip archive"),
-    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
-    (b"Rar!", "a RAR archive"),
-    (b"SQLite format 3\x00", "a SQLite database"),
-    (b"\xff\xfe", "UTF-16 text"),
-    (b"\xfe\xff", "UTF-16 text"),
+_LOOKS: tuple[tuple[bytes, Reason], ...] = (
+    (b"\xff\xd8\xff", Reason("looks_picture", kind="JPEG")),
+    (b"GIF8", Reason("looks_picture", kind="GIF")),
+    (b"BM", Reason("looks_picture", kind="BMP")),
+    (b"%PDF", Reason("looks_pdf")),
+    (b"\x1f\x8b", Reason("looks_archive", kind="gzip")),
+    (b"7z\xbc\xaf\x27\x1c", Reason("looks_archive", kind="7z")),
+    (b"Rar!", Reason("looks_archive", kind="RAR")),
+    (b"SQLite format 3\x00", Reason("looks_sqlite")),
+    (b"\xff\xfe", Reason("looks_utf16")),
+    (b"\xfe\xff", Reason("looks_utf16")),
 )
 """How files begin that people mistake for what we read."""
 _CARD_FIELDS = frozenset(("description", "personality", "scenario", "first_mes", "mes_example"))
 _CHAT_FIELDS = frozenset(("mes", "chat_metadata", "character_name"))
 _AGNAI_FIELDS = frozenset(("persona", "greeting", "sampleChat"))
-_AGNAI_CHAT = "a chat of Agnai or the like, which is not read; a SillyTavern chat (JSONL) is"
-_AGNAI_CHARACTER = "an Agnai character, which is not read; export it there as a V2 card"
-_AGNAI_BOOK = "an Agnai memory book, which is not read; bring it as a SillyTavern World Info"
-_NOVELAI_BOOK = "a NovelAI lorebook, which is not read; bring it as a SillyTavern World Info"
-_RISU_BOOK = "a RisuAI lorebook, which is not read; bring it as a SillyTavern World Info"
+_AGNAI_CHAT = Reason("looks_agnai_chat")
+_AGNAI_CHARACTER = Reason("looks_agnai_character")
+_AGNAI_BOOK = Reason("looks_book", program="Agnai", kind="an Agnai memory book")
+_NOVELAI_BOOK = Reason("looks_book", program="NovelAI", kind="a NovelAI lorebook")
+_RISU_BOOK = Reason("looks_book", program="RisuAI", kind="a RisuAI lorebook")
 _VELOCA_FIELDS = ("sessions", "compacted_dialogues")
 _VELOCA_MARKS = (b'"sessions"', b'"session_id"', b'"entry_id"', b'"compacted_dialogues"')
 _LONG_HEAD_BYTES = 64 * 1024
@@ -63,7 +63,7 @@ def detect(name: str, file: BinaryIO, size: int) -> Format:
     if head.startswith(_ZIP) or (not _is_json_like(head) and zipfile.is_zipfile(file)):
         return _carried("charx", size)
     if looks := _looks(head):
-        raise BadRecord("format_unknown", name=name, reason=f"it looks like {looks}")
+        raise BadRecord("format_unknown", name=name, reason=looks)
     return _of_text(name, file, size)
 
 
@@ -77,18 +77,18 @@ def _is_json_like(head: bytes) -> bool:
     return head.removeprefix(_BOM).lstrip().startswith((b"{", b"["))
 
 
-def _looks(head: bytes) -> str:
-    """Name a well-known kind of file; blank for what may be JSON."""
+def _looks(head: bytes) -> Reason | None:
+    """Name a well-known kind of file; nothing for what may be JSON."""
     if _is_json_like(head):
-        return ""
+        return None
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        return "a WebP picture"
+        return Reason("looks_picture", kind="WebP")
     for beginning, looks in _LOOKS:
         if head.startswith(beginning):
             return looks
     if not head.removeprefix(_BOM).strip():
-        return "a file of blanks"
-    return "binary data" if b"\x00" in head else "plain text"
+        return Reason("looks_blank")
+    return Reason("looks_binary" if b"\x00" in head else "looks_text")
 
 
 def _of_text(name: str, file: BinaryIO, size: int) -> Format:
@@ -135,23 +135,23 @@ def _first_line(file: BinaryIO) -> object | None:
 def _of_first_line(name: str, value: object) -> Format:
     """Tell a chat by its first line: of all we read, it alone has a JSON value a line."""
     if _of_value(name, value) != "chat":
-        raise BadRecord("format_unknown", name=name, reason="it holds several JSON values")
+        raise BadRecord("format_unknown", name=name, reason=Reason("holds_several"))
     return "chat"
 
 
 def _of_value(name: str, value: object) -> Format:
     if not isinstance(value, dict):
-        kind = "a list of JSON values" if isinstance(value, list) else "a single JSON value"
-        raise BadRecord("format_unknown", name=name, reason=f"it holds {kind}")
+        holds = Reason("holds_list" if isinstance(value, list) else "holds_value")
+        raise BadRecord("format_unknown", name=name, reason=holds)
     data = cast("dict[str, Any]", value)
     if found := _by_spec(data):
         return found
     if looks := _of_another_program(data):
-        raise BadRecord("format_unknown", name=name, reason=f"it looks like {looks}")
+        raise BadRecord("format_unknown", name=name, reason=looks)
     if found := _by_fields(data):
         return found
     names = ", ".join(field[:_SHOWN_NAME] for field in list(data)[:_SHOWN_FIELDS])
-    raise BadRecord("format_unknown", name=name, reason=f"its fields are {names or '-'}")
+    raise BadRecord("format_unknown", name=name, reason=Reason("fields_are", names=names or "-"))
 
 
 def _by_spec(data: Mapping[str, Any]) -> Format | None:
@@ -163,7 +163,7 @@ def _by_spec(data: Mapping[str, Any]) -> Format | None:
     return "lorebook" if spec.startswith("lorebook") else None
 
 
-def _of_another_program(data: Mapping[str, Any]) -> str:
+def _of_another_program(data: Mapping[str, Any]) -> Reason | None:
     """Name a file that others write and that would lose what it says if it were read as one of ours."""
     kind, persona = data.get("kind"), data.get("persona")
     if isinstance(data.get("messages"), list) and not _CHAT_FIELDS & data.keys():
@@ -175,7 +175,7 @@ def _of_another_program(data: Mapping[str, Any]) -> str:
         return _AGNAI_BOOK
     if "lorebookVersion" in data:
         return _NOVELAI_BOOK
-    return _RISU_BOOK if data.get("type") == "risu" and isinstance(data.get("data"), list) else ""
+    return _RISU_BOOK if data.get("type") == "risu" and isinstance(data.get("data"), list) else None
 
 
 def _by_fields(data: Mapping[str, Any]) -> Format | None:

@@ -19,7 +19,7 @@ from personalab.archive.veloca import ARRAYS, NORMAL, OWN, CompactedDialogue, ar
 from personalab.archive.veloca_kept import FOREIGN
 from personalab.archive.veloca_lines import SessionLines, records_of
 from personalab.archive.veloca_reading import foreign_line, foreign_summary, read_records, sessions_in
-from personalab.errors import BadRecord, UserError
+from personalab.errors import BadRecord, Reason, UserError, as_reason
 from personalab.story.ids import is_id
 from personalab.story.instance import CharacterState, InstanceState
 from personalab.story.lines import Line, Metadata
@@ -123,7 +123,7 @@ def instance_of(doc: object) -> InstanceFiles:
     own = object_at(cast("dict[str, Any]", doc)[OWN], OWN)
     state = _checked(own, "instance", InstanceState.read)
     if state.get("background_id") and not is_id(state["background_id"]):
-        raise BadRecord("field_wrong", field=f"{OWN}.instance.background_id", reason="it is not an id")
+        raise BadRecord("field_wrong", field=f"{OWN}.instance.background_id", reason=Reason("not_id"))
     character_state = _checked(own, "character_state", CharacterState.read)
     sessions = tuple(sessions_in(read_records(arrays), state["instance_id"]))
     if not sessions:
@@ -138,7 +138,9 @@ def instance_of(doc: object) -> InstanceFiles:
     for name in (*documents, *pieces):
         if not is_other_file(name):
             raise BadRecord(
-                "field_wrong", field=f"{OWN}.documents", reason=f"{name[:80]!r} is no name of a file"
+                "field_wrong",
+                field=f"{OWN}.documents",
+                reason=Reason("field_no_file_name", field=repr(name[:80])),
             )
     return InstanceFiles(
         state,
@@ -155,7 +157,7 @@ def _checked(own: Mapping[str, Any], name: str, read: Callable[[object], object]
     try:
         read(own[name])
     except (UserError, ValueError) as error:
-        raise BadRecord("field_wrong", field=f"{OWN}.{name}", reason=str(error)) from error
+        raise BadRecord("field_wrong", field=f"{OWN}.{name}", reason=as_reason(error)) from error
     return cast("dict[str, Any]", own[name])
 
 
@@ -166,7 +168,7 @@ def _entry_in(own: Mapping[str, Any], name: str) -> LibraryEntry | None:
     where = f"{OWN}.{name}"
     found = object_at(value, where)
     if not is_id(found.get("id")):
-        raise BadRecord("field_wrong", field=f"{where}.id", reason="it is not an id")
+        raise BadRecord("field_wrong", field=f"{where}.id", reason=Reason("not_id"))
     definition = object_at(found.get("definition"), f"{where}.definition")
     return LibraryEntry(found["id"], definition, object_at(found.get("beside", {}), f"{where}.beside"))
 
@@ -188,7 +190,7 @@ def _unpacked(value: object, where: str) -> bytes:
     try:
         return base64.b64decode(text_at(found, "base64", f"{where}.", None), validate=True)
     except ValueError as error:
-        raise BadRecord("field_wrong", field=f"{where}.base64", reason="it is not base64") from error
+        raise BadRecord("field_wrong", field=f"{where}.base64", reason=Reason("not_base64")) from error
 
 
 def is_other_file(name: str) -> bool:

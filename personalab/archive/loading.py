@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NoReturn, cast
 
-from personalab.errors import BadRecord
+from personalab.errors import BadRecord, Invalid, Reason, json_reason
 
 MAX_CARD_BYTES = 16 * 1024 * 1024
 """A card's or a lorebook's JSON is not longer."""
@@ -37,7 +37,7 @@ def load_json(raw: bytes | bytearray | memoryview, *, limit: int = MAX_CARD_BYTE
     except UnicodeDecodeError as error:
         raise BadRecord("not_utf8", place=error.start) from error
     except ValueError as error:
-        raise BadRecord("not_json", reason=str(error)) from error
+        raise BadRecord("not_json", reason=json_reason(error)) from error
     check_depth(value)
     return value
 
@@ -71,7 +71,7 @@ def _counted_outside(raw: bytes) -> tuple[int, int]:
 
 
 def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not a number in JSON")
+    raise Invalid("not_json_number", word=word)
 
 
 def _finite(digits: str) -> float:
@@ -106,14 +106,14 @@ def _parts(value: object) -> list[object]:
 def object_at(data: object, where: str) -> dict[str, Any]:
     """Take a value as an object."""
     if not isinstance(data, dict):
-        raise BadRecord("field_wrong", field=where, reason="it is not an object")
+        raise BadRecord("field_wrong", field=where, reason=Reason("not_object"))
     return cast("dict[str, Any]", data)
 
 
 def list_at(data: object, where: str) -> list[Any]:
     """Take a value as a list."""
     if not isinstance(data, list):
-        raise BadRecord("field_wrong", field=where, reason="it is not a list")
+        raise BadRecord("field_wrong", field=where, reason=Reason("not_list"))
     return cast("list[Any]", data)
 
 
@@ -123,5 +123,5 @@ def text_at(data: Mapping[str, Any], name: str, where: str = "", default: str | 
     if value is None and default is not None:
         return default
     if not isinstance(value, str):
-        raise BadRecord("field_wrong", field=f"{where}{name}", reason="it is not a text")
+        raise BadRecord("field_wrong", field=f"{where}{name}", reason=Reason("not_text"))
     return value

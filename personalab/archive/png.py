@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 from personalab.archive.card_reading import as_object, read_card
 from personalab.archive.loading import MAX_CARD_BYTES, MAX_CARRIER_BYTES, load_json
-from personalab.errors import BadRecord
+from personalab.errors import BadRecord, Reason
 from personalab.story.lines import dump_object
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -135,7 +135,7 @@ def _json_of(file: BinaryIO, found: _Found) -> bytes:
     file.seek(chunk.start)
     body = file.read(chunk.length)
     if file.read(4) != zlib.crc32(chunk.kind + body).to_bytes(4, "big"):
-        raise BadRecord("png_chunk_wrong", chunk=found.keyword, reason="its checksum does not match")
+        raise BadRecord("png_chunk_wrong", chunk=found.keyword, reason=Reason("wrong_checksum"))
     text = _text_of(chunk.kind, body.partition(b"\0")[2], found.keyword)
     return _decoded(text, found.keyword)
 
@@ -156,13 +156,13 @@ def _unpacked(packed: bytes, keyword: str) -> bytes:
     try:
         text = unpacking.decompress(packed, MAX_TEXT_BYTES + 1)
     except zlib.error as error:
-        raise BadRecord("png_chunk_wrong", chunk=keyword, reason="it cannot be unpacked") from error
+        raise BadRecord("png_chunk_wrong", chunk=keyword, reason=Reason("cannot_unpack")) from error
     if len(text) > MAX_TEXT_BYTES:
         raise BadRecord(
             "png_text_too_long", chunk=keyword, actual=f"> {MAX_TEXT_BYTES}", limit=MAX_TEXT_BYTES
         )
     if not unpacking.eof:
-        raise BadRecord("png_chunk_wrong", chunk=keyword, reason="it cannot be unpacked")
+        raise BadRecord("png_chunk_wrong", chunk=keyword, reason=Reason("cannot_unpack"))
     return text
 
 
@@ -175,7 +175,7 @@ def _decoded(text: bytes, keyword: str) -> bytes:
     try:
         return base64.b64decode(packed + b"=" * (-len(packed) % 4), validate=True)
     except binascii.Error as error:
-        raise BadRecord("png_chunk_wrong", chunk=keyword, reason="it is not base64") from error
+        raise BadRecord("png_chunk_wrong", chunk=keyword, reason=Reason("not_base64")) from error
 
 
 # --- writing

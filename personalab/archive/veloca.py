@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, cast, get_args
 
 from personalab.archive.loading import list_at, object_at
-from personalab.errors import BadRecord
-from personalab.texts import Language, say
+from personalab.errors import BadRecord, Reason
+from personalab.texts import Language, in_language, say
 
 Array = Literal["sessions", "entries", "compacted_dialogues"]
 ARRAYS: tuple[Array, ...] = get_args(Array)
@@ -62,7 +62,7 @@ def to_milliseconds(moment: str, name: str = "create_at") -> str:
     try:
         utc = moment_of(moment, name).astimezone(UTC)
     except OverflowError as error:
-        raise _wrong(name, "", "it is not a time in ISO 8601") from error
+        raise _wrong(name, "", Reason("not_iso_time")) from error
     return utc.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
@@ -74,7 +74,7 @@ def moment_of(text: object, name: str) -> datetime:
             return found if found.tzinfo else found.replace(tzinfo=UTC)
         except ValueError:
             pass
-    raise BadRecord("field_wrong", field=name, reason="it is not a time in ISO 8601")
+    raise BadRecord("field_wrong", field=name, reason=Reason("not_iso_time"))
 
 
 # --- the records
@@ -168,7 +168,7 @@ class Entry:
         found = object_at(data, where.rstrip(".") or "entry")
         role = found.get("role")
         if role not in ROLES:
-            raise _wrong("role", where, f"it is none of {', '.join(ROLES)}")
+            raise _wrong("role", where, Reason("not_one_of", known=", ".join(ROLES)))
         return cls(
             _uuid(found, "entry_id", where),
             _uuid(found, "session_id", where),
@@ -249,7 +249,7 @@ def check_uuid(value: object, name: str) -> str:
     return _uuid({name: value}, name, "")
 
 
-def _wrong(name: str, where: str, reason: str) -> BadRecord:
+def _wrong(name: str, where: str, reason: Reason) -> BadRecord:
     return BadRecord("field_wrong", field=f"{where}{name}", reason=reason)
 
 
@@ -257,21 +257,21 @@ def _uuid(data: Mapping[str, Any], name: str, where: str) -> str:
     value = data.get(name)
     if isinstance(value, str) and _UUID.fullmatch(value):
         return value
-    raise _wrong(name, where, "it is not a UUID")
+    raise _wrong(name, where, Reason("not_uuid"))
 
 
 def _text(data: Mapping[str, Any], name: str, where: str) -> str:
     value = data.get(name)
     if isinstance(value, str):
         return value
-    raise _wrong(name, where, "it is not a text")
+    raise _wrong(name, where, Reason("not_text"))
 
 
 def _flag(data: Mapping[str, Any], name: str, default: int, where: str) -> int:
     value = data.get(name, default)
     if value is not True and value is not False and value in (0, 1):
         return int(value)
-    raise _wrong(name, where, "it is none of 0, 1")
+    raise _wrong(name, where, Reason("not_one_of", known="0, 1"))
 
 
 def _count(data: Mapping[str, Any], name: str, where: str) -> int | float:
@@ -280,7 +280,7 @@ def _count(data: Mapping[str, Any], name: str, where: str) -> int | float:
         return 0
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT:
         return value
-    raise _wrong(name, where, "it is not a number of 0 or more")
+    raise _wrong(name, where, Reason("negative"))
 
 
 def _time(data: Mapping[str, Any], where: str) -> str:
@@ -315,17 +315,17 @@ def check_tools(tools: Mapping[str, Any] | None, where: str = "") -> None:
         return
     calls = tools.get("tool_calls")
     if not calls or len(calls) > MAX_TOOL_CALLS:
-        raise _wrong("tools.tool_calls", where, f"it has not 1 to {MAX_TOOL_CALLS} calls")
+        raise _wrong("tools.tool_calls", where, Reason("call_count", limit=MAX_TOOL_CALLS))
     for number, call in enumerate(calls):
         at = f"{where}tools.tool_calls[{number}]."
         if call.get("type") != "function":
-            raise _wrong("type", at, "it is none of function")
+            raise _wrong("type", at, Reason("not_one_of", known="function"))
         if not call["function"]["name"]:
-            raise _wrong("function.name", at, "it is blank")
+            raise _wrong("function.name", at, Reason("blank"))
         try:
             json.loads(call["function"]["arguments"])
         except (ValueError, RecursionError) as error:
-            raise _wrong("function.arguments", at, "it is not a JSON text") from error
+            raise _wrong("function.arguments", at, Reason("not_json_text")) from error
 
 
 # --- a whole document
@@ -344,7 +344,7 @@ class Problem:
 
     def fields(self) -> dict[str, Any]:
         """Give its JSON object."""
-        return {"code": self.code, **self.params}
+        return {"code": self.code, **in_language(self.params, "en")}
 
 
 def arrays_of(doc: object) -> dict[Array, list[Any]]:
@@ -386,15 +386,15 @@ def _check_record(record: Record, number: int, seen: set[str], ids: Mapping[Arra
     """Check what a record can be wrong in beside its own shape."""
     where = f"{record.array}[{number}]."
     if record.record_id in seen:
-        raise _wrong(ID_FIELDS[record.array], where, "another record has the same")
+        raise _wrong(ID_FIELDS[record.array], where, Reason("duplicate"))
     seen.add(record.record_id)
     match record:
         case Entry():
             check_tools(record.tools, where)
             if record.session_id not in ids["sessions"]:
-                raise _wrong("session_id", where, "there is no such session")
+                raise _wrong("session_id", where, Reason("no_such_session"))
         case CompactedDialogue():
             if record.trigger_entry_id not in ids["entries"]:
-                raise _wrong("trigger_entry_id", where, "there is no such entry")
+                raise _wrong("trigger_entry_id", where, Reason("no_such_entry"))
         case Session():
             pass

@@ -26,7 +26,7 @@ from personalab.archive.veloca_kept import (
 )
 from personalab.archive.veloca_lenient import read_leniently
 from personalab.archive.veloca_lines import SessionLines
-from personalab.errors import BadRecord
+from personalab.errors import BadRecord, Reason
 from personalab.reasoning import split_reasoning
 from personalab.story.ids import check_id
 from personalab.story.lines import (
@@ -97,9 +97,7 @@ def sessions_in(records: Records, instance_id: str) -> list[SessionLines]:
         made.append(SessionLines(name, (begun, *_lines_in(session, "", records))))
     names = [one.session_id.lower() for one in made]
     if len(set(names)) < len(names):
-        raise BadRecord(
-            "field_wrong", field=f"sessions.{OWN}.session_id", reason="another record has the same"
-        )
+        raise BadRecord("field_wrong", field=f"sessions.{OWN}.session_id", reason=Reason("duplicate"))
     return made
 
 

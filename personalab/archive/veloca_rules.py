@@ -32,7 +32,7 @@ from personalab.archive.veloca import (
     moment_of,
 )
 from personalab.archive.veloca_lenient import read_leniently, stored
-from personalab.errors import BadRecord, NotFound
+from personalab.errors import BadRecord, NotFound, Reason
 
 MAX_RECORD_BYTES = 8 * 1024 * 1024
 _ID_LENGTH = 36
@@ -213,7 +213,7 @@ def check_fresh(archive: Archive, records: Sequence[Record]) -> None:
 def made(name: Array, fields: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> Record:
     """Make a record of what a caller gives, and refuse what must not stand in an archive."""
     if extra and (clash := sorted(KNOWN_FIELDS[name].intersection(extra))):
-        raise BadRecord("field_wrong", field=f"extra.{clash[0]}", reason="it is a field of the record itself")
+        raise BadRecord("field_wrong", field=f"extra.{clash[0]}", reason=Reason("own_field"))
     return _checked(name, {**fields, **(extra or {})})
 
 
@@ -235,7 +235,7 @@ def _checked(name: Array, fields: dict[str, Any]) -> Record:
             check_tools(record.tools)
         case CompactedDialogue():
             if not record.summary.strip():
-                raise BadRecord("field_wrong", field="summary", reason="it is blank")
+                raise BadRecord("field_wrong", field="summary", reason=Reason("blank"))
             _check_length(record.summary, "summary", MAX_MESSAGE)
     return record
 
@@ -258,7 +258,7 @@ def _as_json(fields: dict[str, Any], not_counted: int) -> dict[str, Any]:
         raw = _encode(fields).encode("utf-8", "backslashreplace")
     except (TypeError, ValueError, RecursionError) as error:
         wrong = next((name for name, value in fields.items() if not _is_json(value)), "extra")
-        raise BadRecord("field_wrong", field=wrong, reason="it is not JSON") from error
+        raise BadRecord("field_wrong", field=wrong, reason=Reason("not_json")) from error
     if len(raw) > MAX_RECORD_BYTES + not_counted:
         raise BadRecord("too_large", actual=len(raw), limit=MAX_RECORD_BYTES)
     found = json.loads(raw)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from personalab.archive.loading import object_at
-from personalab.errors import BadRecord
+from personalab.errors import BadRecord, Reason, as_reason
 from personalab.story.library import Background
 
 MAX_NAME = 200
@@ -23,16 +23,16 @@ def read_world(data: object, background_id: str) -> Background:
     try:
         world = Background.read(background_id, found)
     except ValueError as error:
-        raise BadRecord("field_wrong", field="background", reason=str(error)) from error
+        raise BadRecord("field_wrong", field="background", reason=as_reason(error)) from error
     _check_length("name", world.name, MAX_NAME)
     _check_length("world_setting", world.world_setting, MAX_TEXT)
     if len(world.story_outline) > MAX_POINTS:
-        reason = f"it has {len(world.story_outline)} points, more than {MAX_POINTS}"
+        reason = Reason("too_many_points", count=len(world.story_outline), limit=MAX_POINTS)
         raise BadRecord("field_wrong", field="story_outline", reason=reason)
     for point in world.story_outline:
         _check_length(f"story_outline[{point.index - 1}]", point.content, MAX_POINT)
     if not world.world_setting.strip() and not any(point.content.strip() for point in world.story_outline):
-        raise BadRecord("field_wrong", field="world_setting", reason="it is blank, and there is no outline")
+        raise BadRecord("field_wrong", field="world_setting", reason=Reason("blank_without_outline"))
     return world
 
 
@@ -43,5 +43,5 @@ def meaning_of(world: Background) -> dict[str, Any]:
 
 def _check_length(field: str, text: str, limit: int) -> None:
     if len(text) > limit:
-        reason = f"it has {len(text)} characters, more than {limit}"
+        reason = Reason("too_many_characters", count=len(text), limit=limit)
         raise BadRecord("field_wrong", field=field, reason=reason)

@@ -20,7 +20,7 @@ from personalab.answer_schema import (
     text_schema,
 )
 from personalab.dialogue import whole_numbers
-from personalab.errors import UserError
+from personalab.errors import Invalid, UserError
 from personalab.lab.cutting import numbered_spans
 from personalab.lab.dimensions import DIMENSIONS, MAXIMA, Dimension
 from personalab.lab.findings import AdvantageSegment, AnalysisReport, DimensionLeaders, Issue, SegmentType
@@ -302,7 +302,7 @@ class AnalysisReader:
     def _shown(self, row: Mapping[str, object], where: str) -> Shown:
         letter = _text(row, "skill", where).strip().upper().removeprefix("SKILL").strip()
         if letter not in self._skills:
-            raise ValueError(f"{where}.skill is none of {', '.join(self._skills)}")
+            raise Invalid("field_not_one_of", field=f"{where}.skill", known=", ".join(self._skills))
         return self._skills[letter]
 
 
@@ -312,7 +312,7 @@ def _segment(row: Mapping[str, object], shown: Shown, where: str) -> tuple[Advan
     start, end = shown.lines[first - 1][0], shown.lines[last - 1][1]
     kind = _text(row, "type", where)
     if kind not in TYPES:
-        raise ValueError(f"{where}.type is none of {', '.join(TYPES)}")
+        raise Invalid("field_not_one_of", field=f"{where}.type", known=", ".join(TYPES))
     segment = AdvantageSegment(
         id="seg_001",
         skill_id=shown.skill.row.skill_id,
@@ -331,29 +331,29 @@ def _line(row: Mapping[str, object], name: str, shown: Shown, where: str) -> int
     except ValueError:
         number = 0
     if not 1 <= number <= len(shown.lines):
-        raise ValueError(f"{where}.{name} is none of the lines 1 to {len(shown.lines)} of {shown.letter}")
+        raise Invalid("line_out_of_range", field=f"{where}.{name}", last=len(shown.lines), skill=shown.letter)
     return number
 
 
 def _rows(data: Mapping[str, object], name: str) -> list[Mapping[str, object]]:
     rows = data.get(name)
     if not isinstance(rows, list):
-        raise ValueError(f'the JSON has no list "{name}"')
+        raise Invalid("no_list_in_json", field=name)
     found = cast("list[object]", rows)[:MAX_ROWS]
     if not all(isinstance(row, Mapping) for row in found):
-        raise ValueError(f"not all {name} are objects")
+        raise Invalid("not_all_objects", field=name)
     return cast("list[Mapping[str, object]]", found)
 
 
 def _text(row: Mapping[str, object], name: str, where: str) -> str:
     value = row.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{where}.{name} is blank or missing")
+        raise Invalid("field_blank_or_missing", field=f"{where}.{name}")
     return value
 
 
 def _dimension(row: Mapping[str, object], where: str) -> Dimension:
     name = _text(row, "dimension", where)
     if name not in DIMENSIONS:
-        raise ValueError(f"{where}.dimension is none of {', '.join(DIMENSIONS)}")
+        raise Invalid("field_not_one_of", field=f"{where}.dimension", known=", ".join(DIMENSIONS))
     return name

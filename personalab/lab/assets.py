@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from personalab.errors import Invalid, Reason
 from personalab.lab.dimensions import Category
 from personalab.lab.records import AssetKind, CaseId, Count, Doubt, Filled, Record, Time, Uuid, Version
 
@@ -146,7 +147,7 @@ class Cases(Record):
         ids = [case.id for case in self.cases]
         if len(set(ids)) < len(ids):
             twice = next(name for name in ids if ids.count(name) > 1)
-            raise ValueError(f"{twice} stands there twice")
+            raise Invalid("twice", name=twice)
         return self
 
     def case(self, case_id: str) -> Case | None:
@@ -158,7 +159,9 @@ def baseline_doubts(meta: BaselineMeta, cases: Cases) -> list[Doubt]:
     """Compare what a baseline says of itself with its cases."""
     found: list[Doubt] = []
     if meta.case_count != len(cases.cases):
-        found.append(Doubt("case_count", f"{meta.case_count}, but there are {len(cases.cases)} cases"))
+        found.append(
+            Doubt("case_count", Reason("other_case_count", value=meta.case_count, count=len(cases.cases)))
+        )
     if cases.baseline_id != meta.id:
-        found.append(Doubt("baseline_id", "it is not the id in meta.json"))
+        found.append(Doubt("baseline_id", Reason("other_id", file="meta.json")))
     return found

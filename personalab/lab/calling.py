@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypedDict, cast
 
-from personalab.errors import BadRecord, UserError
+from personalab.errors import BadRecord, Reason, UserError
+from personalab.lab.stored_errors import plain_params
 
 CallStatus = Literal["ok", "failed"]
-MAX_ERROR = 300
-"""How long the sentence of a failure may be."""
 MAX_TIMEOUT = 86_400.0
 
 _CALL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
@@ -56,14 +55,14 @@ class Call:
 
     def __post_init__(self) -> None:
         if _CALL_ID.fullmatch(self.call_id) is None:
-            raise UserError("lab_bad_call", field="call_id", reason="it is no name of a file")
+            raise UserError("lab_bad_call", field="call_id", reason=Reason("no_file_name"))
         if not self.text.strip():
             raise UserError("blank_input")
         if not self.model.isprintable() or len(self.model) > _MAX_MODEL:
-            reason = "it has control or invisible characters, or is too long"
+            reason = Reason("control_or_long")
             raise UserError("lab_bad_call", field="model", reason=reason)
         if not 0 < self.timeout_seconds <= MAX_TIMEOUT:
-            reason = f"it is not within 0–{MAX_TIMEOUT:g}"
+            reason = Reason("not_within", limit=f"{MAX_TIMEOUT:g}")
             raise UserError("lab_bad_call", field="timeout_seconds", reason=reason)
         check_flags(self.extra_flags)
 
@@ -100,7 +99,7 @@ class CallAnswer:
         row = cast("Mapping[str, object]", data if isinstance(data, Mapping) else {})
         status = row.get("status")
         if status not in ("ok", "failed"):
-            raise BadRecord("bad_record", field="status", reason="it is none of ok, failed")
+            raise BadRecord("bad_record", field="status", reason=Reason("not_one_of", known="ok, failed"))
         return cls(
             status="ok" if status == "ok" else "failed",
             text=_text(row, "text"),
@@ -132,14 +131,6 @@ def check_flags(flags: Iterable[str]) -> tuple[str, ...]:
     return known
 
 
-def plain_params(params: Mapping[str, object]) -> dict[str, str | int | float]:
-    """Give an error's parameters as a file can keep them, texts no longer than a sentence."""
-    return {
-        name: value if isinstance(value, int | float) else str(value)[:MAX_ERROR]
-        for name, value in params.items()
-    }
-
-
 def amount_of(value: object) -> float | None:
     """Read a number that tells how much: finite and not negative, or ``None``."""
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -156,7 +147,7 @@ def _text(row: Mapping[str, object], field: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise BadRecord("bad_record", field=field, reason="it is not a text")
+        raise BadRecord("bad_record", field=field, reason=Reason("not_text"))
     return value
 
 
@@ -170,7 +161,7 @@ def _amount(row: Mapping[str, object], field: str) -> float | None:
     value = row.get(field)
     amount = amount_of(value)
     if value is not None and amount is None:
-        raise BadRecord("bad_record", field=field, reason="it is not a number of 0 or more")
+        raise BadRecord("bad_record", field=field, reason=Reason("negative"))
     return amount
 
 

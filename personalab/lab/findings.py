@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from personalab.errors import Reason
 from personalab.lab.dimensions import Dimension
 from personalab.lab.engine.problem import Strategy
 from personalab.lab.projects import Breakdown, average_doubts
@@ -125,7 +126,7 @@ class IterationReport(Record):
         found: list[Doubt] = []
         for at, row in enumerate(self.rounds):
             if row.strategy is None:
-                found.append(Doubt(f"rounds[{at}].strategy", "it is missing"))
+                found.append(Doubt(f"rounds[{at}].strategy", Reason("missing")))
             if row.avg_score is not None and row.score_breakdown is not None:
                 found += average_doubts(row.avg_score, row.score_breakdown, f"rounds[{at}].avg_score")
         return found
@@ -210,4 +211,4 @@ class ExplorationLog(Record):
     def doubts(self) -> list[Doubt]:
         """Compare the best one with the rounds."""
         best = self.recomputed_best()
-        return [] if best == self.best_ever else [Doubt("best_ever", "it is not the best of the rounds")]
+        return [] if best == self.best_ever else [Doubt("best_ever", Reason("not_best"))]

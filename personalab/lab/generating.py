@@ -8,7 +8,7 @@ from itertools import chain, zip_longest
 from typing import Any, Literal, cast
 
 from personalab.answer_schema import list_schema, object_schema, text_schema
-from personalab.errors import NotFound, UserError
+from personalab.errors import Invalid, NotFound, UserError
 from personalab.lab.assets import Case
 from personalab.lab.dimensions import CATEGORIES, Category
 from personalab.lab.judging import unused_mark
@@ -155,13 +155,13 @@ def read_cases(data: Mapping[str, object], count: int) -> list[Drafted]:
 def _cases(data: Mapping[str, object], category: Category) -> list[Drafted]:
     rows = data.get(category)
     if not isinstance(rows, list) or not rows:
-        raise ValueError(f'there is no list "{category}" with a case in it')
+        raise Invalid("no_case_in_list", field=category)
     return [_case(row, category, f"{category}[{at}]") for at, row in enumerate(cast("list[object]", rows))]
 
 
 def _case(row: object, category: Category, where: str) -> Drafted:
     if not isinstance(row, Mapping):
-        raise ValueError(f"{where} is not an object")
+        raise Invalid("field_not_object", field=where)
     fields = cast("Mapping[str, object]", row)
     texts = {name: _text(fields, name, where, needed=name != "description") for name in _ASKED}
     name = " ".join(texts["name"].split())[:_MAX_NAME]
@@ -171,9 +171,9 @@ def _case(row: object, category: Category, where: str) -> Drafted:
 def _text(fields: Mapping[str, object], name: str, where: str, *, needed: bool) -> str:
     value = fields.get(name, "")
     if not isinstance(value, str) or (needed and not value.strip()):
-        raise ValueError(f"{where}.{name} is missing or not a text")
+        raise Invalid("field_missing_or_not_text", field=f"{where}.{name}")
     if len(value) > _MAX_TEXT:
-        raise ValueError(f"{where}.{name} is longer than {_MAX_TEXT} characters")
+        raise Invalid("field_too_long", field=f"{where}.{name}", limit=_MAX_TEXT)
     return value
 
 

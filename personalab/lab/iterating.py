@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from personalab.errors import Invalid
 from personalab.lab.dimensions import DIMENSIONS, Category, Dimension
 from personalab.lab.engine.problem import (
     BestLog,
@@ -128,9 +129,9 @@ class IterationPlan(Record):
         pieces = {found.segment_id for found in self.pool()}
         used = {*self.kept, *(name for ids in self.skills.values() for name in ids)}
         if not used <= pieces:
-            raise ValueError(f"segments has no {min(used - pieces)}")
+            raise Invalid("no_such_segment", segment_id=min(used - pieces))
         if not self.skills or not self.cases:
-            raise ValueError("it has no skills or no cases")
+            raise Invalid("nothing_to_test")
         return self
 
     def problem(self) -> Problem:

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any, NamedTuple, cast
 
 from personalab.dialogue import object_in
+from personalab.errors import Invalid
 from personalab.lab.dimensions import DIMENSIONS, MAXIMA, Dimension
 from personalab.texts import Language, Text, fill
 
@@ -232,14 +233,14 @@ def read_judgement(data: object) -> Judgement:
     """Read a judge's answer, as an object or as a text with one in it; ``ValueError`` names the field."""
     found = object_in(data, DIMENSIONS[0]) if isinstance(data, str) else data
     if not isinstance(found, dict):
-        raise ValueError("the JSON is not an object")
+        raise Invalid("json_not_object")
     rows = cast("dict[str, object]", found)
     scores: dict[Dimension, float] = {}
     reasons: dict[Dimension, str] = {}
     for name in DIMENSIONS:
         row = rows.get(name)
         if not isinstance(row, dict):
-            raise ValueError(f"{name} is missing or no object")
+            raise Invalid("field_missing_or_not_object", field=name)
         part = cast("dict[str, object]", row)
         scores[name] = _score(part.get("score"), name)
         reasons[name] = _reason(part.get("reason"), name)
@@ -249,17 +250,17 @@ def read_judgement(data: object) -> Judgement:
 def _score(value: object, name: Dimension) -> float:
     """Read whole and half points; nothing else is a score."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{name}.score is not a number")
+        raise Invalid("field_not_number", field=f"{name}.score")
     if not 0 <= value <= MAXIMA[name]:
-        raise ValueError(f"{name}.score is not between 0 and {MAXIMA[name]}")
+        raise Invalid("field_not_between", field=f"{name}.score", limit=MAXIMA[name])
     if value * 2 != int(value * 2):
-        raise ValueError(f"{name}.score is not a whole number")
+        raise Invalid("field_not_whole", field=f"{name}.score")
     return int(value) if value == int(value) else value
 
 
 def _reason(value: object, name: Dimension) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{name}.reason is blank or missing")
+        raise Invalid("field_blank_or_missing", field=f"{name}.reason")
     return speakable(value)
 
 
@@ -272,7 +273,7 @@ def speakable(text: str) -> str:
 def combine(judgements: Sequence[Judgement], language: Language = "zh") -> Combined:
     """Average judgements by dimension and tell the reasons of all of them."""
     if not judgements:
-        raise ValueError("there is no judgement")
+        raise Invalid("no_judgement")
     scores: dict[Dimension, float] = {
         name: math.fsum(found.scores[name] for found in judgements) / len(judgements) for name in DIMENSIONS
     }

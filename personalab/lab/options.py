@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from personalab.errors import UserError
+from personalab.errors import Invalid, UserError
 from personalab.lab.calling import check_flags
 from personalab.lab.projects import CallConfig
 from personalab.lab.records import Filled, Number, Record
@@ -53,7 +53,7 @@ class RunOptions(Record):
         try:
             return check_flags(flags)
         except UserError as error:
-            raise ValueError(str(error)) from error
+            raise Invalid("nested", reason=error) from error
 
     @field_validator("judges")
     @classmethod

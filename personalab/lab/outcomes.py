@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from personalab.errors import Reason
 from personalab.lab.assets import Case
 from personalab.lab.judging import Judgement, combine, read_judgement
 from personalab.lab.projects import NO_SCORES, Result, ResultStatus, scores_of
@@ -27,12 +28,12 @@ class Tested:
 
 def failed_result(tested: Tested, executed: Sequence[CallRow], failure: CallRow, *, by_judge: bool) -> Result:
     """Tell that a case failed, when it was executed or when it was judged; what was answered is kept."""
-    error = failure.error or failure.error_code or "it does not say why"
+    error = failure.error or failure.error_code or str(Reason("no_reason"))
     told = f"{JUDGE}{error}" if by_judge else error
     return _result(tested, "failed", executed or (failure,), told[:MAX_ERROR])
 
 
-def left_out(tested: Tested, executed: Sequence[CallRow], reason: str) -> Result:
+def left_out(tested: Tested, executed: Sequence[CallRow], reason: Reason) -> Result:
     """Tell that the budget did not suffice for a case."""
     return _result(tested, "skipped", executed, f"{BUDGET}{reason}")
 

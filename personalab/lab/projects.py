@@ -6,6 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from personalab.errors import Invalid, Reason
 from personalab.lab.dimensions import DIMENSIONS, MAXIMA, Dimension
 from personalab.lab.records import CaseId, Count, Doubt, Filled, Number, Record, Time, Uuid, Version
 
@@ -105,7 +106,7 @@ class Scores(Record):
         for name in DIMENSIONS:
             value = self.of(name)
             if value is not None and not 0 <= value <= MAXIMA[name]:
-                raise ValueError(f"{name} is {value:g}, not between 0 and {MAXIMA[name]}")
+                raise Invalid("field_value_not_between", field=name, value=f"{value:g}", limit=MAXIMA[name])
         return self
 
     def of(self, dimension: Dimension) -> float | None:
@@ -161,9 +162,9 @@ class Result(Record):
         """Only what was completed has scores."""
         missing = self.scores.by_dimension() is None or self.scores.total is None
         if self.status == "completed" and missing:
-            raise ValueError("it is completed and has no scores")
+            raise Invalid("completed_without_scores")
         if self.status != "completed" and self.scores != NO_SCORES:
-            raise ValueError(f"it is {self.status} and has scores")
+            raise Invalid("scores_without_completion", status=self.status)
         return self
 
     def doubts(self) -> list[Doubt]:
@@ -171,7 +172,9 @@ class Result(Record):
         parts, total = self.scores.by_dimension(), self.scores.total
         if parts is None or total is None or abs(sum(parts.values()) - total) <= _NEAR:
             return []
-        return [Doubt("scores.total", f"{total:g}, but the six scores are {sum(parts.values()):g}")]
+        return [
+            Doubt("scores.total", Reason("other_sum", value=f"{total:g}", total=f"{sum(parts.values()):g}"))
+        ]
 
 
 class Breakdown(Record):
@@ -220,7 +223,7 @@ def average_doubts(average: float, breakdown: Breakdown, field: str) -> list[Dou
     total = sum(breakdown.by_dimension().values())
     if abs(total - average) <= _NEAR * (1 + len(DIMENSIONS)):
         return []
-    return [Doubt(field, f"{average:g}, but its parts are {total:g}")]
+    return [Doubt(field, Reason("other_parts", value=f"{average:g}", total=f"{total:g}"))]
 
 
 class Summary(Record):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from personalab.answer_schema import object_schema, text_schema
 from personalab.dialogue import language_among
-from personalab.errors import UserError
+from personalab.errors import Invalid, UserError
 from personalab.lab.findings import AdvantageSegment, AnalysisReport, Provenance, SourceSkill
 from personalab.lab.judging import DIMENSION_NAMES, unused_mark
 from personalab.lab.retention import Retention, read_retention
@@ -184,17 +184,17 @@ class WriterReader:
         """Give the content; ``ValueError`` says what to mend."""
         content = data.get("content")
         if not isinstance(content, str) or not content.strip():
-            raise ValueError("content is blank or missing")
+            raise Invalid("field_blank_or_missing", field="content")
         content = content.encode("utf-8", "replace").decode("utf-8")
         if len(content.encode("utf-8")) > self._limit:
-            raise ValueError(f"content has more than {self._limit} bytes")
+            raise Invalid("field_over_bytes", field="content", limit=self._limit)
         try:
             return checked_content(content, self._choice.kept, self._choice.gone)
         except UserError as error:
             if self._told:
                 raise
             self._told = True
-            raise ValueError(str(error)) from error
+            raise Invalid("nested", reason=error) from error
 
 
 # --- what is told of it

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
 
-from personalab.errors import BadRecord
+from personalab.errors import BadRecord, Invalid, Reason, pydantic_reason
 
 _STRICT = {"strict": True}
 _VERSION = re.compile(r"v[1-9][0-9]{0,6}", re.ASCII)
@@ -33,9 +33,9 @@ def _strictly(info: ValidationInfo) -> bool:
 
 def _uuid4(value: str, info: ValidationInfo) -> str:
     if not value:
-        raise ValueError("it is empty")
+        raise Invalid("empty")
     if _strictly(info) and not is_uuid4(value):
-        raise ValueError("it is not a UUID of version 4")
+        raise Invalid("not_uuid4")
     return value
 
 
@@ -50,7 +50,7 @@ def is_uuid4(value: str) -> bool:
 
 def _utc_time(value: str, info: ValidationInfo) -> str:
     if _strictly(info) and not _SECONDS.fullmatch(value):
-        raise ValueError("it is not a time like 2024-01-01T12:00:00Z")
+        raise Invalid("not_time_like", example="2024-01-01T12:00:00Z")
     parse_time(value)
     return value
 
@@ -61,19 +61,19 @@ def parse_time(value: str) -> datetime:
         found = datetime.fromisoformat(value)
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise ValueError("it is not a time in ISO 8601") from None
+        raise Invalid("not_iso_time") from None
 
 
 def _version(value: str) -> str:
     if not _VERSION.fullmatch(value):
-        raise ValueError("it is not a version like v1")
+        raise Invalid("not_version_like", example="v1")
     return value
 
 
 def _named(pattern: re.Pattern[str], example: str) -> AfterValidator:
     def check(value: str, info: ValidationInfo) -> str:
         if not value or (_strictly(info) and not pattern.fullmatch(value)):
-            raise ValueError(f"it is not like {example}")
+            raise Invalid("not_like", example=example)
         return value
 
     return AfterValidator(check)
@@ -81,7 +81,7 @@ def _named(pattern: re.Pattern[str], example: str) -> AfterValidator:
 
 def _filled(value: str) -> str:
     if not value.strip():
-        raise ValueError("it is empty")
+        raise Invalid("empty")
     return value
 
 
@@ -104,7 +104,7 @@ class Doubt:
     """Something in a file that contradicts itself; what is read is right nevertheless."""
 
     field: str
-    reason: str
+    reason: Reason
 
 
 class Record(BaseModel):
@@ -139,10 +139,9 @@ class Record(BaseModel):
 
 
 def _worded(error: ValidationError, code: str, file: str) -> BadRecord:
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    first = error.errors(include_url=False, include_input=False)[0]
     field = ".".join(str(step) for step in first["loc"] if step not in ("int", "float")) or "–"
-    reason = first["msg"].removeprefix("Value error, ")
-    return BadRecord(code, file=file, field=field, reason=reason)
+    return BadRecord(code, file=file, field=field, reason=pydantic_reason(first))
 
 
 def next_version(version: str) -> str:

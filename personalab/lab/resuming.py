@@ -13,10 +13,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from personalab.errors import BadRecord
+from personalab.errors import BadRecord, as_reason
 from personalab.lab.calling import CallAnswer
 from personalab.lab.projects import Result
 from personalab.lab.records import SHORT, Count, Filled, Number, Record
+from personalab.lab.stored_errors import plain_params
 
 Role = Literal["execute", "judge", "control"]
 Standing = Literal["ok", "again", "failed"]
@@ -72,6 +73,13 @@ class CallRow(Record):
         """Give what stands in ``calls.jsonl``: everything but texts."""
         left_out = {"text", "structured", "error_params", "retryable", "retry_after"}
         return self.model_dump(mode="json", exclude=left_out)
+
+
+def unreadable(row: CallRow, error: ValueError) -> CallRow:
+    """Tell of a call that its answer cannot be read, and why."""
+    params = plain_params({"reason": as_reason(error)})
+    told = {"status": "unreadable", "error": str(error)[:300], "error_params": params}
+    return row.model_copy(update=told)
 
 
 class CaseCalls(Record):

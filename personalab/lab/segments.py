@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from personalab.errors import BadRecord, UserError
+from personalab.errors import BadRecord, UserError, pydantic_reason
 from personalab.lab.cutting import Kind, Mark, Segment, partition
 from personalab.lab.dimensions import Dimension
 from personalab.lab.findings import AdvantageSegment, SegmentType
@@ -79,10 +79,10 @@ class PoolSegment:
         try:
             return _reader().validate_python(data)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            first = error.errors(include_url=False, include_input=False)[0]
             field = ".".join(["segments", *(str(step) for step in first["loc"])])
             raise BadRecord(
-                "lab_bad_record", file="x_iteration.json", field=field, reason=first["msg"]
+                "lab_bad_record", file="x_iteration.json", field=field, reason=pydantic_reason(first)
             ) from error
 
 

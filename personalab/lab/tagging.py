@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, cast
 
 from personalab.answer_schema import list_schema, object_schema, text_schema
-from personalab.errors import NotFound, UserError
+from personalab.errors import Invalid, NotFound, UserError
 from personalab.lab.assets import AutoTag, ManualTag, Tags
 from personalab.lab.judging import unused_mark
 from personalab.lab.records import AssetKind, in_seconds, is_uuid4
@@ -70,17 +70,17 @@ def read_tags(data: Mapping[str, object]) -> list[str]:
     """Read the tags of an answer, each once; ``ValueError`` says what is wrong with it."""
     rows = data.get("tags")
     if not isinstance(rows, list):
-        raise ValueError('there is no list "tags"')
+        raise Invalid("no_list", field="tags")
     found: dict[str, str] = {}
     for row in cast("list[object]", rows):
         value = cast("Mapping[str, object]", row).get("value") if isinstance(row, Mapping) else row
         if not isinstance(value, str):
-            raise ValueError("a tag is not a text")
+            raise Invalid("tag_not_text")
         tag = _tag(value)
         if tag and len(tag) <= MAX_TAG:
             found.setdefault(_key(tag), tag)
     if not found:
-        raise ValueError(f"there is no tag of 1 to {MAX_TAG} characters")
+        raise Invalid("no_tag", limit=MAX_TAG)
     return list(found.values())[:MAX_TAGS]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, get_args
 
-from personalab.errors import BadRecord
+from personalab.errors import BadRecord, Invalid, Reason
 from personalab.memory.records import ContentType, Entry, Memory, Source, new_id
 
 Verb = Literal["add", "replace", "remove"]
@@ -67,7 +67,7 @@ class Step:
         """The entry it is about, as it stands afterwards or stood before."""
         found = self.after or self.before
         if found is None:
-            raise ValueError("a step without entries")
+            raise Invalid("step_without_entries")
         return found
 
     @property
@@ -92,7 +92,7 @@ class Step:
     def read(cls, data: object) -> Step:
         """Read it from its JSON value."""
         if not isinstance(data, dict):
-            raise BadRecord("bad_record", field="step", reason="it is not an object")
+            raise BadRecord("bad_record", field="step", reason=Reason("not_object"))
         found = cast("dict[str, Any]", data)
         before, after = found.get("before"), found.get("after")
         return cls(

@@ -33,7 +33,7 @@ from personalab.dialogue import (
     object_in,
     whole_numbers,
 )
-from personalab.errors import BadRecord
+from personalab.errors import BadRecord, Invalid, Reason, as_reason
 from personalab.memory.changes import VERBS, Operation
 from personalab.memory.records import (
     MAX_ENTRY,
@@ -77,11 +77,11 @@ class Dropped:
     """Something a model said that was not taken, and why."""
 
     what: str
-    reason: str
+    reason: Reason
 
-    def fields(self) -> dict[str, str]:
-        """Give its JSON object."""
-        return {"what": self.what, "reason": self.reason}
+    def fields(self, language: Language) -> dict[str, str]:
+        """Give its JSON object, the reason in the reader's language."""
+        return {"what": self.what, "reason": self.reason.message(language)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class Said:
             return ()
         numbers = ", ".join(f"[{number}]" for number in self.cut[:_NAMED])
         more = "" if len(self.cut) <= _NAMED else f" … ({len(self.cut)})"
-        return (Dropped(numbers + more, "too long: the model saw only the beginning of these messages"),)
+        return (Dropped(numbers + more, Reason("messages_cut")),)
 
 
 # --- what the model reads
@@ -320,20 +320,20 @@ class Reader:
         """Read what is worth remembering."""
         given = list_in(answer, "facts")
         if len(given) > MAX_FACTS:
-            raise ValueError(f"there are {len(given)} facts, more than {MAX_FACTS}")
+            raise Invalid("facts_over", count=len(given), limit=MAX_FACTS)
         facts: list[Fact] = []
         dropped: list[Dropped] = []
         for place, data in enumerate(given, start=1):
-            fields = _fields(data, f"fact {place}")
+            fields = _fields(data, "fact", place)
             kind = fields.get("type")
             if kind not in ("profile", "event"):
-                raise ValueError(f'"type" of fact {place} is neither profile nor event')
-            text = _text(fields, f"fact {place}")
-            messages = self._messages(fields, f"fact {place}")
+                raise Invalid("fact_type", place=place)
+            text = _text(fields, "fact", place)
+            messages = self._messages(fields, "fact", place)
             if messages:
                 facts.append(Fact(text, kind, messages))
             else:
-                dropped.append(Dropped(text, "no source message"))
+                dropped.append(Dropped(text, Reason("no_source_message")))
         self._check_language(
             [*(fact.text for fact in facts), *(row.what for row in dropped)], "the facts are"
         )
@@ -345,11 +345,11 @@ class Reader:
 
     def _wishes(self, given: Sequence[object], shown: Shown, types: Sequence[ContentType]) -> Wishes:
         if len(given) > MAX_OPERATIONS:
-            raise ValueError(f"there are {len(given)} operations, more than {MAX_OPERATIONS}")
+            raise Invalid("operations_over", count=len(given), limit=MAX_OPERATIONS)
         operations: list[Operation] = []
         dropped: list[Dropped] = []
         for place, data in enumerate(given, start=1):
-            wish = self._operation(_fields(data, f"operation {place}"), place, shown, types)
+            wish = self._operation(_fields(data, "operation", place), place, shown, types)
             if isinstance(wish, Dropped):
                 dropped.append(wish)
             else:
@@ -363,11 +363,11 @@ class Reader:
         found = object_in(answer, "insights")
         insights, score = found.get("insights"), _score(found.get("confidence_score"))
         if not isinstance(insights, str):
-            raise ValueError('there is no text "insights"')
+            raise Invalid("no_text", field="insights")
         if len(insights) > MAX_INSIGHTS:
-            raise ValueError(f'"insights" has {len(insights)} characters, more than {MAX_INSIGHTS}')
+            raise Invalid("quoted_too_long", field="insights", count=len(insights), limit=MAX_INSIGHTS)
         if score is None:
-            raise ValueError('"confidence_score" is not a number from 0 to 1')
+            raise Invalid("field_not_share", field="confidence_score")
         self._check_language([insights], '"insights" is')
         changes = list_of(found, "operations") if found.get("operations") is not None else []
         wishes = self._wishes(changes, shown, ("mind",))
@@ -378,19 +378,19 @@ class Reader:
     ) -> Operation | Dropped:
         verb = fields.get("op")
         if verb not in VERBS:
-            raise ValueError(f'"op" of operation {place} is none of {", ".join(VERBS)}')
+            raise Invalid("operation_field", field="op", place=place, known=", ".join(VERBS))
         target: Entry | None = None
         if verb != "add":
             target = shown.entries.get(str(fields.get("target", "")).strip().rstrip("."))
             if target is None:
-                raise ValueError(f'"target" of operation {place} names no entry that was shown')
+                raise Invalid("operation_target", place=place)
         kind = target.content_type if target else fields.get("type", types[0] if len(types) == 1 else None)
         if kind not in types:
-            raise ValueError(f'"type" of operation {place} is none of {", ".join(types)}')
-        text = _text(fields, f"operation {place}") if verb != "remove" else ""
-        messages = self._messages(fields, f"operation {place}")
+            raise Invalid("operation_field", field="type", place=place, known=", ".join(types))
+        text = _text(fields, "operation", place) if verb != "remove" else ""
+        messages = self._messages(fields, "operation", place)
         if not messages:
-            return Dropped(text or (target.text if target else ""), "no source message")
+            return Dropped(text or (target.text if target else ""), Reason("no_source_message"))
         return Operation(
             verb,
             cast("ContentType", kind),
@@ -405,26 +405,26 @@ class Reader:
         language = self._language
         told = [text for text in texts if text.strip()]
         if language is not None and sum(is_in(language, text) for text in told) * 2 < len(told):
-            raise ValueError(f"{what} not written in the conversation's language ({language})")
+            raise Invalid("conversation_language", what=what, language=language)
 
-    def _messages(self, fields: Mapping[str, Any], what: str) -> tuple[int, ...]:
+    def _messages(self, fields: Mapping[str, Any], what: str, place: int) -> tuple[int, ...]:
         """Take the messages that exist: an invented number is no source."""
         given = fields.get("messages")
         try:
             numbers = whole_numbers([] if given is None else given)
         except ValueError as error:
-            raise ValueError(f'"messages" of {what}: {error}') from error
+            raise Invalid("messages_of", what=what, place=place, reason=as_reason(error)) from error
         return tuple(sorted(set(numbers) & self._sayable))
 
 
-def _text(fields: Mapping[str, Any], what: str) -> str:
+def _text(fields: Mapping[str, Any], what: str, place: int) -> str:
     """Read the text of an entry; one without a word, such as an ellipsis from an example, is none."""
     try:
         text = check_entry(fields.get("text"))
     except BadRecord as error:
-        raise ValueError(f"{what}: {error}") from error
+        raise Invalid("text_of", what=what, place=place, reason=error) from error
     if not any(map(str.isalnum, text)):
-        raise ValueError(f'"text" of {what} has no words: {text[:40]}')
+        raise Invalid("text_without_words", what=what, place=place, shown=text[:40])
     return text
 
 
@@ -439,9 +439,9 @@ def _score(value: object) -> float | None:
     return score if 0 <= score <= 1 else None
 
 
-def _fields(data: object, what: str) -> Mapping[str, Any]:
+def _fields(data: object, what: str, place: int) -> Mapping[str, Any]:
     if not isinstance(data, dict):
-        raise ValueError(f"{what} is not an object")
+        raise Invalid("item_not_object", what=what, place=place)
     return cast("dict[str, Any]", data)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, cast, get_args
 
-from personalab.errors import BadRecord
+from personalab.errors import BadRecord, Reason
 
 ContentType = Literal["profile", "event", "mind"]
 CONTENT_TYPES: tuple[ContentType, ...] = get_args(ContentType)
@@ -64,7 +64,7 @@ class Source:
         found = _object(data, "source")
         numbers = _list(found, "messages")
         if not all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
-            raise BadRecord("bad_record", field="messages", reason="not all are whole numbers")
+            raise BadRecord("bad_record", field="messages", reason=Reason("not_all_whole"))
         return cls(_text(found, "conversation_id"), tuple(cast("list[int]", numbers)))
 
 
@@ -99,7 +99,7 @@ class Entry:
         found = _object(data, "entry")
         position = found.get("position")
         if not isinstance(position, int) or isinstance(position, bool):
-            raise BadRecord("bad_record", field="position", reason="it is not a whole number")
+            raise BadRecord("bad_record", field="position", reason=Reason("not_whole"))
         return cls(
             _text(found, "content_id"),
             check_type(found.get("content_type")),
@@ -355,13 +355,13 @@ def _message(data: object, index: int, now: str) -> ConversationMessage:
     if role is None:
         raise BadRecord("field_missing", field=f"messages[{index}].role")
     if role not in ROLES:
-        reason = f"it is none of {', '.join(ROLES)}"
+        reason = Reason("not_one_of", known=", ".join(ROLES))
         raise BadRecord("bad_record", field=f"messages[{index}].role", reason=reason)
     content = found.get("content")
     if content is None:
         raise BadRecord("field_missing", field=f"messages[{index}].content")
     if not isinstance(content, str):
-        raise BadRecord("bad_record", field=f"messages[{index}].content", reason="it is not a text")
+        raise BadRecord("bad_record", field=f"messages[{index}].content", reason=Reason("not_text"))
     if len(content) > MAX_CONTENT:
         name = f"messages[{index}].content"
         raise BadRecord("field_too_long", field=name, actual=len(content), limit=MAX_CONTENT)
@@ -380,11 +380,11 @@ def check_name(data: Mapping[str, Any], name: str) -> str:
     if value is None or (isinstance(value, str) and not value.strip()):
         raise BadRecord("field_missing", field=name)
     if not isinstance(value, str):
-        raise BadRecord("bad_record", field=name, reason="it is not a text")
+        raise BadRecord("bad_record", field=name, reason=Reason("not_text"))
     if len(value) > MAX_NAME:
         raise BadRecord("field_too_long", field=name, actual=len(value), limit=MAX_NAME)
     if clean(value) != value or not all(map(_is_seen, value)):
-        raise BadRecord("bad_record", field=name, reason="it has control or invisible characters")
+        raise BadRecord("bad_record", field=name, reason=Reason("control"))
     return value
 
 
@@ -403,13 +403,13 @@ def check_uuid(data: Mapping[str, Any], name: str) -> str:
             return str(uuid.UUID(value))
     except ValueError:
         pass
-    raise BadRecord("bad_record", field=name, reason="it is not a UUID")
+    raise BadRecord("bad_record", field=name, reason=Reason("not_uuid"))
 
 
 def check_type(value: object) -> ContentType:
     """Take the name of a list."""
     if value not in CONTENT_TYPES:
-        reason = f"it is none of {', '.join(CONTENT_TYPES)}"
+        reason = Reason("not_one_of", known=", ".join(CONTENT_TYPES))
         raise BadRecord("bad_record", field="content_type", reason=reason)
     return value
 
@@ -453,7 +453,7 @@ def clean_json(data: Any, depth: int = 32) -> Any:
 
 def _object(data: object, what: str) -> Mapping[str, Any]:
     if not isinstance(data, Mapping):
-        raise BadRecord("bad_record", field=what, reason="it is not an object")
+        raise BadRecord("bad_record", field=what, reason=Reason("not_object"))
     return cast("Mapping[str, Any]", data)
 
 
@@ -462,7 +462,7 @@ def _text(data: Mapping[str, Any], name: str) -> str:
     if value is None:
         raise BadRecord("field_missing", field=name)
     if not isinstance(value, str):
-        raise BadRecord("bad_record", field=name, reason="it is not a text")
+        raise BadRecord("bad_record", field=name, reason=Reason("not_text"))
     return clean(value)
 
 
@@ -472,13 +472,13 @@ def _time(data: Mapping[str, Any], name: str) -> str:
     try:
         moment = datetime.fromisoformat(value)
     except ValueError as error:
-        raise BadRecord("bad_record", field=name, reason="it is not a time in ISO 8601") from error
+        raise BadRecord("bad_record", field=name, reason=Reason("not_iso_time")) from error
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     try:
         moment = moment.astimezone(UTC)
     except OverflowError as error:
-        raise BadRecord("bad_record", field=name, reason="it is beyond all times") from error
+        raise BadRecord("bad_record", field=name, reason=Reason("time_out_of_range")) from error
     return f"{moment.year:04}{moment.strftime('-%m-%dT%H:%M:%SZ')}"
 
 
@@ -497,7 +497,7 @@ def _list(data: Mapping[str, Any], name: str, *, required: bool = False) -> list
             raise BadRecord("field_missing", field=name)
         return []
     if not isinstance(value, list | tuple):
-        raise BadRecord("bad_record", field=name, reason="it is not a list")
+        raise BadRecord("bad_record", field=name, reason=Reason("not_list"))
     return list(cast("Sequence[object]", value))
 
 
@@ -505,5 +505,5 @@ def _lines(data: Mapping[str, Any], name: str) -> Iterable[str]:
     value = data.get(name)
     given = value.split("\n") if isinstance(value, str) else _list(data, name)
     if not all(isinstance(text, str) for text in given):
-        raise BadRecord("bad_record", field=name, reason="not all entries are texts")
+        raise BadRecord("bad_record", field=name, reason=Reason("not_all_texts"))
     return [check_entry(text) for text in cast("list[str]", given) if text.strip()]

@@ -26,7 +26,7 @@ from personalab.archive.veloca import (
 from personalab.archive.veloca_compaction import Material
 from personalab.archive.veloca_rules import EntryFilter
 from personalab.data_files import make_folder
-from personalab.errors import BadRecord, NotFound, UserError
+from personalab.errors import BadRecord, NotFound, Reason, UserError
 from personalab.services import Services
 from personalab.storage.files import writing
 from personalab.storage.leases import unbroken
@@ -251,7 +251,7 @@ async def append_entry(
 ) -> dict[str, Any]:
     """Write an entry at the end of a session."""
     if tools is not None and not isinstance(tools, dict):
-        raise BadRecord("field_wrong", field="tools", reason="it is not an object")
+        raise BadRecord("field_wrong", field="tools", reason=Reason("not_object"))
     called = cast("Mapping[str, Any] | None", tools)
 
     def write(store: VelocaStore) -> dict[str, Any]:

@@ -416,8 +416,6 @@ def _mismatch(shown: str, name: str, value: object, expected: str) -> Finding:
 
 
 def _why(error: Exception) -> object:
-    if isinstance(error, OSError):
-        return error.strerror or str(error)
     reason = reason_of(error)
     return reason[:300] if isinstance(reason, str) else reason
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from personalab.archive.books import read_book
 from personalab.archive.card_reading import read_card
 from personalab.archive.loading import MAX_CARD_BYTES, load_json
-from personalab.errors import PersonaLabError
+from personalab.errors import PersonaLabError, as_reason
 from personalab.operations.doctor_findings import Finding
 from personalab.services import Services
 from personalab.storage.exchange import opened
@@ -35,7 +35,7 @@ def examine_beside(services: Services, folder: Path) -> list[Finding]:
                 read(load_json(file.read(MAX_CARD_BYTES + 1)))
         except PersonaLabError as error:
             found.append(
-                Finding("beside_broken", services.stories.shown(path), params={"reason": str(error)})
+                Finding("beside_broken", services.stories.shown(path), params={"reason": as_reason(error)})
             )
     return found
 
@@ -49,8 +49,8 @@ def examine_archives(services: Services) -> list[Finding]:
         try:
             problems = verify_archive(path, wait=services.settings.busy_seconds).problems
         except PersonaLabError as error:
-            found.append(Finding("archive_broken", shown, params={"reason": str(error)}))
+            found.append(Finding("archive_broken", shown, params={"reason": as_reason(error)}))
             continue
         for problem in problems[:_SHOWN]:
-            found.append(Finding("archive_broken", shown, params={"reason": problem.message("en")}))
+            found.append(Finding("archive_broken", shown, params={"reason": problem}))
     return found

@@ -8,11 +8,12 @@ and the progress of a project that nobody runs, an account line that was cut off
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from dataclasses import replace
 from pathlib import Path
 
-from personalab.errors import PersonaLabError
+from personalab.errors import PersonaLabError, Reason, as_reason
 from personalab.lab.records import AssetKind, Doubt
 from personalab.lab.sessions import CliSettings, TempSession
 from personalab.operations.doctor_findings import Finding
@@ -31,7 +32,7 @@ async def examine_lab(services: Services, sweep: Sweep, *, fix: bool) -> tuple[l
     root = files.workspace.root
     if not await asyncio.to_thread(root.is_dir):
         there = await asyncio.to_thread(os.path.lexists, root)
-        params = {"reason": "Not a directory"}
+        params = {"reason": as_reason(NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)))}
         return ([Finding("not_a_folder", root.name, params=params)], 1) if there else ([], 0)
     await asyncio.to_thread(_check_assets, files)
     await asyncio.to_thread(_check_sessions, files, services, fix=fix)
@@ -49,7 +50,7 @@ def _check_assets(files: LabFiles) -> None:
         files.findings.append(Finding("not_a_file", files.shown(lock)))
     for kind in _KINDS:
         for folder in files.workspace.unreadable(kind):
-            params = {"reason": "Permission denied"}
+            params = {"reason": as_reason(PermissionError(errno.EACCES, os.strerror(errno.EACCES)))}
             files.findings.append(Finding("not_a_folder", files.shown(folder), params=params))
         for place in files.workspace.places(kind):
             known = len(files.findings)
@@ -82,7 +83,7 @@ def _check_sessions(files: LabFiles, services: Services, *, fix: bool) -> None:
             continue
         if session.session_id != path.stem:
             files.doubt(
-                path, [Doubt("session_id", f"'{session.session_id}', but the file says '{path.stem}'")]
+                path, [Doubt("session_id", Reason("other_file", value=session.session_id, name=path.stem))]
             )
         elif not session.is_settled and session.is_over(services.now()):
             params = {"expires_at": session.expires_at, "status": session.status}
@@ -95,7 +96,10 @@ def _check_sessions(files: LabFiles, services: Services, *, fix: bool) -> None:
     try:
         services.lab_sessions.expire(services.now())
     except PersonaLabError as error:
-        files.findings += [*over, Finding("not_repaired", files.shown(folder), params={"reason": str(error)})]
+        files.findings += [
+            *over,
+            Finding("not_repaired", files.shown(folder), params={"reason": as_reason(error)}),
+        ]
         return
     files.findings += [replace(found, fixed=True) for found in over]
 
@@ -117,7 +121,7 @@ def _check_leftovers(files: LabFiles, sweep: Sweep, *, fix: bool) -> None:
                     sweep(folder, found, fix=True)
         except PersonaLabError as error:
             shown = files.workspace.root.name
-            found.append(Finding("not_repaired", shown, params={"reason": str(error)}))
+            found.append(Finding("not_repaired", shown, params={"reason": as_reason(error)}))
     files.findings += found
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from personalab.errors import PersonaLabError, StorageError
+from personalab.errors import PersonaLabError, Reason, StorageError, as_reason
 from personalab.lab.assets import (
     CONTENT_FILE,
     AutoTagLog,
@@ -30,7 +30,7 @@ from personalab.storage.lab.workspace import Workspace
 from personalab.texts import Language, say
 
 R = TypeVar("R", bound=Record)
-TOO_LARGE = "a number is too large"
+TOO_LARGE = Reason("number_too_large")
 
 
 class Sweep(Protocol):
@@ -100,7 +100,7 @@ class LabFiles:
             return
         self.looked_at += 1
         params = error.params if isinstance(error, PersonaLabError) else {"reason": TOO_LARGE}
-        reason = str(params.get("reason") or error)[:300]
+        reason = params.get("reason") or error
         code = "lab_doctor_field" if "field" in params else "lab_doctor_broken"
         told = (
             {"field": str(params["field"])[:200], "reason": reason}
@@ -112,7 +112,7 @@ class LabFiles:
     def doubt(self, path: Path, doubts: Iterable[Doubt]) -> None:
         """Note what contradicts itself; what is read is right nevertheless."""
         for found in doubts:
-            params = {"field": found.field[:200], "reason": found.reason[:300]}
+            params = {"field": found.field[:200], "reason": found.reason}
             self.findings.append(
                 LabFinding("lab_doctor_doubt", self.shown(path), params=params, level="note")
             )
@@ -124,7 +124,7 @@ class LabFiles:
         try:
             names = sorted(os.listdir(folder))
         except OSError as error:
-            params = {"reason": error.strerror or str(error)}
+            params = {"reason": as_reason(error)}
             self.findings.append(Finding("not_a_folder", self.shown(folder), params=params))
             return []
         return [

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from pydantic import Field
 
-from personalab.errors import Busy, PersonaLabError
+from personalab.errors import Busy, PersonaLabError, Reason, as_reason
 from personalab.lab.analysis import leaders_of
 from personalab.lab.dimensions import DIMENSIONS
 from personalab.lab.findings import AnalysisReport, ExplorationLog, IterationReport, RoundConfig
@@ -57,7 +57,7 @@ _SHOWN_LINES = 5
 """So many lines of one account are told."""
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
 _ROUND = re.compile(r"round_[0-9]+|x_retest", re.ASCII)
-_OTHER_PROJECT = Doubt("project_id", "it is not the id in config.json")
+_OTHER_PROJECT = Doubt("project_id", Reason("other_id", file="config.json"))
 
 
 class _JudgeControls(Record):
@@ -103,7 +103,7 @@ async def _examine_project(
             seen.findings.append(
                 LabFinding("lab_doctor_busy", shown)
                 if isinstance(error, Busy)
-                else Finding("not_repaired", shown, params={"reason": str(error)})
+                else Finding("not_repaired", shown, params={"reason": as_reason(error)})
             )
     files.findings += seen.findings
     files.looked_at += seen.looked_at
@@ -166,7 +166,7 @@ class _Project:
         try:
             arm_folder(skill.ref_id, skill.version)
         except PersonaLabError:
-            params = {"field": f"skills.{at}.ref_id", "reason": "it is no name of a file"}
+            params = {"field": f"skills.{at}.ref_id", "reason": Reason("no_file_name")}
             shown = self.files.shown(self.folder / CONFIG)
             self.files.findings.append(LabFinding("lab_doctor_field", shown, params=params))
 
@@ -175,13 +175,13 @@ class _Project:
         for part in parts:
             folder = folder / part
             if not _PART.fullmatch(part) or os.path.islink(folder):
-                params = {"field": f"{where}.local_path", "reason": "it leads out of the project"}
+                params = {"field": f"{where}.local_path", "reason": Reason("outside_project")}
                 shown = self.files.shown(self.folder / CONFIG)
                 self.files.findings.append(LabFinding("lab_doctor_field", shown, params=params))
                 return CheckedVersion(None)
         found = check_version(self.files, folder, kind)
         if found.meta is not None and found.meta.id != ref.ref_id:
-            self.files.doubt(folder / "meta.json", [Doubt("id", "it is not the id in config.json")])
+            self.files.doubt(folder / "meta.json", [Doubt("id", Reason("other_id", file="config.json"))])
         return found
 
     # --- results
@@ -208,10 +208,12 @@ class _Project:
         folder = f"{result.skill_id[:SHORT]}_{result.skill_version}"
         if folder != path.parent.name:
             self.files.doubt(
-                path, [Doubt("skill_id", f"'{folder}', but the folder says '{path.parent.name}'")]
+                path, [Doubt("skill_id", Reason("other_folder", value=folder, name=path.parent.name))]
             )
         if path.stem.rpartition("__")[2] != result.case_id:
-            self.files.doubt(path, [Doubt("case_id", f"'{result.case_id}', but the file says '{path.stem}'")])
+            self.files.doubt(
+                path, [Doubt("case_id", Reason("other_file", value=result.case_id, name=path.stem))]
+            )
 
     def _check_sums(self, config: ProjectConfig | None) -> Summary | None:
         results = self.folder / "results"
@@ -245,9 +247,9 @@ class _Project:
             content = self.contents.get(segment.skill_id)
             where = f"advantage_segments[{at}]"
             if content is None:
-                self.files.doubt(path, [Doubt(f"{where}.skill_id", "the project has no such skill")])
+                self.files.doubt(path, [Doubt(f"{where}.skill_id", Reason("no_such_skill"))])
             elif find_exact(content, segment.content) is None:
-                reason = f"{segment.id} does not stand in its skill letter by letter"
+                reason = Reason("not_verbatim", segment_id=segment.id)
                 self.files.doubt(path, [Doubt(f"{where}.content", reason)])
         based_on = (extra.model_extra or {}).get("summary_generated_at") if extra else None
         if summary is not None and based_on in (None, summary.generated_at):
@@ -257,7 +259,7 @@ class _Project:
         leaders = leaders_of(summary.ranking)
         for name in DIMENSIONS if leaders else ():
             if getattr(leaders, name) != getattr(report.dimension_leaders, name):
-                reason = "it is not who leads in summary.json"
+                reason = Reason("not_leader", file="summary.json")
                 self.files.doubt(path, [Doubt(f"dimension_leaders.{name}", reason)])
 
     def _iterations(self) -> list[Path]:
@@ -300,7 +302,7 @@ class _Project:
         self.files.looked_at += 1
         *lines, last = raw.split(b"\n")
         for number, _ in zip(_broken_lines(lines), range(_SHOWN_LINES), strict=False):
-            params = {"reason": "it is no account of a call"}
+            params = {"reason": Reason("no_call_record")}
             self.files.findings.append(LabFinding("lab_doctor_line", shown, number, params))
         if last:
             self._found(Finding("torn_line", shown, len(lines) + 1, fixable=True), self._mend_journal)
@@ -390,7 +392,7 @@ class _Project:
                 mend()
                 finding = replace(finding, fixed=True)
             except (OSError, PersonaLabError) as error:
-                params = {"reason": str(error)}
+                params = {"reason": as_reason(error)}
                 self.files.findings.append(Finding("not_repaired", finding.file, params=params))
         self.files.findings.append(finding)
 

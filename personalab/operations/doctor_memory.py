@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from personalab.data_files import check_regular
-from personalab.errors import PersonaLabError, reason_of
+from personalab.errors import PersonaLabError, as_reason, reason_of
 from personalab.operations.doctor_findings import Finding
 from personalab.services import Services
 
@@ -28,7 +28,7 @@ async def examine_memories(services: Services, *, fix: bool) -> list[Finding]:
     try:
         damage, aside = await asyncio.to_thread(_looked_at, path)
     except (PersonaLabError, OSError) as error:
-        return [Finding("memory_unusable", FILE, params={"reason": str(error)})]
+        return [Finding("memory_unusable", FILE, params={"reason": as_reason(error)})]
     if not damage:
         notes = [Finding("memory_aside", FILE, params={"count": aside}, level="note")] if aside else []
         return [*notes, *await _ask(services)]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from personalab.data_files import open_regular, without_bom
+from personalab.errors import Because, Reason, as_reason
 from personalab.operations.doctor_findings import Finding
 from personalab.storage.files import create_file, open_aside, writing
 from personalab.storage.sessions import MAX_SESSION_BYTES
@@ -38,7 +39,7 @@ class RawLine:
 class Scan:
     """What a reading of a session file found."""
 
-    broken: dict[int, str] = field(default_factory=dict[int, str])
+    broken: dict[int, Because] = field(default_factory=dict[int, Because])
     metadata: Metadata | None = None
     metadata_number: int = 0
     metadata_raw: bytes = b""
@@ -103,12 +104,12 @@ def scan_session(path: Path) -> Scan:
 
 def _parsed(content: bytes | None, number: int, scan: Scan) -> Line | None:
     if content is None:
-        scan.broken[number] = f"longer than {MAX_LINE_BYTES} bytes"
+        scan.broken[number] = Reason("longer_than_bytes", limit=MAX_LINE_BYTES)
         return None
     try:
         return parse_line(content)
     except ValueError as error:
-        scan.broken[number] = str(error)[:200]
+        scan.broken[number] = as_reason(error)
         return None
 
 
@@ -170,10 +171,10 @@ def _mismatches(
             yield Finding("id_mismatch", shown, scan.metadata_number, params)
 
 
-def too_large(path: Path) -> str | None:
+def too_large(path: Path) -> Reason | None:
     """Tell why a session file is not read at all."""
     size = path.stat().st_size
-    return f"{size} bytes, more than {MAX_SESSION_BYTES}" if size > MAX_SESSION_BYTES else None
+    return Reason("too_many_bytes", count=size, limit=MAX_SESSION_BYTES) if size > MAX_SESSION_BYTES else None
 
 
 # --- repairs: the caller holds the instance's lock
@@ -209,7 +210,7 @@ def _worth_recovering(torn: RawLine) -> bool:
 def _moved(scan: Scan, raw: RawLine, *, hopeless: bool) -> str | None:
     """Tell why a line is moved out of the session; ``None`` if it stays."""
     if raw.number in scan.broken:
-        return scan.broken[raw.number]
+        return str(scan.broken[raw.number])[:200]
     if hopeless and not raw.whole:
         return "torn"
     return None

@@ -19,7 +19,7 @@ from personalab.archive.naming import file_stem
 from personalab.archive.pictures import picture_in_charx, with_main_icon
 from personalab.archive.png import without_cards, write_card_png
 from personalab.archive.transcripts import transcript_of
-from personalab.errors import NotFound, StorageError, UserError
+from personalab.errors import NotFound, StorageError, UserError, as_reason
 from personalab.operations.entries import KINDS, find_entry
 from personalab.services import Services
 from personalab.storage.exchange import write_outside
@@ -328,7 +328,7 @@ def _kept_json(stories: StoryFiles, kind: Kind, entry_id: str, name: str) -> dic
     try:
         return object_at(load_json(read_bytes(path, shown, MAX_CARD_BYTES)), name)
     except ValueError as error:
-        raise StorageError("file_broken", file=shown, reason=str(error)) from error
+        raise StorageError("file_broken", file=shown, reason=as_reason(error)) from error
 
 
 def _kept_bytes(stories: StoryFiles, entry_id: str, name: str) -> bytes | None:

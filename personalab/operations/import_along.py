@@ -12,7 +12,7 @@ from personalab.archive.card_reading import clean_name
 from personalab.archive.cards import read_card
 from personalab.archive.instances import InstanceFiles, LibraryEntry
 from personalab.archive.loading import MAX_CARD_BYTES, load_json
-from personalab.errors import BadRecord, PersonaLabError, StorageError
+from personalab.errors import BadRecord, PersonaLabError, StorageError, as_reason
 from personalab.operations.imports import Told
 from personalab.storage.files import dump_json, read_bytes
 from personalab.storage.stories import Kind, StoryFiles
@@ -53,7 +53,9 @@ def _read(entry: LibraryEntry, where: str, read: Callable[[str, object], T]) -> 
     try:
         return read(entry.entry_id, dict(entry.definition))
     except ValueError as error:
-        raise BadRecord("field_wrong", field=f"personalab.{where}.definition", reason=str(error)) from error
+        raise BadRecord(
+            "field_wrong", field=f"personalab.{where}.definition", reason=as_reason(error)
+        ) from error
 
 
 def _is_free(stories: StoryFiles, kind: Kind, entry_id: str, made: list[Path]) -> bool:

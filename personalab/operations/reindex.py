@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from personalab.errors import PersonaLabError, StorageError
+from personalab.errors import PersonaLabError, StorageError, reason_of
 from personalab.services import Services
 from personalab.story.instance import InstanceState
 from personalab.story.lines import MAX_TURN
@@ -64,12 +64,12 @@ async def _tried(
     except StorageError as error:
         if error.code != "library_unreadable":
             raise  # a full disk is not the story's fault
-        reason = str(error.params.get("reason", error.code))
+        reason = reason_of(error)
     except (ArithmeticError, TypeError, ValueError) as error:
-        reason = f"{type(error).__name__}: {error}"
+        reason = f"{type(error).__name__}: {error}"[:200]
     else:
         return None
-    return StorageError("story_not_indexed", instance_id=instance.instance_id, reason=reason[:200])
+    return StorageError("story_not_indexed", instance_id=instance.instance_id, reason=reason)
 
 
 async def _write_instance(

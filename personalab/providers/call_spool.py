@@ -19,7 +19,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from personalab.errors import BadRecord, StorageError
+from personalab.errors import BadRecord, Reason, StorageError, as_reason
 from personalab.lab.calling import CallAnswer
 
 MAX_KEPT_BYTES = 128 * 1024 * 1024
@@ -28,8 +28,8 @@ _PARTS = ("in", "system", "out", "err", "done")
 HALF_KEPT = ".done.tmp"
 """How the name of an answer ends while it is being written; it begins with a dot."""
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_LINK = "it is a link, and links are not followed"
-_FOREIGN = "it is not a plain file"
+_LINK = Reason("link")
+_FOREIGN = Reason("not_plain_file")
 _NOT_OURS = (errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.EMLINK)
 """What the system, or ``CallFiles.open``, says of a link, a pipe, a device, a socket or a second name."""
 
@@ -196,4 +196,4 @@ def spooling(files: CallFiles) -> Generator[None]:
             raise StorageError("lab_spool_foreign", file=shown, reason=reason) from error
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StorageError("disk_full", file=shown) from error
-        raise StorageError("not_writable", file=shown, reason=error.strerror or str(error)) from error
+        raise StorageError("not_writable", file=shown, reason=as_reason(error)) from error

@@ -17,8 +17,9 @@ from typing import cast
 
 from personalab.answer_schema import AnswerSchema
 from personalab.dialogue import Message, object_in
-from personalab.errors import ProviderError
-from personalab.lab.calling import Call, CallAnswer, CallUsage, plain_params
+from personalab.errors import ProviderError, Reason
+from personalab.lab.calling import Call, CallAnswer, CallUsage
+from personalab.lab.stored_errors import plain_params
 from personalab.ports import ReplyChunk, ReplyModel, stream_answer
 from personalab.providers.call_spool import CallFiles, forget_call, spooling
 from personalab.providers.claude_results import formed, sentence_of
@@ -106,7 +107,7 @@ class ChatExecutor:
                     heard.usage = _added(heard.usage, cast("CallUsage", chunk.usage))
                 if length > MAX_TEXT:
                     raise ProviderError(
-                        "provider.bad_answer", reason=f"it has more than {MAX_TEXT} characters"
+                        "provider.bad_answer", reason=Reason("over_characters", limit=MAX_TEXT)
                     )
         heard.text = without_thoughts(well_formed("".join(pieces)))
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from personalab.errors import ProviderError
+from personalab.errors import ProviderError, Reason
 from personalab.ports import ReplyModel
 from personalab.providers.failures import clean_reason
 from personalab.providers.model_settings import ModelSettings, ReasoningEffort
@@ -35,7 +35,7 @@ def open_model(name: str, *, settings: ModelSettings) -> ReplyModel:
 
             return RehearsalModel(delay=settings.rehearsal_delay)
         case _ if not provider or not model:
-            raise ProviderError("provider.unknown", model=name, reason="it is not of the form provider:model")
+            raise ProviderError("provider.unknown", model=name, reason=Reason("not_provider_model"))
         case "scripted":
             from personalab.providers.scripted import ScriptedModel
 

@@ -20,7 +20,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from personalab.errors import ProviderError
+from personalab.errors import Because, ProviderError, Reason, as_reason
 from personalab.lab.calling import Call, CallAnswer
 from personalab.providers.call_spool import CallFiles, forget_call, spooling
 from personalab.providers.child_environment import child_environment
@@ -194,7 +194,7 @@ class ClaudeCli:
             if self._found is None:
                 found = find_program(self._cli_path, self._environment.get("PATH"))
                 if found is None:
-                    raise self._missing("it is not there, or may not be run")
+                    raise self._missing(Reason("not_runnable"))
                 command = (os.path.abspath(found),)
                 self._found = command, self._probe(command)
             return self._found
@@ -217,15 +217,16 @@ class ClaudeCli:
         said = told.stdout[:_STDERR_SHOWN].decode("utf-8", "replace").split()
         if told.returncode or not said:
             why = told.stderr[-_STDERR_SHOWN:].decode("utf-8", "replace")
-            raise self._missing(clean_reason(why, self._secrets) or "it does not tell its version")
+            raise self._missing(clean_reason(why, self._secrets) or Reason("no_version"))
         return clean_reason(said[0])
 
-    def _missing(self, reason: str) -> ProviderError:
+    def _missing(self, reason: Because) -> ProviderError:
         # Cut, so that the remedy after it is not.
-        return ProviderError("provider.cli_missing", cli_path=self._cli_path[:80], reason=reason[:80])
+        reason = reason[:80] if isinstance(reason, str) else reason
+        return ProviderError("provider.cli_missing", cli_path=self._cli_path[:80], reason=reason)
 
     def _not_started(self, error: OSError) -> ProviderError:
-        reason = error.strerror or str(error)
+        reason = as_reason(error)
         if error.errno in _NOT_THERE:
             return self._missing(reason)
         if error.errno == errno.E2BIG:

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from personalab.dialogue import object_in
-from personalab.errors import ProviderError
-from personalab.lab.calling import MAX_ERROR, Call, CallAnswer, CallUsage, amount_of, plain_params
+from personalab.errors import ProviderError, Reason
+from personalab.lab.calling import Call, CallAnswer, CallUsage, amount_of
+from personalab.lab.stored_errors import MAX_ERROR, plain_params
 from personalab.providers.failures import clean_reason
 from personalab.providers.well_formed import well_formed
 
@@ -165,13 +166,13 @@ def _failure_in(result: Row, text: str, secrets: Sequence[str]) -> ProviderError
         return None
     known = _by_words(int(told) if told else _status_in(said), said, reason)
     if subtype == "success":
-        return known or ProviderError("provider.failed", reason=reason or "it does not say why")
+        return known or ProviderError("provider.failed", reason=reason or Reason("no_reason"))
     # An error in mid-work has been paid for and mostly comes again with the same question: only what is known to
     # pass is worth another try. Limits on turns and money were set by a person.
     if subtype == "error_during_execution" and known is not None:
         return known
     why = f"{subtype}: {reason}" if reason else subtype
-    return ProviderError("provider.cli_stopped", reason=clean_reason(why) or "it does not say why")
+    return ProviderError("provider.cli_stopped", reason=clean_reason(why) or Reason("no_reason"))
 
 
 def _by_words(status: int | None, said: str, reason: str) -> ProviderError | None:

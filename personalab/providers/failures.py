@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import cast
 
-from personalab.errors import ProviderError
+from personalab.errors import Because, Invalid, ProviderError
 
 REASON_LENGTH = 300
 
@@ -66,7 +66,7 @@ def explain(error: Exception, attempt: Attempt) -> Failure:
     """Say what a provider's exception means."""
     status = _status(error)
     words = _words(error)
-    reason = clean_reason(words, attempt.secrets)
+    reason = error.reason if isinstance(error, Invalid) else clean_reason(words, attempt.secrets)
     if status not in (401, 403, 404, 429) and _is_overflow(error, words):
         return Failure(ProviderError("provider.context_overflow"))
     if status is not None:
@@ -108,7 +108,7 @@ def clean_reason(text: str, secrets: Sequence[str] = ()) -> str:
     return line if len(line) <= REASON_LENGTH else line[: REASON_LENGTH - 1] + "…"
 
 
-def _by_status(error: Exception, status: int, reason: str, attempt: Attempt) -> Failure:
+def _by_status(error: Exception, status: int, reason: Because, attempt: Attempt) -> Failure:
     if status in (401, 403):
         return Failure(ProviderError("provider.wrong_key", status=status))
     if status == 404:

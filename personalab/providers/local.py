@@ -63,7 +63,7 @@ def open_local_model(path: Path, settings: ModelSettings) -> ProviderModel:
     try:
         check_regular(path)
     except NotAModelFile as error:
-        raise ProviderError("provider.no_model_file", file=str(path), reason=str(error)) from error
+        raise ProviderError("provider.no_model_file", file=str(path), reason=error.reason) from error
     patient = replace(settings, max_output_tokens=settings.max_output_tokens or _LONGEST_REPLY)
     endpoint = partial(_endpoint, path, patient)
     source = OpenAISource(endpoint, patient, text_lengths=True, speech_body=_SPEECH, schema_body=_JSON)

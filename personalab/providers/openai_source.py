@@ -22,6 +22,7 @@ from urllib.request import getproxies
 
 from personalab.answer_schema import AnswerSchema
 from personalab.dialogue import Message
+from personalab.errors import Invalid
 from personalab.ports import ReplyChunk
 from personalab.providers.model_settings import ModelSettings
 from personalab.providers.openai_chat import REASONING_FIELD, OpenAIEndpoint, tls
@@ -102,7 +103,7 @@ class OpenAISource:
             if not response.is_success:
                 raise await patience.wait_for(_refusal(response))
             if _is_packed(response):
-                raise ValueError("the answer is compressed, which was not asked for")
+                raise Invalid("compressed_answer")
             arriving = response.aiter_bytes()
             while not answer.is_done and (data := await patience.wait_for(anext(arriving, None))) is not None:
                 if answer.feed(data):
@@ -166,7 +167,7 @@ class EventReader:
         before = self._count
         self._size += len(data)
         if self._size > _LONGEST_EVENT:
-            raise ValueError("an event of the answer is too long")
+            raise Invalid("event_too_long")
         end = data.rfind(b"\n") + 1
         if not end:
             self._rest.append(data)
@@ -203,7 +204,7 @@ class EventReader:
         yield from self.pieces()
         self.check()
         if not self._count and not self.is_done:
-            raise ValueError("the answer has no events")
+            raise Invalid("no_events")
         if reasoning := self._reasoning_joiner.flush():
             yield ReplyChunk(reasoning=reasoning)
         if text := self._text_joiner.flush():
@@ -241,7 +242,7 @@ class EventReader:
 
     def _take_event(self, fields: object) -> None:
         if not isinstance(fields, dict):
-            raise ValueError("an event of the answer is not an object")
+            raise Invalid("event_not_object")
         event = cast("dict[str, Any]", fields)
         if (error := event.get("error")) or self._is_error:
             raise _error(error or event)

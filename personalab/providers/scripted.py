@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from personalab.dialogue import Message
-from personalab.errors import ProviderError
+from personalab.errors import Because, ProviderError, Reason, pydantic_reason
 from personalab.ports import ReplyChunk
 from personalab.providers.model_files import NotAModelFile, read_script
 from personalab.providers.well_formed import well_formed
@@ -72,11 +72,14 @@ class ScriptedModel:
         try:
             script = _script_type().validate_json(read_script(path))
         except NotAModelFile as error:
-            raise _bad_script(path, str(error)) from error
+            raise _bad_script(path, error.reason) from error
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(str(step) for step in first["loc"])
-            raise _bad_script(path, f"{where}: {first['msg']}" if where else first["msg"]) from error
+            reason = pydantic_reason(first)
+            raise _bad_script(
+                path, Reason("at_field", field=where, reason=reason) if where else reason
+            ) from error
         if isinstance(script, list):
             script = _Script(replies=script)
         replies = [row if isinstance(row, str) else row.reply() for row in script.replies]
@@ -110,7 +113,7 @@ class ScriptedModel:
                 await asyncio.sleep(0)
         if not whole or reply.error is not None:
             code = reply.error or "provider.failed"
-            raise ProviderError(code, retryable=True, reason="it was scripted to fail")
+            raise ProviderError(code, retryable=True, reason=Reason("scripted_failure"))
         if reply.hang:
             await asyncio.Event().wait()
         if reply.usage is not None or reply.truncated:
@@ -163,5 +166,5 @@ def _script_type() -> TypeAdapter[_Script | list[str | _Row]]:
     return TypeAdapter(_Script | list[str | _Row])
 
 
-def _bad_script(path: Path, reason: str) -> ProviderError:
+def _bad_script(path: Path, reason: Because) -> ProviderError:
     return ProviderError("provider.bad_script", file=str(path), reason=reason)

@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from personalab.errors import StorageError, UserError
+from personalab.errors import Reason, StorageError, UserError, as_reason
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
@@ -154,11 +154,9 @@ def read_ranks(path: Path, sha256: str) -> dict[bytes, int]:
     try:
         raw = gzip.decompress(path.read_bytes())
     except (OSError, EOFError, zlib.error) as error:
-        raise StorageError("file_broken", file=path.name, reason=str(error)) from error
+        raise StorageError("file_broken", file=path.name, reason=as_reason(error)) from error
     if hashlib.sha256(raw).hexdigest() != sha256:
-        raise StorageError(
-            "file_broken", file=path.name, reason="its checksum is not that of the published file"
-        )
+        raise StorageError("file_broken", file=path.name, reason=Reason("unpublished_checksum"))
     fields = raw.split()
     return dict(zip(map(binascii.a2b_base64, fields[::2]), map(int, fields[1::2]), strict=True))
 

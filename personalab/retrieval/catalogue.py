@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from personalab.data_files import open_regular
-from personalab.errors import StorageError
+from personalab.errors import Reason, StorageError, as_reason
 from personalab.story.recall import Search
 
 NAME = "catalogue.json"
@@ -90,7 +90,9 @@ class CatalogueFile:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise StorageError("library_unreadable", reason=f"{NAME}: {error}") from error
+            raise StorageError(
+                "library_unreadable", reason=Reason("at_field", field=NAME, reason=as_reason(error))
+            ) from error
         self._known = (key, catalogue)
         return catalogue
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from personalab.errors import ProviderError
+from personalab.errors import ProviderError, Reason
 from personalab.ports import Embedder
 
 VECTORS = Path(__file__).parent / "vectors"
@@ -18,9 +18,7 @@ def open_embedder(setting: str, *, api_key: str | None, base_url: str | None) ->
 
         return OfflineEmbedder(VECTORS)
     if not provider or not model:
-        raise ProviderError(
-            "embedder.unknown", setting=setting, reason="it is not of the form provider:model"
-        )
+        raise ProviderError("embedder.unknown", setting=setting, reason=Reason("not_provider_model"))
     from personalab.retrieval.langchain_embedder import open_openai, open_other
 
     if provider == "openai":

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from personalab.errors import ProviderError
+from personalab.errors import ProviderError, Reason
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
@@ -132,13 +132,15 @@ def _checked(vectors: list[list[float]], count: int) -> list[list[float]]:
     """Refuse an answer that cannot be stored: too few vectors, uneven or not of finite numbers."""
     if len(vectors) != count:
         raise ProviderError(
-            "provider.bad_answer", retryable=True, reason=f"{len(vectors)} vectors for {count} texts"
+            "provider.bad_answer",
+            retryable=True,
+            reason=Reason("vector_count", count=len(vectors), texts=count),
         )
     widths = {len(vector) for vector in vectors}
     if 0 in widths or len(widths) > 1:
         raise ProviderError(
-            "provider.bad_answer", retryable=True, reason=f"vectors of length {sorted(widths)}"
+            "provider.bad_answer", retryable=True, reason=Reason("vector_lengths", lengths=sorted(widths))
         )
     if not all(math.isfinite(number) for vector in vectors for number in vector):
-        raise ProviderError("provider.bad_answer", retryable=True, reason="numbers that are not finite")
+        raise ProviderError("provider.bad_answer", retryable=True, reason=Reason("not_finite"))
     return vectors

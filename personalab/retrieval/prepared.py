@@ -8,6 +8,8 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 from numpy.typing import NDArray
 
+from personalab.errors import Invalid
+
 
 class Prepared(Embeddings):
     """Gives each text the vector that was made for it."""
@@ -18,7 +20,7 @@ class Prepared(Embeddings):
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Hand out the vectors, in the texts' order."""
         if len(texts) != len(self._vectors):
-            raise ValueError(f"{len(self._vectors)} vectors for {len(texts)} texts")
+            raise Invalid("vector_count", count=len(self._vectors), texts=len(texts))
         # Chroma takes rows of numbers as they are; as lists they would be copied twice.
         return cast("list[list[float]]", list(self._vectors))
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from personalab.errors import StorageError
+from personalab.errors import StorageError, as_reason
 from personalab.retrieval import lock
 from personalab.retrieval.catalogue import Catalogue, CatalogueFile
 from personalab.retrieval.shelf import Shelf
@@ -193,6 +193,4 @@ def _writable() -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise StorageError(
-            "not_writable", file="event_library", reason=error.strerror or str(error)
-        ) from error
+        raise StorageError("not_writable", file="event_library", reason=as_reason(error)) from error

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from personalab.errors import StorageError, UserError
+from personalab.errors import StorageError, UserError, as_reason
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _PLACE = re.compile(r"(\[[0-9A-Za-z:.%]+\]|[^\s\[\]:/?#@\\]+)(?::[0-9]*)?")
@@ -47,7 +47,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener.bind(address)
         listener.listen(1024)
     except (OSError, OverflowError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        reason = as_reason(error)
         raise StorageError("port_not_free", host=host, port=port, reason=reason) from error
     return listener
 

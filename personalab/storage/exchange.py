@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from personalab.data_files import FILE_MODE
-from personalab.errors import PersonaLabError, StorageError, UserError
+from personalab.errors import PersonaLabError, Reason, StorageError, UserError, as_reason
 from personalab.storage.files import create_file, sync_folder, writing
 
 MAX_FILES = 100_000
@@ -86,7 +86,7 @@ def opened(path: Path) -> Generator[tuple[BinaryIO, int]]:
     with os.fdopen(fd, "rb") as file:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
-            raise StorageError("file_unreadable", reason="it is not a plain file")
+            raise StorageError("file_unreadable", reason=Reason("not_plain_file"))
         try:
             yield file, found.st_size
         except OSError as error:
@@ -94,7 +94,7 @@ def opened(path: Path) -> Generator[tuple[BinaryIO, int]]:
 
 
 def _unreadable(error: OSError | ValueError) -> StorageError:
-    reason = getattr(error, "strerror", None) or str(error)
+    reason = as_reason(error)
     return StorageError("file_unreadable", reason=reason)
 
 
@@ -133,7 +133,7 @@ def _target(path: Path) -> tuple[Path, int | None]:
     except FileNotFoundError:
         return found, None
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        reason = as_reason(error)
         raise StorageError("export_unwritable", file=str(path), reason=reason) from error
     if not stat.S_ISREG(there.st_mode):
         raise UserError("export_not_plain", file=str(path))

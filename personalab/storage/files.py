@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from personalab.data_files import FILE_MODE, make_folder, open_regular, without_bom
-from personalab.errors import StorageError
+from personalab.errors import Reason, StorageError, as_reason, json_reason
 
 MAX_JSON_BYTES = 16 * 1024 * 1024
 
@@ -25,7 +25,7 @@ def read_json(path: Path, shown: str) -> object:
     try:
         return json.loads(without_bom(raw).decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise StorageError("file_broken", file=shown, reason=str(error) or type(error).__name__) from error
+        raise StorageError("file_broken", file=shown, reason=json_reason(error)) from error
 
 
 def read_bytes(path: Path, shown: str, limit: int) -> bytes:
@@ -34,12 +34,14 @@ def read_bytes(path: Path, shown: str, limit: int) -> bytes:
         with os.fdopen(open_regular(path, shown=shown), "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size > limit:
-                raise StorageError("file_broken", file=shown, reason=f"{size} bytes, more than {limit}")
+                raise StorageError(
+                    "file_broken", file=shown, reason=Reason("too_many_bytes", count=size, limit=limit)
+                )
             return file.read()
     except FileNotFoundError as error:
         raise StorageError("file_missing", file=shown) from error
     except OSError as error:
-        raise StorageError("file_broken", file=shown, reason=error.strerror or str(error)) from error
+        raise StorageError("file_broken", file=shown, reason=as_reason(error)) from error
 
 
 def read_start(path: Path, shown: str, length: int) -> bytes:
@@ -50,7 +52,7 @@ def read_start(path: Path, shown: str, length: int) -> bytes:
     except FileNotFoundError as error:
         raise StorageError("file_missing", file=shown) from error
     except OSError as error:
-        raise StorageError("file_broken", file=shown, reason=error.strerror or str(error)) from error
+        raise StorageError("file_broken", file=shown, reason=as_reason(error)) from error
 
 
 def refuse_link(path: Path, shown: str) -> None:
@@ -151,4 +153,4 @@ def write_error(error: OSError, shown: str) -> StorageError:
     """Say in our words why a file could not be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageError("disk_full", file=shown)
-    return StorageError("not_writable", file=shown, reason=error.strerror or str(error))
+    return StorageError("not_writable", file=shown, reason=as_reason(error))

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 from personalab.archive.instances import STATE_FILES, InstanceFiles, LibraryEntry, is_other_file
 from personalab.archive.veloca_lines import SessionLines
 from personalab.data_files import make_folder, without_bom
-from personalab.errors import BadRecord, NotFound, StorageError, UserError
+from personalab.errors import BadRecord, NotFound, Reason, StorageError, UserError, as_reason
 from personalab.storage.files import (
     MAX_JSON_BYTES,
     dump_json,
@@ -81,7 +81,7 @@ def _object(stories: StoryFiles, path: Path, read: Callable[[object], T]) -> dic
         data = object_of(read_json(path, shown))
         read(data)
     except ValueError as error:
-        raise StorageError("file_broken", file=shown, reason=str(error)) from error
+        raise StorageError("file_broken", file=shown, reason=as_reason(error)) from error
     return data
 
 
@@ -136,7 +136,7 @@ def _parsed(raw: bytes, shown: str) -> tuple[list[Line], bytes]:
         try:
             lines.append(parse_line(text))
         except ValueError as error:
-            raise StorageError("line_broken", file=shown, line=number, reason=str(error)) from error
+            raise StorageError("line_broken", file=shown, line=number, reason=as_reason(error)) from error
     torn = last.strip(b"\x00").strip()
     if not torn:
         return lines, b""
@@ -218,10 +218,10 @@ def _state(files: InstanceFiles, instance_id: str) -> dict[str, Any]:
         state = InstanceState.read({**files.state, "instance_id": instance_id})
         CharacterState.read(files.character_state)
     except ValueError as error:
-        raise BadRecord("bad_record", field="instance", reason=str(error)) from error
+        raise BadRecord("bad_record", field="instance", reason=as_reason(error)) from error
     names = [session.session_id for session in files.sessions]
     if state.current_session_id not in names:
-        raise BadRecord("bad_record", field="current_session_id", reason="there is no such session")
+        raise BadRecord("bad_record", field="current_session_id", reason=Reason("no_such_session"))
     return {**files.state, "instance_id": instance_id}
 
 
@@ -235,7 +235,7 @@ def _other_files(files: InstanceFiles) -> Mapping[str, bytes]:
     found = {name: dump_json(value) for name, value in files.documents.items()} | dict(files.pieces)
     for name in found:
         if not is_other_file(name):
-            raise BadRecord("bad_record", field=name[:80], reason="it is no name of a file")
+            raise BadRecord("bad_record", field=name[:80], reason=Reason("no_file_name"))
     return found
 
 
@@ -249,4 +249,4 @@ def _move(fresh: Path, target: Path, instance_id: str) -> None:
     except OSError as error:
         if target.exists() and fresh.exists():
             raise UserError("instance_exists", instance_id=instance_id) from None
-        raise StorageError("not_writable", file="instances", reason=error.strerror or str(error)) from error
+        raise StorageError("not_writable", file="instances", reason=as_reason(error)) from error

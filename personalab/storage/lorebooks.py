@@ -12,7 +12,7 @@ from pathlib import Path
 
 from personalab.archive.books import read_book
 from personalab.archive.loading import MAX_CARD_BYTES, load_json
-from personalab.errors import BadRecord
+from personalab.errors import BadRecord, Because, Reason, as_reason
 from personalab.storage.stories import Kind, StoryFiles
 from personalab.story.events import Notice
 from personalab.story.lore import Lorebook
@@ -32,7 +32,7 @@ class _Kept:
     seen_ns: int
     digest: bytes
     book: Lorebook | None
-    reason: str = ""
+    reason: Because = ""
 
 
 class LorebookFiles:
@@ -75,7 +75,7 @@ class LorebookFiles:
                 )
         return tuple(books.values()), notices
 
-    def _read(self, path: Path, name: str) -> tuple[Lorebook | None, bytes, str]:
+    def _read(self, path: Path, name: str) -> tuple[Lorebook | None, bytes, Because]:
         """Give a book and its digest, or why it cannot be read; one that is not there is neither."""
         try:
             kept = self._refreshed(self._kept.get(path), path, name)
@@ -84,7 +84,7 @@ class LorebookFiles:
                 self._kept.pop(path, None)
             return None, b"", ""
         except OSError as error:
-            return None, b"", error.strerror or str(error)
+            return None, b"", as_reason(error)
         with self._keeping:
             self._kept.pop(path, None)
             self._kept[path] = kept
@@ -101,7 +101,7 @@ class LorebookFiles:
         with os.fdopen(fd, "rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
-                return _Kept(stamp, now, b"", None, "it is not a plain file")
+                return _Kept(stamp, now, b"", None, Reason("not_plain_file"))
             # One byte more than is read tells that there is too much of it.
             raw = file.read(MAX_CARD_BYTES + 1)
         stamp, digest = _stamp(found), hashlib.blake2b(raw, digest_size=16).digest()
@@ -110,7 +110,7 @@ class LorebookFiles:
         try:
             return _Kept(stamp, now, digest, read_book(load_json(raw), name))
         except BadRecord as error:
-            return _Kept(stamp, now, digest, None, str(error))
+            return _Kept(stamp, now, digest, None, error)
 
 
 def _stamp(found: os.stat_result) -> Stamp:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from personalab.errors import StorageError, UserError
+from personalab.errors import Reason, StorageError, UserError, as_reason
 from personalab.storage.files import MAX_JSON_BYTES, dump_json, read_json, replace_file, write_json
 from personalab.storage.stories import StoryFiles
 from personalab.story.instance import CharacterState
@@ -32,7 +32,7 @@ class PersonaFiles:
             revision_of(state)
         except ValueError as error:
             shown = self._stories.shown(folder / "character_state.json")
-            raise StorageError("file_broken", file=shown, reason=str(error)) from error
+            raise StorageError("file_broken", file=shown, reason=as_reason(error)) from error
         path = folder / "persona_history.json"
         if not os.path.lexists(path):
             return state, PersonaHistory()
@@ -40,7 +40,7 @@ class PersonaFiles:
         try:
             return state, PersonaHistory.read(read_json(path, shown))
         except ValueError as error:
-            raise StorageError("file_broken", file=shown, reason=str(error)) from error
+            raise StorageError("file_broken", file=shown, reason=as_reason(error)) from error
 
     def grow(self, instance_id: str, text: str, why: Raw, now: str, *, expected: str) -> CharacterState:
         """Write a new persona, if the one it was made from still stands."""
@@ -76,7 +76,7 @@ class PersonaFiles:
             content = dump_json(fields)
         shown = self._stories.shown(path)
         if len(content) > MAX_JSON_BYTES:
-            raise StorageError("not_writable", file=shown, reason=f"{len(content)} bytes")
+            raise StorageError("not_writable", file=shown, reason=Reason("bytes", count=len(content)))
         replace_file(path, content, shown, sync=True)
 
     def write_state(self, instance_id: str, state: CharacterState) -> None:

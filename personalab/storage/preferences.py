@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 from personalab import config
 from personalab.config import Config, DirectorModule, LoreModule, MemoryModule, RecallModule
 from personalab.data_files import make_folder
-from personalab.errors import PersonaLabError, StorageError, reason_of
+from personalab.errors import Invalid, PersonaLabError, StorageError, as_reason, reason_of
 from personalab.storage.files import read_bytes, read_json, write_json, writing
 from personalab.storage.locked import locked_file
 from personalab.story.events import Notice
@@ -165,7 +165,7 @@ class PreferenceFiles:
             try:
                 data = self._module(file)
             except ValueError as error:
-                raise StorageError("file_broken", file=file, reason=str(error)) from error
+                raise StorageError("file_broken", file=file, reason=as_reason(error)) from error
             change: dict[str, Any] = {"enabled": on}
             if module == "recall":
                 change = {"trigger": "auto" if on else "off"}
@@ -179,7 +179,7 @@ class PreferenceFiles:
         try:
             return object_of(self._read("config.json"))
         except ValueError as error:
-            raise StorageError("file_broken", file="config.json", reason=str(error)) from error
+            raise StorageError("file_broken", file="config.json", reason=as_reason(error)) from error
 
     def _save(self, data: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         old_switch = config.old_director_switch(data)
@@ -220,7 +220,7 @@ class PreferenceFiles:
             text = read_bytes(path, shown, MAX_TEMPLATE_BYTES).decode("utf-8-sig").rstrip("\n")
             for place in _NEEDED.get(path.stem, ()):
                 if place not in text:
-                    raise ValueError(f"{place} is missing")
+                    raise Invalid("field_missing", field=place)
             return text
         except (PersonaLabError, ValueError) as error:
             if path.parent == shipped:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from personalab.data_files import cut_file, open_regular, without_bom
-from personalab.errors import StorageError
+from personalab.errors import Reason, StorageError, as_reason
 from personalab.storage.files import open_aside, read_bytes, replace_file, writing
 from personalab.storage.reply_line import REPLY_OPENING, ReplyLine, recover
 from personalab.story.lines import REPLY_FLAGS, AssistantLine, Line, dump_line, parse_line
@@ -103,11 +103,11 @@ class SessionCache:
         except FileNotFoundError as error:
             raise StorageError("file_missing", file=shown) from error
         except OSError as error:
-            raise StorageError("file_broken", file=shown, reason=error.strerror or str(error)) from error
+            raise StorageError("file_broken", file=shown, reason=as_reason(error)) from error
         try:
             session = _refresh(self._sessions.get(path), path, fd, shown)
         except OSError as error:
-            raise StorageError("file_broken", file=shown, reason=error.strerror or str(error)) from error
+            raise StorageError("file_broken", file=shown, reason=as_reason(error)) from error
         finally:
             os.close(fd)
         if keep:
@@ -147,7 +147,9 @@ def _read_new(known: Session | None, path: Path, fd: int, shown: str) -> Session
     stamp, now = _stamp(fd), time.time_ns()
     size = stamp[2]
     if size > MAX_SESSION_BYTES:
-        raise StorageError("file_broken", file=shown, reason=f"{size} bytes, more than {MAX_SESSION_BYTES}")
+        raise StorageError(
+            "file_broken", file=shown, reason=Reason("too_many_bytes", count=size, limit=MAX_SESSION_BYTES)
+        )
     if known is not None and known.stamp == stamp and known.seen_ns - stamp[4] > _RACY_NS:
         return known
     same = known is not None and size >= known.size and _same_start(known, fd)
@@ -193,7 +195,9 @@ def _take_line(session: Session, line: bytes, shown: str) -> None:
         try:
             session.transcript.add(parse_line(text))
         except ValueError as error:
-            raise StorageError("line_broken", file=shown, line=session.lines, reason=str(error)) from error
+            raise StorageError(
+                "line_broken", file=shown, line=session.lines, reason=as_reason(error)
+            ) from error
     session.hash.update(line)
     session.size += len(line)
 
@@ -326,7 +330,7 @@ class SessionWriter:
             self._fd = fresh
             self._read_again()
         except (OSError, StorageError) as error:
-            raise StorageError("session_gone", file=self._shown, reason=str(error)) from error
+            raise StorageError("session_gone", file=self._shown, reason=as_reason(error)) from error
 
     def _found_bytes(self) -> bytes:
         """Read the file at the path, or the one that was deleted up to the reply."""
@@ -355,13 +359,13 @@ class SessionWriter:
         torn, last = session.torn, session.transcript.last
         self._cut_padding(session.size + len(torn))
         if not torn and not session.lines:
-            raise StorageError("file_broken", file=self._shown, reason="it is empty")
+            raise StorageError("file_broken", file=self._shown, reason=Reason("empty"))
         if not torn:
             return
         line = _read_torn(torn, last.number if last else 1)
         if line is None:
             if not session.lines:
-                raise StorageError("file_broken", file=self._shown, reason="no line of it can be read")
+                raise StorageError("file_broken", file=self._shown, reason=Reason("no_readable_line"))
             self._set_aside(torn)
             self._overwrite(b"", torn)
             session.torn = b""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from personalab.data_files import make_folder, without_bom
-from personalab.errors import NotFound, PersonaLabError, StorageError, UserError
+from personalab.errors import NotFound, PersonaLabError, StorageError, UserError, as_reason
 from personalab.storage.files import dump_json, read_json, read_start, replace_file, write_json, writing
 from personalab.storage.locked import locked_file
 from personalab.storage.sessions import Session, SessionCache, SessionWriter
@@ -214,7 +214,7 @@ class StoryFiles:
                 except OSError as error:
                     if not (self.instances / chosen).exists():
                         raise StorageError(
-                            "not_writable", file="instances", reason=str(error.strerror)
+                            "not_writable", file="instances", reason=as_reason(error)
                         ) from error
                     if instance_id is not None:
                         raise UserError("instance_exists", instance_id=chosen) from None
@@ -321,7 +321,7 @@ class StoryFiles:
         try:
             return read(data)
         except ValueError as error:
-            raise StorageError("file_broken", file=self.shown(path), reason=str(error)) from error
+            raise StorageError("file_broken", file=self.shown(path), reason=as_reason(error)) from error
 
 
 def _replace(path: Path, content: bytes | None, shown: str) -> None:

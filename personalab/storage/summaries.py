@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from personalab.errors import StorageError, UserError
+from personalab.errors import Invalid, Reason, StorageError, UserError, as_reason
 from personalab.storage.files import read_json, replace_file, write_json, writing
 from personalab.storage.stories import StoryFiles
 from personalab.story.instance import InstanceState, object_of
@@ -80,10 +80,10 @@ class SummaryFiles:
         try:
             given: object = object_of(read_json(path, shown)).get("points", [])
             if not isinstance(given, list):
-                raise ValueError("points is not a list")
+                raise Invalid("field_not_list", field="points")
             return [PlotPoint.read(data) for data in cast("list[object]", given)]
         except ValueError as error:
-            raise StorageError("file_broken", file=shown, reason=str(error)) from error
+            raise StorageError("file_broken", file=shown, reason=as_reason(error)) from error
 
     def _plots(self, session: Path) -> Path:
         return session.with_name(f"{session.stem}.plots.json")
@@ -98,4 +98,4 @@ def _free_name(path: Path) -> Path:
         name = path.with_name(f"{path.name}.aside{number}")
         if not name.exists():
             return name
-    raise StorageError("not_writable", file=path.name, reason="too many files were set aside")
+    raise StorageError("not_writable", file=path.name, reason=Reason("too_many_set_aside"))

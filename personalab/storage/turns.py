@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from personalab.errors import NotFound, PersonaLabError, StorageError, UserError, reason_of
+from personalab.errors import NotFound, PersonaLabError, Reason, StorageError, UserError, reason_of
 from personalab.reasoning import split_reasoning
 from personalab.storage.leases import Lease, Leases, unbroken
 from personalab.storage.preferences import PreferenceFiles, Preferences
@@ -283,7 +283,9 @@ class OpenTurns:
         instance = self._stories.instance(instance_id)
         if instance.instance_id != instance_id:
             shown = f"instances/{instance_id}/instance_state.json"
-            raise StorageError("file_broken", file=shown, reason=f"instance_id is {instance.instance_id}")
+            raise StorageError(
+                "file_broken", file=shown, reason=Reason("other_instance", instance_id=instance.instance_id)
+            )
         return instance
 
     def stop_all(self) -> None:

@@ -41,7 +41,7 @@ from personalab.archive.veloca_rules import (
     check_fresh,
     made,
 )
-from personalab.errors import BadRecord, UserError
+from personalab.errors import BadRecord, Reason, UserError
 from personalab.storage.veloca_backups import Report, verify_archive
 from personalab.storage.veloca_files import (
     MAX_ARCHIVE_BYTES,
@@ -174,7 +174,7 @@ class VelocaStore:
         """List the entries of a session, or of all, that are wanted (those in use), in their order."""
         for name, value in (("offset", offset), ("limit", limit or 0)):
             if value < 0:
-                raise BadRecord("field_wrong", field=name, reason="it is not a number of 0 or more")
+                raise BadRecord("field_wrong", field=name, reason=Reason("negative"))
         with self._open.reading() as archive:
             if session_id is not None:
                 archive.session(session_id)

@@ -11,7 +11,7 @@ from typing import Any
 
 from personalab.archive.veloca import Array, Problem, check_archive
 from personalab.archive.veloca_rules import Archive
-from personalab.errors import BadRecord, StorageError
+from personalab.errors import BadRecord, StorageError, as_reason
 from personalab.storage.veloca_files import (
     MAX_ARCHIVE_BYTES,
     WAIT_SECONDS,
@@ -82,9 +82,9 @@ def broken(place: Place, error: BadRecord) -> StorageError:
     """Say that an archive cannot be read, and what can be done."""
     number = newest_good(place)
     if number is None:
-        return StorageError("archive_broken_alone", file=place.shown, reason=str(error))
+        return StorageError("archive_broken_alone", file=place.shown, reason=as_reason(error))
     return StorageError(
-        "archive_broken", file=place.shown, reason=str(error), backup=place.backup(number).name
+        "archive_broken", file=place.shown, reason=as_reason(error), backup=place.backup(number).name
     )
 
 

@@ -17,7 +17,7 @@ from types import TracebackType
 
 from personalab.archive.loading import load_json
 from personalab.archive.veloca_rules import Archive
-from personalab.errors import BadRecord, StorageError
+from personalab.errors import BadRecord, StorageError, as_reason
 from personalab.storage.veloca_journal import Scan, Stamp, read_from, scan, stamp_of
 from personalab.storage.veloca_lock import archive_lock
 
@@ -71,9 +71,7 @@ def place_of(path: str | Path, limit: int = MAX_ARCHIVE_BYTES, wait: float = WAI
     except FileNotFoundError:
         return Place(found, limit, wait)
     except OSError as error:
-        raise StorageError(
-            "archive_unreadable", file=str(found), reason=error.strerror or str(error)
-        ) from error
+        raise StorageError("archive_unreadable", file=str(found), reason=as_reason(error)) from error
     if not stat.S_ISREG(kind):
         raise StorageError("archive_not_a_file", file=str(found))
     return Place(found, limit, wait)
@@ -149,7 +147,7 @@ class HeldFile:
 
 
 def _input_error(error: OSError) -> BadRecord:
-    return BadRecord("archive_input_error", reason=error.strerror or str(error))
+    return BadRecord("archive_input_error", reason=as_reason(error))
 
 
 def read_raw(path: Path, limit: int) -> bytes:

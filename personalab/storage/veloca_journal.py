@@ -18,7 +18,7 @@ from zlib import crc32
 
 from personalab.archive.veloca import ID_FIELDS, Array
 from personalab.data_files import open_regular
-from personalab.errors import StorageError
+from personalab.errors import StorageError, as_reason
 from personalab.storage.files import writing
 from personalab.storage.veloca_drafts import draft, settle
 
@@ -224,7 +224,7 @@ class Journal:
         return read_from(self._fd, 0, self.end).count(b"\n")
 
     def _unreadable(self, error: OSError) -> StorageError:
-        return StorageError("archive_unreadable", file=str(self.path), reason=error.strerror or str(error))
+        return StorageError("archive_unreadable", file=str(self.path), reason=as_reason(error))
 
     def begin(self, head: Head) -> None:
         """Put a fresh journal in the place of the old one."""

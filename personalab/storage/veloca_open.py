@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from personalab.archive.veloca import Record
 from personalab.archive.veloca_rules import Archive, encode_records
-from personalab.errors import BadRecord, Busy, StorageError, UserError
+from personalab.errors import BadRecord, Busy, StorageError, UserError, as_reason
 from personalab.storage.files import writing
 from personalab.storage.veloca_backups import broken, is_gone
 from personalab.storage.veloca_drafts import discard, draft, settle
@@ -108,7 +108,7 @@ class OpenArchive:
             if not self._keeps_up():
                 self._load(self._held())
         except OSError as error:
-            reason = error.strerror or str(error)
+            reason = as_reason(error)
             raise StorageError("archive_unreadable", file=self._place.shown, reason=reason) from error
 
     def _keeps_up(self) -> bool:

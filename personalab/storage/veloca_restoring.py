@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from personalab.archive.veloca_rules import Archive
-from personalab.errors import BadRecord, StorageError
+from personalab.errors import BadRecord, StorageError, as_reason
 from personalab.storage.files import writing
 from personalab.storage.veloca_backups import is_gone, newest_good
 from personalab.storage.veloca_drafts import discard, draft, keep_as, settle
@@ -138,7 +138,7 @@ def _rebuilt(place: Place, number: int) -> tuple[Archive, int, int]:
         raise StorageError("archive_backup_missing", number=number) from error
     except BadRecord as error:
         raise StorageError(
-            "archive_backup_broken", file=place.backup(number).name, reason=str(error)
+            "archive_backup_broken", file=place.backup(number).name, reason=as_reason(error)
         ) from error
     replayed = sum(replay(archive, found) for found in journals)
     return archive, replayed, sum(len(found.damaged) for found in journals)
@@ -162,7 +162,7 @@ def _mend_journal(place: Place, kept: Path, aside: list[str]) -> int:
     except FileNotFoundError:
         return 0
     except BadRecord as error:
-        raise StorageError("archive_unreadable", file=str(place.journal), reason=str(error)) from error
+        raise StorageError("archive_unreadable", file=str(place.journal), reason=as_reason(error)) from error
     lines = raw.split(b"\n")[:-1]
     damaged = scan(raw, whole=True).damaged
     good = [line + b"\n" for number, line in enumerate(lines, start=1) if number not in damaged]
@@ -205,7 +205,7 @@ def _content_of(place: Place, number: int) -> bytes:
     except FileNotFoundError as error:
         raise StorageError("archive_backup_missing", number=number) from error
     except BadRecord as error:
-        raise StorageError("archive_backup_broken", file=backup.name, reason=str(error)) from error
+        raise StorageError("archive_backup_broken", file=backup.name, reason=as_reason(error)) from error
 
 
 def _set_aside(place: Place, number: int) -> list[str]:

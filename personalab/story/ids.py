@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from personalab.errors import BadRecord, UserError
+from personalab.errors import BadRecord, Reason, UserError
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _DEVICES = frozenset(
@@ -30,5 +30,5 @@ def check_given(value: object, what: str) -> str:
     if value is None:
         raise UserError("id_missing", what=what)
     if not isinstance(value, str):
-        raise BadRecord("field_wrong", field=what, reason="it is not a text")
+        raise BadRecord("field_wrong", field=what, reason=Reason("not_text"))
     return value

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
+from personalab.errors import Invalid
 from personalab.story.ids import is_id
 from personalab.texts import LANGUAGES, Language
 
@@ -19,7 +20,7 @@ PLOT_STATUSES: tuple[PlotStatus, ...] = get_args(PlotStatus)
 def object_of(data: object, what: str = "the file") -> dict[str, Any]:
     """Take a JSON value as an object, or say that it is none."""
     if not isinstance(data, dict):
-        raise ValueError(f"{what} is not a JSON object")
+        raise Invalid("field_not_json_object", field=what)
     return cast("dict[str, Any]", data)
 
 
@@ -27,14 +28,14 @@ def text_of(data: Mapping[str, Any], name: str, default: str | None = None) -> s
     """Take a text field; one that is missing and has no default, or is no text, is named in the error."""
     value = data.get(name, default)
     if not isinstance(value, str):
-        raise ValueError(f"{name} is missing or not a text")
+        raise Invalid("field_missing_or_not_text", field=name)
     return value
 
 
 def _number_of(data: Mapping[str, Any], name: str, default: int) -> int:
     value = data.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"{name} is not a whole number")
+        raise Invalid("field_not_whole", field=name)
     return value
 
 
@@ -51,7 +52,12 @@ class PlotState:
         """Read it from its JSON object."""
         status = text_of(data, "current_status", "pending")
         if status not in PLOT_STATUSES:
-            raise ValueError(f"current_status is {status!r}, not one of {', '.join(PLOT_STATUSES)}")
+            raise Invalid(
+                "field_other_value",
+                field="current_status",
+                value=repr(status),
+                known=", ".join(PLOT_STATUSES),
+            )
         return cls(_number_of(data, "current_plot_index", 1), status, _number_of(data, "no_update_count", 0))
 
     def fields(self) -> dict[str, Any]:
@@ -82,9 +88,9 @@ class InstanceState:
         background = found.get("background_id")
         for name in ("instance_id", "character_id", "current_session_id"):
             if not is_id(found.get(name)):
-                raise ValueError(f"{name} is missing or not an id")
+                raise Invalid("field_missing_or_not_id", field=name)
         if background is not None and not isinstance(background, str):
-            raise ValueError("background_id is not a text")
+            raise Invalid("field_not_text", field="background_id")
         return cls(
             found["instance_id"],
             found["character_id"],

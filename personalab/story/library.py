@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from personalab.errors import Invalid
 from personalab.story.instance import (
     NO_INSTRUCTIONS,
     CharacterState,
@@ -98,7 +99,7 @@ def one_line(name: str) -> str:
 def _texts(data: Mapping[str, Any], name: str) -> tuple[str, ...]:
     found = data.get(name, [])
     if not isinstance(found, list) or not all(isinstance(text, str) for text in cast("list[object]", found)):
-        raise ValueError(f"{name} is not a list of texts")
+        raise Invalid("field_not_texts", field=name)
     return tuple(cast("list[str]", found))
 
 
@@ -126,7 +127,7 @@ class Background:
         found = object_of(data)
         given = found.get("story_outline", [])
         if not isinstance(given, list):
-            raise ValueError("story_outline is not a list")
+            raise Invalid("field_not_list", field="story_outline")
         points = cast("list[object]", given)
         outline = tuple(
             OutlinePoint(place, text_of(object_of(point, f"point {place}"), "content"))

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
+from personalab.errors import Invalid
 from personalab.reasoning import separate_reasoning
 
 NO_REPLY = "(无回复)"
@@ -143,9 +144,9 @@ def parse_line(raw: bytes) -> Line:
     try:
         found = json.loads(raw)
     except RecursionError as error:
-        raise ValueError("nested too deeply") from error
+        raise Invalid("too_deep") from error
     if not isinstance(found, dict):
-        raise ValueError("not a JSON object")
+        raise Invalid("not_json_object")
     data = cast("dict[str, Any]", found)
     match data.get("type"), data.get("role"):
         case "metadata", _:
@@ -168,7 +169,7 @@ def parse_line(raw: bytes) -> Line:
 def _metadata(data: dict[str, Any]) -> Metadata:
     continued = data.get("continued_from")
     if continued is not None and not isinstance(continued, str):
-        raise ValueError("continued_from is not a text")
+        raise Invalid("field_not_text", field="continued_from")
     return Metadata(
         _text(data, "instance_id"),
         _text(data, "session_id"),
@@ -199,7 +200,7 @@ def _assistant(data: dict[str, Any]) -> AssistantLine:
 def _text(data: dict[str, Any], name: str) -> str:
     value = data.get(name)
     if not isinstance(value, str):
-        raise ValueError(f"{name} is missing or not a text")
+        raise Invalid("field_missing_or_not_text", field=name)
     return value
 
 
@@ -210,9 +211,9 @@ def _time(data: dict[str, Any]) -> str:
 def _turn(data: dict[str, Any]) -> int:
     value = data.get("turn")
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError("turn is missing or not a whole number")
+        raise Invalid("field_missing_or_not_whole", field="turn")
     if value > MAX_TURN:
-        raise ValueError(f"turn is greater than {MAX_TURN}")
+        raise Invalid("field_too_large", field="turn", limit=MAX_TURN)
     return value
 
 

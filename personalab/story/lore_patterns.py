@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from personalab.errors import Invalid
+
 MAX_PATTERN = 2_000
 """A pattern is not longer."""
 MAX_SIZE = 4_000
@@ -50,7 +52,7 @@ _IN_SET = re.compile(rf"{_ESCAPE}|.", re.DOTALL)
 def translated(pattern: str) -> tuple[str, int]:
     """Give a pattern as the library here reads it, and its size; one that is too large is a ``ValueError``."""
     if len(pattern) > MAX_PATTERN:
-        raise ValueError("the pattern is too long")
+        raise Invalid("pattern_too_long")
     written: list[str] = []
     size = _Size()
     for token in _TOKEN.finditer(pattern):
@@ -79,7 +81,7 @@ class _Size:
             self._around.append(self._here)
             self._here, self._last = 2, None
             if len(self._around) > MAX_NESTED:
-                raise ValueError("its groups are nested too deep")
+                raise Invalid("groups_too_deep")
         elif kind == "close":
             self._grow(self._left_group())
         elif kind == "branch":
@@ -91,7 +93,7 @@ class _Size:
 
     def _left_group(self) -> int:
         if not self._around:
-            raise ValueError("a group is closed that was not opened")
+            raise Invalid("group_not_opened")
         inner, self._here = self._here, self._around.pop()
         return inner
 
@@ -99,19 +101,19 @@ class _Size:
         self._last = last
         self._here += last
         if self._here > MAX_SIZE:
-            raise ValueError("the pattern is too large")
+            raise Invalid("pattern_too_large")
 
     def _repeat(self, least: int) -> None:
         """Count what is built: each time it has to occur, and once more for the times it may."""
         if self._last is None:
-            raise ValueError("there is nothing to repeat")
+            raise Invalid("nothing_to_repeat")
         self._grow(self._last * least + 1)
         self._last = None
 
     def whole(self) -> int:
         """Give the size of it all."""
         if self._around:
-            raise ValueError("a group is not closed")
+            raise Invalid("group_not_closed")
         return self._here
 
 
@@ -125,7 +127,7 @@ def _rewritten(kind: str, text: str) -> str:
     if kind != "plain":
         return text
     if text in "[(\\":
-        raise ValueError(f"{text} stands alone")
+        raise Invalid("nothing_before", text=text)
     # A brace that repeats nothing is a mere character; the library would look for inexact matches there.
     return "\\" + text if text in "{}]" else text
 
@@ -142,7 +144,7 @@ def _escape(text: str) -> str:
     if kind == "c" and len(text) > 2:
         return f"\\x{ord(text[2]) % 32:02x}"
     if kind in "gkLNQ":
-        raise ValueError(f"{text} is not known")
+        raise Invalid("not_known", text=text)
     return text
 
 

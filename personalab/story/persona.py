@@ -30,7 +30,7 @@ from personalab.dialogue import (
     whole_numbers,
     without_indentation,
 )
-from personalab.errors import UserError
+from personalab.errors import Invalid, UserError
 from personalab.story.prompt import turn_text
 from personalab.story.quantities import figure_in
 from personalab.story.summary import as_material
@@ -86,7 +86,7 @@ class PersonaChange:
             numbers = tuple(turn for turn in rows if isinstance(turn, int))
             if len(numbers) == len(rows):
                 return cls(change, numbers)
-        raise ValueError("a change has no text and turns")
+        raise Invalid("change_incomplete")
 
     def fields(self) -> dict[str, Any]:
         """Give its JSON object."""
@@ -190,18 +190,18 @@ def read_evolution(answer: str, shown: Collection[int], base: str, old: str, lan
     given = object_in(answer, "evolved_persona")
     text = given.get("evolved_persona")
     if not isinstance(text, str):
-        raise ValueError('"evolved_persona" is missing or not a text')
+        raise Invalid("quoted_missing_or_not_text", field="evolved_persona")
     text = _clean(without_indentation(text))
     rows = _listed(given.get("changes"))
     if text == _clean(old) or (not rows and _folded(text) == _folded(old)):
         if rows:
-            raise ValueError('"changes" names changes, but "evolved_persona" is the same text as before')
+            raise Invalid("changes_unfounded")
         return Evolution(old, ())
     _check_persona(text, base, language)
     if not rows:
-        raise ValueError('"evolved_persona" is another text than before, but "changes" is empty')
+        raise Invalid("changes_unnamed")
     if len(rows) > MAX_CHANGES:
-        raise ValueError(f"there are {len(rows)} changes, more than {MAX_CHANGES}")
+        raise Invalid("changes_over", count=len(rows), limit=MAX_CHANGES)
     changes = [_change(row, place, shown, language) for place, row in enumerate(rows, start=1)]
     return Evolution(text, tuple(changes))
 
@@ -211,47 +211,43 @@ def _listed(changes: object) -> list[object]:
     if changes is None or isinstance(changes, dict):
         return [] if changes is None else [cast("object", changes)]
     if not isinstance(changes, list):
-        raise ValueError('the JSON has no list "changes"')
+        raise Invalid("no_list_in_json", field="changes")
     return cast("list[object]", changes)
 
 
 def _check_persona(text: str, base: str, language: Language) -> None:
     if not text:
-        raise ValueError('"evolved_persona" is blank')
+        raise Invalid("quoted_blank", field="evolved_persona")
     if len(text) > MAX_PERSONA:
-        raise ValueError(f'"evolved_persona" has {len(text)} characters, more than {MAX_PERSONA}')
+        raise Invalid("quoted_too_long", field="evolved_persona", count=len(text), limit=MAX_PERSONA)
     if _REFUSAL.match(text):
-        raise ValueError('"evolved_persona" is a refusal, not a persona')
+        raise Invalid("persona_refused")
     made, grown = _folded(base), _folded(text)
     if made and (grown == made or (len(made) > _LONG_BASE and made in grown)):
-        raise ValueError(
-            '"evolved_persona" repeats the base persona word for word: write only what has grown'
-        )
+        raise Invalid("persona_repeated")
     _check_words(text, '"evolved_persona"', language)
 
 
 def _check_words(text: str, what: str, language: Language) -> None:
     if not is_in(language, text):
-        raise ValueError(f"{what} is not written in the story's language ({language})")
+        raise Invalid("story_language", what=what, language=language)
     if any(map(HEADING.match, text.splitlines())):
-        raise ValueError(f"{what} has a line like a heading of the prompt (===): write plain sentences")
+        raise Invalid("heading_inside", what=what)
     if _MARKER.search(text):
-        raise ValueError(f"{what} has a progress marker: write plain sentences")
+        raise Invalid("marker_inside", what=what)
     if (figure := figure_in(text)) is not None:
-        raise ValueError(
-            f'{what} puts a trait into figures ("{figure[:40]}"): say it in words, without numbers'
-        )
+        raise Invalid("trait_in_figures", what=what, figure=figure[:40])
 
 
 def _change(data: object, place: int, shown: Collection[int], language: Language) -> PersonaChange:
     if not isinstance(data, dict):
-        raise ValueError(f"change {place} is not an object")
+        raise Invalid("change_not_object", place=place)
     given = cast("dict[str, object]", data)
     text = given.get("change")
     if not isinstance(text, str) or not (text := _clean(text)):
-        raise ValueError(f'change {place} has no "change"')
+        raise Invalid("change_without_text", place=place)
     if len(text) > MAX_CHANGE:
-        raise ValueError(f"change {place} has {len(text)} characters, more than {MAX_CHANGE}")
+        raise Invalid("change_too_long", place=place, count=len(text), limit=MAX_CHANGE)
     _check_words(text, f"change {place}", language)
     turns: object = given.get("turns")
     if turns is None and len(set(shown)) == 1:
@@ -263,9 +259,7 @@ def _change(data: object, place: int, shown: Collection[int], language: Language
     if not numbers or not set(numbers) <= set(shown):
         said = json.dumps(turns, ensure_ascii=False, default=str)[:80]
         known = ", ".join(map(str, sorted(set(shown))))
-        raise ValueError(
-            f'"turns" of change {place} is {said}: it must list some of the turns shown ({known})'
-        )
+        raise Invalid("change_turns", place=place, value=said, known=known)
     return PersonaChange(text, tuple(sorted(set(numbers))))
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from personalab.errors import Invalid
 from personalab.story.instance import CharacterState, object_of, text_of
 from personalab.story.persona import PersonaChange
 
@@ -37,10 +38,10 @@ class Revision:
         found = object_of(data, "a revision")
         number = found.get("revision")
         if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-            raise ValueError("revision is missing or not a whole number from 1")
+            raise Invalid("field_missing_or_not_whole_from", field="revision", low=1)
         changes = found.get("changes", [])
         if not isinstance(changes, list):
-            raise ValueError("changes is not a list")
+            raise Invalid("field_not_list", field="changes")
         for change in cast("list[object]", changes):
             PersonaChange.read(change)
         return cls(
@@ -81,7 +82,7 @@ class PersonaHistory:
         revisions, withdrawn = _list_of(found, "revisions"), _list_of(found, "withdrawn")
         numbers = [revision.number for revision in revisions]
         if numbers != sorted(set(numbers)):
-            raise ValueError("the numbers of the revisions do not rise")
+            raise Invalid("revisions_not_rising")
         return cls(revisions, withdrawn, found)
 
     def fields(self) -> dict[str, Any]:
@@ -112,7 +113,7 @@ class PersonaHistory:
 def _list_of(data: Raw, name: str) -> tuple[Revision, ...]:
     given = data.get(name, [])
     if not isinstance(given, list):
-        raise ValueError(f"{name} is not a list")
+        raise Invalid("field_not_list", field=name)
     return tuple(Revision.read(row) for row in cast("list[object]", given))
 
 
@@ -123,7 +124,7 @@ def revision_of(state: CharacterState) -> int:
     """Tell at which revision a state stands; 0 while nothing has changed."""
     number = state.source.get("persona_revision", 0)
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-        raise ValueError("persona_revision is not a whole number")
+        raise Invalid("field_not_whole", field="persona_revision")
     return number
 
 

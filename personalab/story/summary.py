@@ -21,6 +21,7 @@ from personalab.answer_schema import (
 )
 from personalab.config import SummaryOrder
 from personalab.dialogue import Message, indented, indented_block, is_in, list_in, whole_numbers
+from personalab.errors import Invalid
 from personalab.story.lines import AssistantLine, Line, Metadata, Summary, UserLine
 from personalab.story.prompt import turn_text
 from personalab.story.transcript import Transcript, Turn, told_turns, usable_reply
@@ -51,7 +52,7 @@ class PlotPoint:
             case {"summary": str(summary), "plot": str(plot), "turns": [int(first), int(last)]}:
                 return cls(summary, plot, first, last)
             case _:
-                raise ValueError("a point has no summary, plot and turns")
+                raise Invalid("point_incomplete")
 
     def fields(self) -> dict[str, Any]:
         """Give its JSON object."""
@@ -153,33 +154,31 @@ def read_points(answer: str, first: int, last: int, language: Language) -> list[
         _point(data, place, first, last) for place, data in enumerate(list_in(answer, "points"), start=1)
     ]
     if not points:
-        raise ValueError("the list of points is empty")
+        raise Invalid("no_points")
     if len(points) > MAX_POINTS:
-        raise ValueError(f"there are {len(points)} points, more than {MAX_POINTS}")
+        raise Invalid("points_over", count=len(points), limit=MAX_POINTS)
     for place, point in enumerate(points, start=1):
         if not is_in(language, point.summary):
-            raise ValueError(f"point {place} is not written in the story's language ({language})")
+            raise Invalid("point_language", place=place, language=language)
     return sorted(points, key=lambda point: (point.first_turn, point.last_turn))
 
 
 def _point(data: object, place: int, first: int, last: int) -> PlotPoint:
     if not isinstance(data, dict):
-        raise ValueError(f"point {place} is not an object")
+        raise Invalid("point_not_object", place=place)
     given = cast("dict[str, Any]", data)
     texts = {"summary": MAX_SUMMARY, "plot": MAX_PLOT}
     for name, limit in texts.items():
         value = given.get(name)
         if not isinstance(value, str) or not value.strip():
-            raise ValueError(f'point {place} has no "{name}"')
+            raise Invalid("point_without", place=place, field=name)
         if len(value) > limit:
-            raise ValueError(f'"{name}" of point {place} has {len(value)} characters, more than {limit}')
+            raise Invalid("point_field_too_long", field=name, place=place, count=len(value), limit=limit)
     turns: object = given.get("turns")
     begin, end = (first, last) if turns is None and first == last else _range(turns)
     if not first <= begin <= end <= last:
         shown = json.dumps(given.get("turns"), ensure_ascii=False, default=str)[:80]
-        raise ValueError(
-            f'"turns" of point {place} is {shown}: it must be [first, last] within {first}–{last}'
-        )
+        raise Invalid("point_turns", place=place, value=shown, first=first, last=last)
     return PlotPoint(given["summary"].strip(), given["plot"].strip(), begin, end)
 
 

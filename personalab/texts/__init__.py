@@ -9,14 +9,13 @@ import re
 from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
-from personalab.reasons import in_chinese
 from personalab.texts.actions import action_text
 from personalab.texts.archive import ARCHIVE
 from personalab.texts.forms import LANGUAGES, Language, Text, fill
 from personalab.texts.lab import LAB
 from personalab.texts.web import WEB
 
-__all__ = ["LANGUAGES", "TEXTS", "Language", "Text", "fill", "render", "say"]
+__all__ = ["LANGUAGES", "TEXTS", "Language", "Text", "fill", "in_language", "render", "say"]
 
 
 @runtime_checkable
@@ -41,13 +40,11 @@ def render(text: Text, language: Language, /, **params: object) -> str:
 
 
 def in_language(params: Mapping[str, object], language: Language) -> dict[str, object]:
-    """Word the ``reason`` among a text's parameters in the text's language; it may be an error of ours."""
-    reason = params.get("reason")
-    if isinstance(reason, Worded):
-        return {**params, "reason": reason.message(language)}
-    if language == "zh" and isinstance(reason, str):
-        return {**params, "reason": in_chinese(reason)}
-    return dict(params)
+    """Word the reasons and errors among a text's parameters in the text's language."""
+    return {
+        name: value.message(language) if isinstance(value, Worded) else value
+        for name, value in params.items()
+    }
 
 
 _ACTION = re.compile(r"\{do:(\w+)\}")
@@ -266,7 +263,6 @@ TEXTS: dict[str, Text] = {
         "已有进程正在从故事 {instance_id} 中学习；请稍后再试",
         "Someone is learning from the story {instance_id} already; try again later",
     ),
-    "memory_slow": Text("{seconds} 秒内没有回答", "no answer within {seconds} s"),
     "empty_conversation": Text(
         "对话 {conversation_id} 里没有消息，没有可以学习的内容",
         "The conversation {conversation_id} has no messages: there is nothing to learn from",

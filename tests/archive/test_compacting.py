@@ -22,7 +22,7 @@ from personalab.archive.compacting import (
     summary_limit,
 )
 from personalab.archive.veloca import CompactedDialogue, Entry, Role
-from personalab.reasons import in_chinese
+from personalab.errors import as_reason, worded
 from tests.conftest import PROJECT
 
 NOW = "2024-01-01T00:00:00.000Z"
@@ -154,7 +154,7 @@ def test_what_is_no_account_is_refused_with_a_reason_in_both_languages(answer: s
     with pytest.raises(ValueError, match=r"summ|JSON") as raised:
         read_account(answer, 100, "zh")
     assert str(raised.value) == reason
-    assert in_chinese(reason) != reason
+    assert worded(as_reason(raised.value), "zh") != reason
 
 
 def test_an_account_of_someone_who_refused_is_no_refusal() -> None:

@@ -164,7 +164,7 @@ def test_a_field_that_is_wrong_is_named_with_its_place(
     doc[array][0][field] = value
     [problem] = [found for found in check_archive(doc) if f"{array}[0]." in str(found.params["field"])]
     assert field.split("_")[0] in str(problem.params["field"])
-    assert problem.params["reason"] == reason
+    assert str(problem.params["reason"]) == reason
     assert reason in problem.message("en")
     assert reason not in problem.message("zh")
 

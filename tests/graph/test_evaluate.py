@@ -409,7 +409,7 @@ async def test_a_budget_is_never_exceeded_and_a_larger_one_goes_on(services: Ser
     place = await make_project(services, max_calls=most, concurrency=3)
     _, result = await evaluate(services, place.name)
     assert (result["status"], len(fake.calls)) == ("interrupted", most)
-    assert f"{most} calls" in result["budget"]
+    assert f"{most} 次调用" in result["budget"]
     assert place.again().config.status == "interrupted"
     left = [found for found in place.all_results() if found.status == "skipped"]
     assert {found.error for found in left} == {f"budget: all {most} calls are made"}

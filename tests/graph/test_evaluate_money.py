@@ -98,7 +98,7 @@ async def test_where_no_price_is_told_a_limit_in_money_ends_the_run_after_one_ca
     assert (await plan_project(services, place.name)).within_budget is None
     _, result = await evaluate(services, place.name)
     assert (result["status"], len(fake.calls)) == ("interrupted", 1)
-    assert "price of a call is unknown" in result["budget"]
+    assert "不知道每次调用的价格" in result["budget"]
     assert "max_calls" in result["budget"]
     assert (await plan_project(services, place.name)).within_budget is None
     _, result = await evaluate(services, place.name, changes={"max_usd": None, "max_calls": 100})

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from personalab.errors import BadRecord
+from personalab.errors import BadRecord, Reason
 from personalab.lab.assets import (
     AutoTagLog,
     BaselineMeta,
@@ -134,7 +134,7 @@ def test_averages_that_are_not_the_sum_of_their_parts_are_doubted() -> None:
     """Resolution 2."""
     doubts = Summary.read(EXAMPLES["5.2"], "summary.json").doubts()
     assert [doubt.field for doubt in doubts] == ["ranking[0].avg_score"]
-    assert doubts[0].reason == "85.3, but its parts are 87.3"
+    assert str(doubts[0].reason) == "85.3, but its parts are 87.3"
 
 
 def test_an_average_is_the_sum_of_the_unrounded_parts() -> None:
@@ -158,7 +158,7 @@ def test_the_best_candidate_is_computed_from_the_rounds() -> None:
     best = log.recomputed_best()
     assert best is not None
     assert (best.round, best.skill_id, best.avg_score) == (1, "mock-iter-000001", 82.1)
-    assert log.doubts() == [Doubt("best_ever", "it is not the best of the rounds")]
+    assert log.doubts() == [Doubt("best_ever", Reason("not_best"))]
 
 
 def test_a_candidate_has_six_parts_when_written() -> None:

@@ -14,12 +14,13 @@ from personalab.lab.pricing import is_free
 from personalab.lab.reports.data import ContentPair, Iteration, ReportData, RoundMark
 from personalab.lab.reports.diffs import difference
 from personalab.lab.reports.words import word
+from personalab.lab.stored_errors import warning_text
 from personalab.operations.lab.analysing import run_analysis
 from personalab.operations.lab.iterating import iteration_bound, iteration_status, stop_iteration
 from personalab.operations.lab.leaderboard import leaderboard
 from personalab.operations.lab.projects import project_status
 from personalab.operations.lab.reporting import report_data
-from personalab.texts import TEXTS, Language, say
+from personalab.texts import Language, say
 from web.api.jobs import started
 from web.api.lab import check_confirmed
 from web.api.lab_projects import models_of, running, subject_of
@@ -251,7 +252,7 @@ async def board(
     archived, language = set(found["archived_baselines"]), desk.language
     return Board(
         groups=[_group(group, archived, language) for group in found["groups"]],
-        warnings=[_warning(row, language) for row in found["warnings"]],
+        warnings=[warning_text(row, language) for row in found["warnings"]],
     )
 
 
@@ -261,9 +262,3 @@ def _group(group: Mapping[str, Any], archived: set[str], language: Language) -> 
     ]
     told = {"is_archived": group["baseline_id"] in archived, "records": rows}
     return BoardGroup.model_validate({**group, **told})
-
-
-def _warning(row: Mapping[str, Any], language: Language) -> str:
-    code = str(row.get("code", ""))
-    params = {name: value for name, value in row.items() if name != "code"}
-    return say(code, language, **params) if code in TEXTS else code

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from personalab.errors import BadRecord
+from personalab.errors import BadRecord, Reason
 from personalab.lab.formats.yaml_text import list_in, object_in
 from personalab.texts import Language, say
 
@@ -64,7 +64,7 @@ def _lines(asserts: Sequence[object], file: str, where: str, language: Language,
 def _line(row: Mapping[str, Any], file: str, where: str, language: Language) -> str:
     kind = row.get("type")
     if not isinstance(kind, str) or not kind:
-        raise BadRecord("lab_bad_record", file=file, field=f"{where}.type", reason="it is not a text")
+        raise BadRecord("lab_bad_record", file=file, field=f"{where}.type", reason=Reason("not_text"))
     plain = kind.removeprefix("not-")
     if plain in OF_THE_RUN:
         return ""

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 
-from personalab.errors import BadRecord
+from personalab.errors import BadRecord, Reason
 from personalab.lab.formats.promptfoo_asserts import is_known
 
 _EXPECTED = re.compile(r"__expected\d*")
@@ -20,7 +20,8 @@ def tests_of_table(text: str, file: str, limit: int) -> list[dict[str, object]]:
     try:
         rows = list(_rows(text, limit))
     except csv.Error as error:
-        raise BadRecord("lab_bad_record", file=file, field="-", reason=str(error)) from error
+        reason = Reason("python_csv", text=str(error), limit=csv.field_size_limit())
+        raise BadRecord("lab_bad_record", file=file, field="-", reason=reason) from error
     if len(rows) > limit:
         raise BadRecord("lab_too_many_tests", file=file, limit=limit)
     return [_test(row) for row in rows]

@@ -13,8 +13,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn, cast
 
 import yaml
+from yaml.parser import ParserError
+from yaml.reader import ReaderError
+from yaml.scanner import ScannerError
 
-from personalab.errors import BadRecord
+from personalab.errors import BadRecord, Because, Invalid, Reason, json_reason
 
 MAX_YAML_BYTES = 1024 * 1024
 MAX_JSON_BYTES = 16 * 1024 * 1024
@@ -156,9 +159,18 @@ def _line(error: yaml.YAMLError) -> int:
     return mark.line + 1 if isinstance(mark, yaml.Mark) else 0
 
 
-def _problem(error: yaml.YAMLError) -> str:
+def _problem(error: yaml.YAMLError) -> Because:
     found = getattr(error, "problem", None) or getattr(error, "reason", None)
-    return str(found or type(error).__name__)[:200]
+    text = str(found or type(error).__name__)[:200]
+    code = next((code for kind, code in _KINDS.items() if isinstance(error, kind)), None)
+    return Reason(code, text=text) if code else text
+
+
+_KINDS: dict[type[yaml.YAMLError], str] = {
+    ScannerError: "yaml_scanner",
+    ParserError: "yaml_parser",
+    ReaderError: "yaml_reader",
+}
 
 
 class _Dumper(yaml.SafeDumper):
@@ -208,7 +220,7 @@ def load_json(raw: bytes, file: str, limit: int = MAX_JSON_BYTES) -> object:
     except RecursionError as error:
         raise BadRecord("lab_too_deep", file=file, limit=MAX_DEPTH) from error
     except ValueError as error:
-        raise BadRecord("lab_bad_json", file=file, reason=str(error)) from error
+        raise BadRecord("lab_bad_json", file=file, reason=json_reason(error)) from error
     _check_depth(value, file)
     if "\\ud" in text.lower():
         _check_unicode(json.dumps(value, ensure_ascii=False), file)
@@ -224,7 +236,7 @@ def _check_unicode(text: str, file: str) -> None:
 
 
 def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not a number in JSON")
+    raise Invalid("not_json_number", word=word)
 
 
 def _finite(digits: str) -> float:
@@ -251,18 +263,18 @@ def object_in(value: object, file: str, field: str) -> dict[str, Any]:
     """Take a value as an object, or say which field of which file is none."""
     if isinstance(value, dict):
         return cast("dict[str, Any]", value)
-    raise BadRecord("lab_bad_record", file=file, field=field, reason="it is not an object")
+    raise BadRecord("lab_bad_record", file=file, field=field, reason=Reason("not_object"))
 
 
 def list_in(value: object, file: str, field: str) -> list[Any]:
     """Take a value as a list."""
     if isinstance(value, list):
         return cast("list[Any]", value)
-    raise BadRecord("lab_bad_record", file=file, field=field, reason="it is not a list")
+    raise BadRecord("lab_bad_record", file=file, field=field, reason=Reason("not_list"))
 
 
 def text_in(value: object, file: str, field: str) -> str:
     """Take a value as a text."""
     if isinstance(value, str):
         return value
-    raise BadRecord("lab_bad_record", file=file, field=field, reason="it is not a text")
+    raise BadRecord("lab_bad_record", file=file, field=field, reason=Reason("not_text"))

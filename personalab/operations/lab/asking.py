@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Generic, TypeVar, cast
 
 from personalab.dialogue import object_in
-from personalab.errors import ProviderError
+from personalab.errors import Invalid, ProviderError, as_reason
 from personalab.lab.calling import Call, CallAnswer
 from personalab.lab.repairing import repeats_note
 from personalab.operations.lab.call_failures import FailedCallError
@@ -82,7 +82,9 @@ async def ask_json(
             data = _object(answer, schema)
             found = read(data)
         except ValueError as error:
-            raise ProviderError("provider.unusable_answer", retryable=True, reason=str(error)) from error
+            raise ProviderError(
+                "provider.unusable_answer", retryable=True, reason=as_reason(error)
+            ) from error
         if repeats_note(data, fill(_AGAIN, text="", answer="", reason=reason), (system, text, before)):
             raise ProviderError("lab_answer_repeats_note", retryable=True, model=model)
         return Asked(found, answer)
@@ -129,7 +131,7 @@ def _object(answer: CallAnswer, schema: Mapping[str, object]) -> Mapping[str, ob
     if isinstance(answer.structured, Mapping):
         return cast("Mapping[str, object]", answer.structured)
     if answer.structured is not None:
-        raise ValueError(f"it is not an object: {json.dumps(answer.structured)[:80]}")
+        raise Invalid("not_object_shown", shown=json.dumps(answer.structured)[:80])
     required = schema.get("required")
     names = cast("list[object]", required) if isinstance(required, list) else []
     return object_in(answer.text, str(names[0]) if names else "")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from personalab.errors import StorageError, UserError
+from personalab.errors import StorageError, UserError, as_reason
 from personalab.lab.assets import BaselineMeta, Case, Cases
 from personalab.lab.editing import case_ids, change_case, new_case
 from personalab.lab.editing import edit_baseline as edited
@@ -359,4 +359,4 @@ def _read_drafts(raw: bytes | None) -> Drafts:
     try:
         return Drafts.read(json.loads(raw), DRAFTS_FILE)
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise StorageError("file_broken", file=DRAFTS_FILE, reason=str(error)) from error
+        raise StorageError("file_broken", file=DRAFTS_FILE, reason=as_reason(error)) from error

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from personalab.errors import ProviderError
+from personalab.errors import ProviderError, Reason
 from personalab.lab.calling import CallAnswer
 from personalab.lab.resuming import CallRow
+from personalab.lab.stored_errors import restored_params
 from personalab.texts import Language, say
 
 
@@ -14,7 +15,8 @@ class FailedCallError(ProviderError):
     def __init__(
         self, code: str, call: CallAnswer | CallRow, /, *, retryable: bool = False, **params: object
     ) -> None:
-        reason = call.error or call.error_code or "it does not say why"
+        reason = restored_params(call.error_params or {}).get("reason") if call.error_code is None else None
+        reason = reason or call.error or call.error_code or Reason("no_reason")
         super().__init__(code, retryable=retryable, reason=reason, **params)
         self._call = call
 
@@ -22,5 +24,5 @@ class FailedCallError(ProviderError):
         """Say what happened, and what the call says of its failure."""
         call, reason = self._call, self.params["reason"]
         if call.error_code is not None and call.error_params is not None:
-            reason = say(call.error_code, language, **call.error_params) or reason
+            reason = say(call.error_code, language, **restored_params(call.error_params)) or reason
         return say(self.code, language, **{**self.params, "reason": reason})

@@ -15,12 +15,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from personalab.errors import UserError
-from personalab.lab.calling import Call, CallAnswer, plain_params
+from personalab.errors import Invalid, Reason, UserError
+from personalab.lab.calling import Call, CallAnswer
 from personalab.lab.context import exceeds
 from personalab.lab.options import RunOptions
 from personalab.lab.repairing import repeats_note
-from personalab.lab.resuming import HOPELESS, CallRow, Role, nth, role_of, row_of, standing, wait_before
+from personalab.lab.resuming import (
+    HOPELESS,
+    CallRow,
+    Role,
+    nth,
+    role_of,
+    row_of,
+    standing,
+    unreadable,
+    wait_before,
+)
+from personalab.lab.stored_errors import plain_params
 from personalab.operations.lab.asking import version_of
 from personalab.operations.lab.call_failures import FailedCallError
 from personalab.operations.lab.contexts import export_prompt
@@ -33,7 +44,7 @@ from personalab.storage.lab.projects import ProjectPlace
 from personalab.storage.leases import STOP_POLL_SECONDS, unbroken
 from personalab.tasks import end_tasks
 
-_PRICE_UNKNOWN = "the price of a call is unknown, so max_usd cannot be kept; use max_calls"
+_PRICE_UNKNOWN = Reason("price_unknown")
 _TINY = 1e-9
 """Amounts of money are added up with an error that is smaller."""
 
@@ -96,8 +107,8 @@ class CallDesk:
         self._spooled: frozenset[str] = frozenset()
         self._unclaimed: dict[str, Role | None] = {}
         self._journal: CallJournal | None = None
-        self.budget = ""
-        """Why the budget allows no more calls; empty as long as it does."""
+        self.budget: Reason | None = None
+        """Why the budget allows no more calls."""
 
     @property
     def stopped(self) -> bool:
@@ -271,7 +282,7 @@ class CallDesk:
             try:
                 _check_corrected(wanted, call_id, wanted.read(row), before)
             except ValueError as error:
-                return row.model_copy(update={"status": "unreadable", "error": str(error)[:300]})
+                return unreadable(row, error)
         return row
 
     def _keep(self, sheet: Sheet, row: CallRow, executor: Executor) -> None:
@@ -317,7 +328,7 @@ class CallDesk:
             return True
         options = self._options
         if options.max_calls is not None and self._begun >= options.max_calls:
-            self.budget = self.budget or f"all {options.max_calls} calls are made"
+            self.budget = self.budget or Reason("calls_used_up", limit=options.max_calls)
         if self.budget:
             raise NoMoreCalls(self.budget)
         return options.max_usd is None or self._is_affordable(role, options.max_usd)
@@ -343,7 +354,7 @@ class CallDesk:
             return True
         if paying:
             return False
-        self.budget = f"{limit:g} USD are spent"
+        self.budget = Reason("money_used_up", limit=f"{limit:g}")
         raise NoMoreCalls(self.budget)
 
     def _price(self, role: Role | None) -> float:
@@ -365,7 +376,7 @@ def _check_corrected(wanted: Wanted, call_id: str, found: object, before: list[C
     first, again = wanted.question(call_id, None, None), wanted.question(call_id, unread.error, None)
     note = again.text.removeprefix(first.text)
     if repeats_note(found, note, (first.system, first.text, unread.text)):
-        raise ValueError("it repeats what it was told about its last answer")
+        raise Invalid("repeats_note")
 
 
 def spooled_calls(spool: Path) -> frozenset[str]:

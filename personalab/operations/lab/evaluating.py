@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
+from personalab.errors import Reason
 from personalab.lab.calling import Call
 from personalab.lab.context import room_beside, shorten_parts
 from personalab.lab.judging import asked_again, judge_call
@@ -88,8 +89,8 @@ class Evaluator:
         return self.desk.stopped
 
     @property
-    def budget(self) -> str:
-        """Why the budget allowed no more calls; empty if it did."""
+    def budget(self) -> Reason | None:
+        """Why the budget allowed no more calls."""
         return self.desk.budget
 
     async def language(self) -> Language:
@@ -183,11 +184,13 @@ class Evaluator:
         return sheet
 
     def _leave_out(self) -> None:
+        if (reason := self.budget) is None:
+            return
         for task, sheet in self._left:
             if sheet.earlier and task.result_path.exists():  # that it failed says more
                 continue
             executed = [row for row in self._answers(task, sheet) if row is not None]
-            result = left_out(task.tested, executed, self.budget)
+            result = left_out(task.tested, executed, reason)
             if not executed:
                 result = result.model_copy(update={"executed_at": self._services.now()})
             self._place.write(task.result_path, result)

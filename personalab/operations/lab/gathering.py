@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
+from personalab.errors import Reason
 from personalab.ports import AnswerNeeded
 from personalab.tasks import discard_failure
 
@@ -16,7 +17,7 @@ T = TypeVar("T")
 class NoMoreCalls(Exception):  # noqa: N818 (what was decided, not what failed)
     """No call may begin: someone asked to stop, or the budget is used up (``reason`` says how)."""
 
-    def __init__(self, reason: str = "") -> None:
+    def __init__(self, reason: Reason | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from personalab.errors import PersonaLabError
+from personalab.errors import Because, PersonaLabError, reason_of
 from personalab.lab.leaderboard import (
     BoardProject,
     CurrentAsset,
@@ -21,6 +21,7 @@ from personalab.lab.leaderboard import (
 from personalab.lab.projects import Summary
 from personalab.lab.ranking import CaseResult, RankedArm, RankedBaseline, case_result, cases_hash, summarise
 from personalab.lab.segments import text_hash
+from personalab.lab.stored_errors import plain_params
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
 
@@ -104,17 +105,15 @@ def _records(services: Services, library: Library) -> tuple[list[LeaderboardReco
         try:
             if (summary := place.summary()) is not None:
                 projects.append(_tested(place, summary))
-                unreadable += [
-                    {"code": "lab_board_doubt", "project": place.config.name, "reason": doubt.reason}
-                    for doubt in summary.doubts()
-                ]
+                unreadable += [_warning("lab_board_doubt", place, doubt.reason) for doubt in summary.doubts()]
         except PersonaLabError as error:
-            reason = error.params.get("reason", str(error))
-            unreadable.append(
-                {"code": "lab_board_unreadable", "project": place.config.name, "reason": reason}
-            )
+            unreadable.append(_warning("lab_board_unreadable", place, reason_of(error)))
     records, warnings = records_of(projects, library)
     return records, [*unreadable, *warnings]
+
+
+def _warning(code: str, place: ProjectPlace, reason: Because) -> dict[str, Any]:
+    return {"code": code, **plain_params({"project": place.config.name, "reason": reason})}
 
 
 def _tested(place: ProjectPlace, summary: Summary) -> BoardProject:

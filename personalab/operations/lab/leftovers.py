@@ -13,7 +13,7 @@ from typing import Any
 from personalab.lab.calling import CallAnswer
 from personalab.lab.options import RunOptions
 from personalab.lab.outcomes import judgement_of
-from personalab.lab.resuming import CallRow, row_of, short_hash
+from personalab.lab.resuming import CallRow, row_of, short_hash, unreadable
 from personalab.operations.lab.calls import spooled_calls
 from personalab.operations.lab.tasks import Pending, Task, open_sheet
 from personalab.providers.call_spool import forget_call
@@ -94,5 +94,5 @@ def _readable(row: CallRow) -> CallRow:
         try:
             judgement_of(row)
         except ValueError as error:
-            return row.model_copy(update={"status": "unreadable", "error": str(error)[:300]})
+            return unreadable(row, error)
     return row

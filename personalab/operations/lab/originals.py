@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from personalab.errors import BadRecord, PersonaLabError, StorageError
+from personalab.errors import BadRecord, PersonaLabError, Reason, StorageError, json_reason
 from personalab.lab.formats import EVALS, KEPT, SKILL_MD, SKILL_MD_NAMES
 from personalab.lab.formats.evals import evals_json, has_same_extras, read_evals
 from personalab.lab.formats.skill_md import SkillMd, has_same_head, name_in_file, read_skill_md, skill_md
@@ -89,10 +89,10 @@ def _listed(assets: AssetFiles, stored: Stored) -> KeptList | None:
     try:
         return KeptList.read(json.loads(raw), file)
     except BadRecord as error:
-        reason = f"{error.params['field']}: {error.params['reason']}"
+        reason = Reason("at_field", field=error.params["field"], reason=error.params["reason"])
         raise StorageError("file_broken", file=file, reason=reason) from error
     except (ValueError, RecursionError) as error:
-        raise StorageError("file_broken", file=file, reason=str(error)) from error
+        raise StorageError("file_broken", file=file, reason=json_reason(error)) from error
 
 
 # --- out

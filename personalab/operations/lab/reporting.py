@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
-from personalab.errors import PersonaLabError, UserError
+from personalab.errors import PersonaLabError, UserError, reason_of, worded
 from personalab.lab.assets import CONTENT_FILE
 from personalab.lab.findings import IterationReport, Provenance
 from personalab.lab.options import NO_SKILL, NO_SKILL_ID, NO_SKILL_NAME, NO_SKILL_VERSION, RunOptions
@@ -190,7 +190,7 @@ class _Gathering:
         if self.broken > _MAX_BROKEN:
             return
         file = str(error.params.get("file") or self.place.name)
-        reason = str(error.params.get("reason") or error.message(self.language))
+        reason = worded(reason_of(error), self.language)
         self.notices.append(Notice("notice_broken", {"file": file, "reason": reason}))
 
     def _more_broken(self) -> list[Notice]:
@@ -261,7 +261,7 @@ class _Gathering:
         for doubt in result.doubts():
             file = f"{result.skill_id[:8]}/{result.case_id}"
             if len(self.notices) < _MAX_BROKEN:
-                params = {"file": file, "field": doubt.field, "reason": doubt.reason}
+                params = {"file": file, "field": doubt.field, "reason": doubt.reason.message(self.language)}
                 self.notices.append(Notice("notice_doubt", params))
 
     # --- judges

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from personalab.errors import NotFound, ProviderError, StorageError
+from personalab.errors import NotFound, ProviderError, Reason, StorageError
 from personalab.lab.assets import SkillMeta
 from personalab.lab.calling import CallAnswer
 from personalab.lab.engine.ledger_engine import LedgerEngine
@@ -166,7 +166,7 @@ def tasks_of(search: Search, repeats: int, now: str) -> list[Task]:
             continue
         if trial.case_id not in cases:
             file = f"{search.place.name}/iterations/x_iteration.json"
-            raise StorageError("file_broken", file=file, reason=f"the baseline has no {trial.case_id}")
+            raise StorageError("file_broken", file=file, reason=Reason("no_such_case", case_id=trial.case_id))
         known = arms.get(trial.candidate.candidate_id)
         arm = arms[trial.candidate.candidate_id] = known or _arm(search, trial.candidate, now)
         tasks.append(

@@ -9,7 +9,7 @@ from itertools import groupby
 
 import numpy as np
 
-from personalab.errors import ProviderError
+from personalab.errors import ProviderError, Reason
 from personalab.memory.records import ContentType
 from personalab.ports import Embedder
 from personalab.retrieval.memory.backend import Backend, Kind, Vectors, Waiting
@@ -92,7 +92,7 @@ class Meaning:
             raise _other_dimension(wrong, self._dimension)
         vectors = np.array(made, dtype=np.float32)
         if len(made) != len(rows) or not np.isfinite(vectors).all():
-            reason = f"{len(made)} vectors for {len(rows)} texts, or numbers that are not finite"
+            reason = Reason("vectors_missing_or_infinite", count=len(made), texts=len(rows))
             raise ProviderError("provider.bad_answer", retryable=True, reason=reason)
         return vectors
 
@@ -112,7 +112,11 @@ class Meaning:
 
 
 def _other_dimension(made: int, wanted: int) -> ProviderError:
-    reason = f"a vector of {made} numbers instead of {wanted or 'some'}"
+    reason = (
+        Reason("vector_length", count=made, expected=wanted)
+        if wanted
+        else Reason("vector_length_unknown", count=made)
+    )
     return ProviderError("provider.bad_answer", retryable=True, reason=reason)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from personalab.errors import UserError
+from personalab.errors import Reason, UserError
 from personalab.retrieval.memory.backend import Backend
 
 POSTGRES = ("postgresql://", "postgres://")
@@ -17,7 +17,7 @@ def open_backend(database: str | None, folder: Path) -> Backend:
 
         return SqliteBackend(folder)
     if not database.startswith(POSTGRES):
-        reason = "it does not begin with postgresql://"
+        reason = Reason("not_postgresql")
         raise UserError("unreadable_env", name="PERSONALAB_DATABASE", value="…", reason=reason)
     from personalab.retrieval.memory.postgres import PostgresBackend
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, LiteralString, cast
 
-from personalab.errors import BadRecord
+from personalab.errors import BadRecord, Reason
 from personalab.memory.changes import Change, Step
 from personalab.memory.records import CONTENT_TYPES, ContentType, Conversation, Entry, clean_json
 from personalab.retrieval.memory.connections import Connection
@@ -86,7 +86,7 @@ def read_change(row: Row) -> Change:
 
 def _object(data: object) -> Mapping[str, Any]:
     if not isinstance(data, dict):
-        raise BadRecord("bad_record", field="data", reason="it is not an object")
+        raise BadRecord("bad_record", field="data", reason=Reason("not_object"))
     return cast("dict[str, Any]", data)
 
 
@@ -98,7 +98,7 @@ def set_aside(connection: Connection, broken: Sequence[Broken]) -> None:
             continue
         connection.execute(
             "insert into set_aside (table_name, row_id, reason, record) values (%s, %s, %s, %s::jsonb)",
-            [found.table, found.row_id, found.reason, json.dumps(row[0], ensure_ascii=False)],
+            [found.table, found.row_id, str(found.reason)[:200], json.dumps(row[0], ensure_ascii=False)],
         )
         connection.execute(_TOUCH, {"memory_id": row[0]["memory_id"]})
         list_entries(connection, row[0]["memory_id"], CONTENT_TYPES)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
+from personalab.errors import Because, as_reason
 from personalab.memory.pipeline import has_succeeded
 from personalab.memory.records import Conversation
 
@@ -21,7 +22,7 @@ class Broken:
 
     table: Table
     row_id: str
-    reason: str
+    reason: Because
 
 
 def readable(
@@ -33,7 +34,7 @@ def readable(
         try:
             records.append(read(row))
         except _UNREADABLE as error:
-            broken.append(Broken(table, str(row[0]), " ".join(str(error).split())[:200]))
+            broken.append(Broken(table, str(row[0]), as_reason(error)))
     return records
 
 

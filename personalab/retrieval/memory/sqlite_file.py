@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from personalab.data_files import check_regular, make_folder, open_regular
-from personalab.errors import BadRecord, Busy, PersonaLabError, StorageError
+from personalab.errors import BadRecord, Busy, PersonaLabError, Reason, StorageError
 from personalab.retrieval import lock
 from personalab.retrieval.memory.sqlite_tables import MIGRATIONS
 
@@ -136,7 +136,7 @@ class SqliteFile:
 def _explained(error: Exception, file: str) -> PersonaLabError:
     words = " ".join(str(error).split())[:300] or type(error).__name__
     if isinstance(error, UnicodeEncodeError):
-        return BadRecord("bad_record", field="text", reason="it is not well-formed Unicode")
+        return BadRecord("bad_record", field="text", reason=Reason("not_unicode"))
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return Busy("memory_store_busy", file=file)

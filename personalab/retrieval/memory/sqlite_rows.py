@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from personalab.errors import BadRecord
+from personalab.errors import BadRecord, Reason
 from personalab.memory.changes import Change, Origin, Step
 from personalab.memory.records import ContentType, Conversation, Entry, clean_json
 from personalab.retrieval.memory.rows import Broken, Row, Table
@@ -89,7 +89,7 @@ def read_change(row: Row) -> Change:
 def _object(text: Any) -> Mapping[str, Any]:
     found = json.loads(text)
     if not isinstance(found, dict):
-        raise BadRecord("bad_record", field="data", reason="it is not an object")
+        raise BadRecord("bad_record", field="data", reason=Reason("not_object"))
     return cast("dict[str, Any]", found)
 
 
@@ -105,7 +105,7 @@ def set_aside(connection: sqlite3.Connection, broken: Iterable[Broken]) -> None:
         kept = json.dumps(whole, ensure_ascii=False, default=repr)
         connection.execute(
             "INSERT INTO set_aside (at, table_name, row_id, reason, row) VALUES (?, ?, ?, ?, ?)",
-            [now, found.table, found.row_id, found.reason, kept],
+            [now, found.table, found.row_id, str(found.reason)[:200], kept],
         )
         connection.execute(_DELETE[found.table], [found.row_id])
         memory_id = str(whole["memory_id"])

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from personalab.errors import StorageError
+from personalab.errors import StorageError, as_reason
 from personalab.retrieval import lock
 from personalab.retrieval.chroma import ChromaFolder, nearest
 from personalab.retrieval.memory.backend import Vectors
@@ -144,4 +144,4 @@ def _writable() -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise StorageError("not_writable", file=_SHOWN, reason=error.strerror or str(error)) from error
+        raise StorageError("not_writable", file=_SHOWN, reason=as_reason(error)) from error

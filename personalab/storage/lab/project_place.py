@@ -13,7 +13,7 @@ from typing import Annotated, Any, Self, TypeVar, cast
 from pydantic import Field, ValidationError, model_validator
 
 from personalab.data_files import open_regular
-from personalab.errors import BadRecord, NotFound, PersonaLabError, StorageError
+from personalab.errors import BadRecord, Invalid, NotFound, PersonaLabError, Reason, StorageError
 from personalab.lab.assets import CONTENT_FILE, Cases
 from personalab.lab.findings import AnalysisReport
 from personalab.lab.options import RunOptions, options_from
@@ -49,7 +49,7 @@ class JudgeControls(Record):
     @model_validator(mode="after")
     def _measured(self) -> Self:
         if self.passed is not None and self.gap is None:
-            raise ValueError("gap: it is not a number")
+            raise Invalid("at_field", field="gap", reason=Reason("not_number"))
         return self
 
 
@@ -128,7 +128,7 @@ class ProjectPlace:
             return {}
         found = read_json(path, self.shown(path))
         if not isinstance(found, dict):
-            raise StorageError("file_broken", file=self.shown(path), reason="it is not an object")
+            raise StorageError("file_broken", file=self.shown(path), reason=Reason("not_object"))
         return cast("dict[str, Any]", found)
 
     def write_extra(self, path: Path, data: Mapping[str, Any]) -> None:
@@ -168,7 +168,7 @@ class ProjectPlace:
         try:
             return SkillCopy(ref, raw.decode("utf-8"), file)
         except UnicodeDecodeError as error:
-            raise StorageError("file_broken", file=self.shown(file), reason="it is not UTF-8") from error
+            raise StorageError("file_broken", file=self.shown(file), reason=Reason("not_utf8")) from error
 
     def baselines(self) -> list[BaselineCopy]:
         """Read the copies of its baselines."""
@@ -260,7 +260,7 @@ class ProjectPlace:
         try:
             Controls.read(found, self.shown(path))
         except BadRecord as error:
-            reason = f"{error.params['field']}: {error.params['reason']}"
+            reason = Reason("at_field", field=error.params["field"], reason=error.params["reason"])
             raise StorageError("file_broken", file=self.shown(path), reason=reason) from error
         return found
 

@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import ClassVar, Generic, Literal, TypeVar
 
-from personalab.errors import BadRecord, NotFound, PersonaLabError, StorageError, UserError
+from personalab.errors import BadRecord, NotFound, PersonaLabError, Reason, StorageError, UserError
 from personalab.lab.assets import (
     CONTENT_FILE,
     NO_TAGS,
@@ -124,7 +124,7 @@ class Shelf(Generic[S]):
         found: list[Problem] = []
         for folder in self._workspace.unreadable(self._kind):
             shown = self._workspace.shown(folder)
-            closed = StorageError("file_broken", file=shown, reason="it may not be read")
+            closed = StorageError("file_broken", file=shown, reason=Reason("unreadable"))
             found.append(Problem(shown, closed, broken=True))
         for stored, problem in self._tried():
             if problem is not None:
@@ -239,7 +239,7 @@ def read_baseline(workspace: Workspace, place: Place) -> StoredBaseline:
     kept = place.folder / "cases.json"
     cases = Cases.read(workspace.read_json(kept), workspace.shown(kept))
     if len(cases.cases) > MAX_CASES:
-        reason = f"{len(cases.cases)} cases, more than {MAX_CASES}"
+        reason = Reason("too_many_cases", count=len(cases.cases), limit=MAX_CASES)
         raise StorageError("file_broken", file=workspace.shown(kept), reason=reason)
     doubts = (*_doubts(meta, place), *baseline_doubts(meta, cases))
     if doubts:
@@ -259,12 +259,12 @@ def _placed(place: Place) -> dict[str, str]:
 
 def _doubts(meta: SkillMeta | BaselineMeta, place: Place) -> tuple[Doubt, ...]:
     found = [
-        Doubt(field, f"'{getattr(meta, field)[:80]}', but the folder says '{value}'")
+        Doubt(field, Reason("other_folder", value=getattr(meta, field)[:80], name=value))
         for field, value in _placed(place).items()
         if getattr(meta, field) != value
     ]
     if meta.id[:SHORT] != place.name.short[:SHORT]:
-        found.append(Doubt("id", f"'{meta.id[:80]}', but the folder says '{place.name.short}'"))
+        found.append(Doubt("id", Reason("other_folder", value=meta.id[:80], name=place.name.short)))
     return tuple(found)
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from personalab.data_files import FOLDER_MODE, make_folder, open_regular, without_bom
-from personalab.errors import StorageError, UserError
+from personalab.errors import Because, Reason, StorageError, UserError, as_reason, json_reason
 from personalab.lab.naming import VersionFolder, version_folder
 from personalab.lab.records import AssetKind
 from personalab.storage.files import (
@@ -73,16 +73,15 @@ class Workspace:
             with os.fdopen(open_regular(path, os.O_NOFOLLOW, shown=self.shown(path)), "rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 if size > limit:
-                    raise self._broken(path, f"{size} bytes, more than {limit}")
+                    raise self._broken(path, Reason("too_many_bytes", count=size, limit=limit))
                 return file.read()
         except FileNotFoundError as error:
             raise StorageError("file_missing", file=self.shown(path)) from error
         except OSError as error:
-            linked = error.errno == errno.ELOOP
-            reason = "it is a link, and links are not followed" if linked else error.strerror or str(error)
+            reason = Reason("link") if error.errno == errno.ELOOP else as_reason(error)
             raise self._broken(path, reason) from error
 
-    def _broken(self, path: Path, reason: str) -> StorageError:
+    def _broken(self, path: Path, reason: Because) -> StorageError:
         return StorageError("file_broken", file=self.shown(path), reason=reason)
 
     def read_text(self, path: Path, limit: int) -> str:
@@ -90,7 +89,7 @@ class Workspace:
         try:
             return self.read(path, limit).decode("utf-8")
         except UnicodeDecodeError as error:
-            raise self._broken(path, "it is not UTF-8") from error
+            raise self._broken(path, Reason("not_utf8")) from error
 
     def read_json(self, path: Path, limit: int = MAX_JSON_BYTES) -> object:
         """Read a JSON file."""
@@ -98,7 +97,7 @@ class Workspace:
         try:
             return json.loads(without_bom(raw).decode("utf-8"))
         except (ValueError, RecursionError) as error:
-            raise self._broken(path, str(error) or type(error).__name__) from error
+            raise self._broken(path, json_reason(error)) from error
 
     def places(self, kind: AssetKind) -> Iterator[Place]:
         """Find the folders of all versions by their names; nothing is opened."""
