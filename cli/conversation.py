@@ -19,7 +19,6 @@ from cli.markers import marker_style
 from cli.output import BOLD, CYAN, DIM, RED, YELLOW, one_line, paint, short, warning_text
 from cli.running import DONE
 from cli.screen import Screen, fragments, open_history, open_session
-from cli.turns import ErrorNotes
 
 if TYPE_CHECKING:
     from nodes.chat_turn.state import TurnInput
@@ -51,7 +50,6 @@ class Conversation:
         """Whether the reply's first text has come."""
         self.thought = 0
         """How many characters the model has thought, while the reply has not begun."""
-        self.notes = ErrorNotes()
 
     # --- the person
 
@@ -144,7 +142,7 @@ class Conversation:
         if line.strip() == "/retry":
             turn = {"instance_id": self.story.instance_id, "action": "retry"}
         self.screen.show(f"\n{paint('› ', CYAN)}{line}")
-        self.begun, self.thought, self.notes = False, 0, ErrorNotes()
+        self.begun, self.thought = False, 0
         self.reply = asyncio.create_task(self._answer(turn))
         self.reply.add_done_callback(self._ended)
 
@@ -158,8 +156,8 @@ class Conversation:
             async with aclosing(stream_turn(self.story.services, turn, model=self.story.model)) as stream:
                 async for part in stream:
                     event = cast("dict[str, Any]", part)
-                    for shown in self.notes.take(event) if "type" in event else []:
-                        self._take(shown, warnings)
+                    if "type" in event and not event.get("error_note"):
+                        self._take(event, warnings)
         except asyncio.CancelledError:
             self.screen.settle()
             self._fold_reasoning()

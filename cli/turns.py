@@ -25,7 +25,6 @@ from cli.output import (
 from cli.running import BAD_INPUT, DONE, FAILED, language_of
 from cli.texts import TEXTS, tell
 from personalab.story.ids import check_id
-from personalab.story.transcript import is_error_note
 from personalab.texts import Language
 
 if TYPE_CHECKING:
@@ -100,22 +99,6 @@ class JsonView:
             note(one_line(str(event["message"])))
 
 
-class ErrorNotes:
-    """Drops the note that ends a failed reply, for the error event says the same."""
-
-    def __init__(self) -> None:
-        self._held: dict[str, Any] | None = None
-
-    def take(self, event: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return the events to show; a token that may be such a note waits for the next event."""
-        held, self._held = self._held, None
-        before = [] if held is None or event["type"] == "error" else [held]
-        if event["type"] == "token" and is_error_note(str(event["text"])):
-            self._held = event
-            return before
-        return [*before, event]
-
-
 class TextView:
     """Prints the reply as it comes, and what else is said on stderr."""
 
@@ -126,18 +109,15 @@ class TextView:
         self._open = False
         self._screen = is_terminal(sys.stdout)
         self._markers = MarkerFilter(markers)
-        self._notes = ErrorNotes()
         self._shows_reasoning = reasoning
         self._thinks = False
         """Whether reasoning is being printed on stderr."""
         self._progress = Progress()
 
     def take(self, event: dict[str, Any]) -> None:
-        """Print what an event means to a reader."""
-        for shown in self._notes.take(event):
-            self._show(shown)
-
-    def _show(self, event: dict[str, Any]) -> None:
+        """Print what an event means to a reader; the error event says what a failed reply's note does."""
+        if event.get("error_note"):
+            return
         if event["type"] == "reasoning":
             self._think(event)
             return

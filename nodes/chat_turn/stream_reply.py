@@ -19,13 +19,15 @@ from personalab.reasoning import ReasoningSplitter, split_reasoning
 from personalab.storage.files import write_error
 from personalab.storage.leases import STOP_POLL_SECONDS, unbroken
 from personalab.storage.reply_line import ReplyLine
-from personalab.storage.turns import OpenTurn, error_note
+from personalab.storage.turns import OpenTurn
 from personalab.story.director import silent_prefix
-from personalab.story.events import Event, Usage, added_usage
+from personalab.story.events import Event, TokenEvent, Usage, added_usage
+from personalab.story.lines import error_note
 from personalab.story.player_lines import PlayerLines
 from personalab.story.prompt import with_reminder
 from personalab.tasks import end_tasks
 from personalab.texts import say
+from personalab.texts.actions import rendering_for
 
 SYNC_SECONDS = 0.05
 """In ``fsync`` mode a token waits at most this long for the disk."""
@@ -130,16 +132,17 @@ class _Reply:
 
     def note(self, text: str) -> None:
         """Write the last words of a reply that failed."""
+        self.tell()
         self.frozen = False
         self._speaks = True
         self._write(text, self.turn.text, is_reasoning=False)
-        self.tell()
+        self.tell(error_note=True)
         self.frozen = True
 
     def _tell_soon(self) -> None:
         asyncio.get_running_loop().call_soon(self.tell)
 
-    def tell(self, count: int | None = None) -> None:
+    def tell(self, count: int | None = None, *, error_note: bool = False) -> None:
         """Emit what is written, or the first so many pieces of it."""
         pieces = self._untold[:count]
         del self._untold[:count]
@@ -150,7 +153,13 @@ class _Reply:
             if is_reasoning:
                 self._emit({"type": "reasoning", "turn": self.turn.number, "text": text, "offset": offset})
             else:
-                self._emit({"type": "token", "turn": self.turn.number, "text": text, "offset": offset})
+                token: TokenEvent = {
+                    "type": "token",
+                    "turn": self.turn.number,
+                    "text": text,
+                    "offset": offset,
+                }
+                self._emit({**token, "error_note": True} if error_note else token)
 
     def withdraw_reasoning(self) -> None:
         """Tell that the reasoning so far is void: the next try thinks from the beginning."""
@@ -321,7 +330,9 @@ def _note(reply: _Reply, error: PersonaLabError, say: Say) -> None:
     """Leave word of the error in the reply's line, where the file can still be written."""
     if isinstance(error, StorageError):
         return
-    reply.note(error_note(error, "".join(reply.turn.text), say.language))
+    with rendering_for("terminal"):  # a file is the same from every entrance
+        message = error.message(say.language)
+    reply.note(error_note(message, "".join(reply.turn.text), say.language))
 
 
 async def _close_cancelled(reply: _Reply) -> None:

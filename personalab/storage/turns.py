@@ -28,8 +28,7 @@ from personalab.story.lines import NO_REPLY, AssistantLine, UserLine
 from personalab.story.macros import Names, player_name
 from personalab.story.transcript import Transcript, Turn, left_behind
 from personalab.tasks import discard_failure
-from personalab.texts import Language, say
-from personalab.texts.actions import rendering_for
+from personalab.texts import Language
 
 _log = logging.getLogger("personalab.turn")
 
@@ -367,10 +366,3 @@ class OpenTurns:
     def language(self) -> Language:
         """The reader's language."""
         return self._preferences.language()
-
-
-def error_note(error: PersonaLabError, after: str, language: Language) -> str:
-    """Word an error as the reply's line keeps it: on a new line, or alone; the same from every entrance."""
-    with rendering_for("terminal"):
-        note = say("system_error", language, message=error.message(language))
-    return f"\n{note}" if after.strip() else note

@@ -40,6 +40,8 @@ class TokenEvent(TypedDict):
     turn: int
     text: str
     offset: int
+    error_note: NotRequired[Literal[True]]
+    """Whether it is the note that ends a failed reply; the error event says the same."""
 
 
 class ReasoningEvent(TypedDict):

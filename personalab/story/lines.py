@@ -13,9 +13,13 @@ from typing import Any, Literal, cast
 
 from personalab.errors import Invalid
 from personalab.reasoning import separate_reasoning
+from personalab.texts import Language
 
 NO_REPLY = "(无回复)"
 """What an empty reply is stored as, in every language: files are compared by it."""
+
+_ERROR_NOTES = {"zh": ("(系统错误: ", ")"), "en": ("(System error: ", ")")}
+"""How the note begins and ends that is the last of a failed reply's content, by the language it was written in."""
 
 OPENING_TURN = 0
 """The number of a character's opening line, before anyone has said anything."""
@@ -221,3 +225,21 @@ def _rest(data: dict[str, Any], *known: str) -> Mapping[str, Any]:
     if len(data) <= len(known) and all(name in known for name in data):
         return _NO_EXTRA
     return {name: value for name, value in data.items() if name not in known}
+
+
+# --- notes of failed replies
+
+
+def error_note(message: str, after: str, language: Language) -> str:
+    """Give the note of a failed reply: on a new line, or alone."""
+    begin, end = _ERROR_NOTES[language]
+    return ("\n" if after.strip() else "") + f"{begin}{message}{end}"
+
+
+def without_error_note(content: str) -> str:
+    """Give what a failed reply says before its note."""
+    begins = tuple(begin for begin, _ in _ERROR_NOTES.values())
+    if content.lstrip().startswith(begins):
+        return ""
+    at = max(content.rfind(f"\n{begin}") for begin in begins)
+    return content if at < 0 else content[:at]

@@ -10,17 +10,24 @@ from dataclasses import dataclass, field, replace
 
 from personalab.errors import UserError
 from personalab.story.director import has_speech
-from personalab.story.lines import MAX_TURN, NO_REPLY, AssistantLine, Line, Metadata, Summary, UserLine
-from personalab.texts import LANGUAGES, TEXTS, Language, say
-
-_ERROR_OPENINGS = tuple(getattr(TEXTS["system_error"], lang).split("{")[0] for lang in LANGUAGES)
+from personalab.story.lines import (
+    MAX_TURN,
+    NO_REPLY,
+    AssistantLine,
+    Line,
+    Metadata,
+    Summary,
+    UserLine,
+    without_error_note,
+)
+from personalab.texts import Language, say
 
 
 def usable_reply(line: AssistantLine) -> str | None:
     """Return what later prompts may show of a reply, without its error note; ``None`` if no words are left."""
     content = line.content
     if line.error:
-        content = _without_error_note(content)
+        content = without_error_note(content)
     if line.empty or content == NO_REPLY or not has_speech(content):
         return None
     return content
@@ -29,21 +36,6 @@ def usable_reply(line: AssistantLine) -> str | None:
 def shown_reply(content: str, language: Language) -> str:
     """Word a stored reply for its reader: the note for an empty one is the same in every file."""
     return say("no_reply", language) if content == NO_REPLY else content
-
-
-def is_error_note(text: str) -> bool:
-    """Return whether a text begins like the note that a failed reply ends with."""
-    return text.lstrip().startswith(_ERROR_OPENINGS)
-
-
-def _without_error_note(content: str) -> str:
-    if is_error_note(content):
-        return ""
-    for opening in _ERROR_OPENINGS:
-        at = content.rfind("\n" + opening)
-        if at >= 0:
-            return content[:at]
-    return content
 
 
 @dataclass(slots=True)

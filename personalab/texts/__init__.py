@@ -539,8 +539,6 @@ TEXTS: dict[str, Text] = {
         "服务没有嵌入模型 {setting}，请检查 PERSONALAB_EMBEDDINGS",
         "The service has no embedder {setting}; check PERSONALAB_EMBEDDINGS",
     ),
-    # --- notes that stand in a reply's line
-    "system_error": Text("(系统错误: {message})", "(System error: {message})"),
     # --- the prompt
     "prompt_too_long": Text(
         "Prompt总长度超过限制（{actual} > {limit}），请执行汇总或调整配置",

@@ -9,9 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personalab.archive.transcripts import Style, escape_markdown, transcript_of
-from personalab.story.lines import NO_REPLY, AssistantLine, Line, Metadata, OtherLine, Summary, UserLine
+from personalab.story.lines import (
+    NO_REPLY,
+    AssistantLine,
+    Line,
+    Metadata,
+    OtherLine,
+    Summary,
+    UserLine,
+    error_note,
+)
 from personalab.story.transcript import Transcript
-from personalab.texts import Language, say
+from personalab.texts import Language
 
 BEGUN = "2025-10-16T10:30:00Z"
 
@@ -150,7 +159,7 @@ def test_summaries_behind_the_last_turn_are_told() -> None:
 
 
 def test_a_reply_that_an_error_cut_off_is_told_without_the_note() -> None:
-    note = say("system_error", "zh", message="超时")
+    note = error_note("超时", "", "zh")
     cut = AssistantLine(f"So far\n{note}", 1, BEGUN, error=True)
     whole = told(session(Metadata("inst_001", "sess_001", BEGUN), UserLine("a", 1, BEGUN), cut))
     assert "So far" in whole
