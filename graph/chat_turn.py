@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from typing import cast
+from typing import TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END
@@ -38,11 +38,14 @@ from nodes.chat_turn.recall_player import recall_player
 from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnInput, TurnOutput, TurnState
 from nodes.chat_turn.stream_reply import stream_reply
+from personalab.errors import PersonaLabError
+from personalab.ports import TokenCounter
 from personalab.services import Services
 from personalab.storage.turns import OpenTurn
-from personalab.story.events import DoneEvent, Event
+from personalab.story.events import DoneEvent, Event, error_event
 from personalab.story.ids import is_id
 
+T = TypeVar("T")
 Work = Callable[[TurnState, OpenTurn, Say, StepContext], Awaitable[Update]]
 
 
@@ -60,9 +63,17 @@ def build_chat_turn(services: Services) -> GraphBuilder:
             step.emit(_repeated(update))
         return update
 
+    async def read_counter(state: TurnState, turn: OpenTurn, step: StepContext) -> TokenCounter | None:
+        from personalab.providers.tokens import encoding_for
+
+        reading = services.counter(step.model)
+        if state.get("mode") == "begin" or encoding_for(services.model_name(step.model)) in services.counters:
+            return await reading
+        return await _unless_stopped(reading, turn)
+
     async def load(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
         if state.get("mode") != "end":
-            await services.counter(step.model)  # so that parallel steps do not each read the vocabulary
+            await read_counter(state, turn, step)  # so that parallel steps do not each read the vocabulary
         return await load_state(state, turn=turn, turns=turns, say=say)
 
     async def recall(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
@@ -81,7 +92,9 @@ def build_chat_turn(services: Services) -> GraphBuilder:
         return await prepare_director(state, scene=turn, library=services.library, say=say)
 
     async def assemble(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
-        counter = await services.counter(step.model)
+        counter = await read_counter(state, turn, step)
+        if counter is None:
+            return {}
         update = await assemble_prompt(state, scene=turn, counter=counter, say=say)
         if update.get("status") == "awaiting_reply":
             if seconds := state.get("hold"):
@@ -102,17 +115,17 @@ def build_chat_turn(services: Services) -> GraphBuilder:
 
     builder = GraphBuilder(services, TurnState, input_schema=TurnInput, output_schema=TurnOutput)
 
-    def add(name: str, work: Work, *then: str, choose: Choose | None = None, joins: bool = False) -> None:
+    def add(name: str, work: Work, *then: str, choose: Choose | None = None, parallel: bool = False) -> None:
         def run(state: TurnState, turn: OpenTurn, step: StepContext) -> Awaitable[Update]:
             return work(state, turn, Say(step.emit, turn), step)
 
-        builder.add_step(name, run, *then, choose=choose, resource=_open_turn, skip_after_error=joins)
+        builder.add_step(name, run, *then, choose=choose, resource=_open_turn, parallel=parallel)
 
     builder.add_step("append_input", begin, "load_state", fresh=_fresh, failed=_refused)
     add("load_state", load, *PREPARATION, "stream_reply", choose=_after_load)
     for name, work in zip(PREPARATION, (recall, recall_memory, match, direct), strict=True):
-        add(name, _stoppable(work), "assemble_prompt")
-    add("assemble_prompt", assemble, "stream_reply", joins=True)
+        add(name, _beside_others(work), "assemble_prompt", parallel=True)
+    add("assemble_prompt", assemble, "stream_reply")
     add("stream_reply", reply, "process_progress", choose=_after_reply)
     add("process_progress", follow)
     return builder
@@ -129,14 +142,24 @@ def _open_turn(state: TurnState, step: StepContext) -> AbstractAsyncContextManag
     return step.services.turns.step(*place, closed=bool(state.get("closed")), for_model=for_model)
 
 
-def _stoppable(work: Work) -> Work:
-    """Cancel a step that may take long when the turn is stopped: stream_reply then closes it."""
+async def _unless_stopped(work: Awaitable[T], turn: OpenTurn) -> T | None:
+    """Await what may take long, or cancel it when the turn is stopped: stream_reply then closes the turn."""
+    result = await run_until_stopped(work, turn.lease.stop_asked)
+    turn.stopped = turn.stopped or result is None
+    return result
+
+
+def _beside_others(work: Work) -> Work:
+    """Run a parallel step: it can be stopped, and its error does not release the lock that the others work under."""
 
     async def run(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
-        update = await run_until_stopped(work(state, turn, say, step), turn.lease.stop_asked)
-        if update is None:
-            turn.stopped = True
-        return update or {}
+        if turn.stopped:
+            return {}
+        try:
+            return await _unless_stopped(work(state, turn, say, step), turn) or {}
+        except PersonaLabError as error:
+            turn.failure = turn.failure or error
+            return failed_run(dict(error_event(turn.failure, turn.number, say.language)))
 
     return run
 
@@ -151,7 +174,7 @@ def _after_reply(state: TurnState) -> str:
     return "process_progress" if state.get("closed") else END
 
 
-def _refused(event: Update) -> Update:
+def _refused(event: Update, _: PersonaLabError) -> Update:
     return {**failed_run(event), "turn": None}
 
 

@@ -31,8 +31,10 @@ from nodes.memorize.store_memory import store_memory
 from nodes.memorize.subject import read_subject
 from nodes.memorize.theory_of_mind import theory_of_mind
 from nodes.memorize.update import update
+from personalab.errors import PersonaLabError
 from personalab.services import Services
 from personalab.story.events import Event
+from personalab.texts.actions import rendering_for
 
 STAGES = {"modify": modify, "update": update, "theory_of_mind": theory_of_mind}
 
@@ -52,7 +54,9 @@ def build_memorize(services: Services) -> GraphBuilder:
     builder.add_step("open_conversation", open_saved, first, fresh=lambda _: _FRESH)
     for name, then in zip(STAGES, [*following, "store_memory"], strict=True):
         nexts = dict.fromkeys([then, "store_memory"])
-        builder.add_step(name, _stage(name), *nexts, choose=_after_stage(then), failed=_failure_of(name))
+        builder.add_step(
+            name, _stage(name), *nexts, choose=_after_stage(then), failed=_failure_of(name, services)
+        )
     builder.add_step("store_memory", store)
     return builder
 
@@ -103,12 +107,13 @@ def _stage(name: str) -> Work[None]:
     return work
 
 
-def _failure_of(name: str) -> Callable[[Update], Update]:
+def _failure_of(name: str, services: Services) -> Callable[[Update, PersonaLabError], Update]:
     """Keep a stage's error with the conversation; the run continues to ``store_memory``."""
 
-    def failed(event: Update) -> Update:
-        failure = {"stage": name, "code": event["code"], "message": event["message"]}
-        return {"error": event, "failure": failure}
+    def failed(event: Update, error: PersonaLabError) -> Update:
+        with rendering_for("terminal"):  # a file is the same from every entrance
+            message = error.message(services.turns.language())
+        return {"error": event, "failure": {"stage": name, "code": event["code"], "message": message}}
 
     return failed
 

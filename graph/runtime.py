@@ -19,7 +19,6 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
-from langgraph.types import Command
 
 from nodes.asking import never
 from nodes.chat_turn.state import NestedContext, TurnContext
@@ -29,6 +28,7 @@ from personalab.storage.leases import STOP_POLL_SECONDS, Lease, Leases, held_by_
 from personalab.story.events import error_event
 from personalab.story.ids import check_id
 from personalab.story.lines import MAX_REQUEST_ID_CHARACTERS
+from personalab.tasks import end_tasks
 
 T = TypeVar("T")
 C = TypeVar("C", bound=TurnContext)
@@ -36,6 +36,8 @@ Update = dict[str, Any]
 Build = Callable[[Services], "GraphBuilder"]
 Choose = Callable[[Any], str | Sequence[str]]
 """Finds the next steps in the state after a step."""
+_CLEANUP_SECONDS = 0.5
+"""Work that was cancelled by a stop and needs longer is no longer awaited."""
 
 
 # --- steps
@@ -88,7 +90,7 @@ async def _no_resource(state: Any, step: StepContext) -> AsyncGenerator[Any]:
     yield None
 
 
-def failed_run(event: Update) -> Update:
+def failed_run(event: Update, _: PersonaLabError | None = None) -> Update:
     """Return the values of a run that an error has ended."""
     return {"status": "error", "error": event}
 
@@ -101,6 +103,8 @@ class GraphBuilder(StateGraph[Any, Any, Any, Any]):
     ) -> None:
         super().__init__(state, context_schema=context, **schemas)
         self.services = services
+        self._joins: set[str] = set()
+        """Steps that parallel ones lead to."""
 
     def add_step(
         self,
@@ -110,19 +114,20 @@ class GraphBuilder(StateGraph[Any, Any, Any, Any]):
         choose: Choose | None = None,
         resource: Resource[T] = _no_resource,
         fresh: Callable[[Any], Update] | None = None,
-        failed: Callable[[Update], Update] = failed_run,
-        skip_after_error: bool = False,
+        failed: Callable[[Update, PersonaLabError], Update] = failed_run,
+        parallel: bool = False,
     ) -> None:
         """Add a step; an error of ours is emitted as an event and ends the run.
 
         ``then`` are the steps that may follow: all of them while the status is ``running``, or those that ``choose``
         finds in the new state. ``resource`` opens what the step works on, mostly a lock. The first step has the values
-        a run begins with (``fresh``). ``failed`` makes an error's event the values of the run. A step that parallel
-        ones lead to needs ``skip_after_error``: one of them may have failed.
+        a run begins with (``fresh``). ``failed`` makes an error and its event the values of the run. Steps that are
+        ``parallel`` all lead to the same one: if any of them fails, that one emits the error instead of working.
         """
 
-        async def node(state: Update, runtime: Runtime[Any], config: RunnableConfig) -> Any:
-            if skip_after_error and state.get("status") == "error":
+        async def node(state: Update, runtime: Runtime[Any], config: RunnableConfig) -> Update:
+            if name in self._joins and (failure := state.get("error")):
+                runtime.stream_writer(failure)
                 return {}
             update: Update = {} if fresh is None else dict(fresh(state))
             step = StepContext(self.services, runtime, config, fresh is not None, update)
@@ -132,20 +137,25 @@ class GraphBuilder(StateGraph[Any, Any, Any, Any]):
             except PersonaLabError as error:
                 language = await asyncio.to_thread(self.services.turns.language)
                 event = error_event(error, None if step.is_first else state.get("turn"), language)
-                step.emit(event)
-                update |= failed(dict(event))
-            if not then:
-                return update
-            after = {**state, **update}
-            if choose is not None:
-                return Command(update=update, goto=choose(after))
-            return Command(update=update, goto=then) if after.get("status") == "running" else update
+                if not parallel:
+                    step.emit(event)
+                update |= failed(dict(event), error)
+            return update
 
-        self.add_node(name, cast("Any", node), destinations=(*then, END) if then else None)
+        async def find_next(state: Any) -> str | Sequence[str]:  # LangGraph would run a sync one in a thread
+            if choose is not None:
+                return choose(state)
+            return then if state.get("status") == "running" else END
+
+        self.add_node(name, cast("Any", node))
         if fresh is not None:
             self.add_edge(START, name)
-        if not then:
-            self.add_edge(name, END)
+        if then and not parallel:
+            self.add_conditional_edges(name, cast("Any", find_next), [*then, END])
+            return
+        for following in then or (END,):
+            self.add_edge(name, following)
+        self._joins.update(then)
 
     def add_chain(
         self, steps: Mapping[str, Work[T]], fresh: Update, resource: Resource[T] = _no_resource
@@ -193,29 +203,16 @@ def instance_lock(task: str) -> Resource[Lease]:
 
 
 async def run_until_stopped(work: Awaitable[T], stop_requested: Callable[[], bool]) -> T | None:
-    """Await work, or cancel it and return ``None`` when a stop is requested."""
-    loop = asyncio.get_running_loop()
-    timer: asyncio.TimerHandle | None = None
-
-    def poll() -> None:
-        nonlocal timer
-        if stop_requested():
-            limit.reschedule(loop.time())
-        else:
-            timer = loop.call_later(STOP_POLL_SECONDS, poll)
-
-    limit = asyncio.timeout(None)
+    """Await work, or cancel it and return ``None`` when a stop is requested; its cleanup has limited time."""
+    task = asyncio.ensure_future(work)
     try:
-        async with limit:
-            timer = loop.call_later(STOP_POLL_SECONDS, poll)
-            try:
-                return await work
-            finally:
-                timer.cancel()
-    except TimeoutError:
-        if limit.expired():
-            return None
-        raise
+        while not task.done():
+            await asyncio.wait([task], timeout=STOP_POLL_SECONDS)
+            if not task.done() and stop_requested():
+                return None
+        return task.result()
+    finally:
+        await end_tasks([task], _CLEANUP_SECONDS)
 
 
 # --- runs

@@ -68,7 +68,8 @@ class PreferenceFiles:
         if self._known is not None and self._known[0] == signature:
             return self._known[1]
         found = self._read_all()
-        if all(file is None or now - file[-1] > _SETTLED_NS for file in signature):
+        is_settled = all(file is None or now - file[-1] > _SETTLED_NS for file in signature)
+        if is_settled and not found.notices:  # what could not be read may be readable the next time
             self._known = (signature, found)
         return found
 
@@ -211,7 +212,8 @@ class PreferenceFiles:
             name: self._template((own if there else shipped) / f"{name}.txt", shipped, notices)
             for name, there in zip(names, signature, strict=True)
         }
-        self._templates[language] = (signature, texts, notices)
+        if not notices:
+            self._templates[language] = (signature, texts, notices)
         return texts, notices
 
     def _template(self, path: Path, shipped: Path, notices: list[Notice]) -> str:

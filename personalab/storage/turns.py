@@ -95,6 +95,8 @@ class OpenTurn(Scene):
     """Whether the session file had to be put right when the reply was closed."""
     stopped: bool = False
     """Whether someone asked to stop before the reply began."""
+    failure: PersonaLabError | None = None
+    """The first error of steps that run in parallel."""
     unread: str | None = None
     """A closed reply whose markers were not followed yet."""
     model_asked_at: str | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import subprocess
@@ -13,8 +14,9 @@ from typing import Any
 import anyio
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import InvalidUpdateError
 
-from graph.chat_turn import build_chat_turn
+from graph.chat_turn import PREPARATION, build_chat_turn
 from graph.preview import preview_prompt
 from personalab.operations.instances import read_session, switch_background
 from personalab.providers.scripted import ScriptedModel, ScriptedReply
@@ -127,6 +129,31 @@ async def test_a_run_paused_before_any_step_goes_on_where_it_was(
     result: dict[str, Any] = {}
     for _ in range(3):
         result = await graph.ainvoke(None, thread)
+    assert result["status"] == "done", result.get("error")
+    assert [line.get("role") for line in lines(services)] == [None, "user", "assistant"]
+    assert plot(services)["current_plot_index"] == 2
+
+
+@pytest.mark.parametrize("is_inferred", [False, True])
+@pytest.mark.parametrize("node", NODES)
+async def test_run_continues_after_its_state_was_edited_in_a_pause(
+    services: Services, instance: str, answer_with: Answer, node: str, *, is_inferred: bool
+) -> None:
+    answer_with("好。[PROGRESS:2:in_progress]")
+    graph = build_chat_turn(services).compile(checkpointer=InMemorySaver(), interrupt_before=[node])
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    await graph.ainvoke({"instance_id": instance, "user_input": "走"}, thread)
+    paused = (await graph.aget_state(thread)).next
+    before = {"load_state": "append_input", "assemble_prompt": "recall_player"} | dict.fromkeys(
+        PREPARATION, "load_state"
+    )
+    before |= {"stream_reply": "assemble_prompt", "process_progress": "stream_reply"}
+    is_known = not is_inferred or node != "assemble_prompt"  # one of four steps was the last
+    with contextlib.nullcontext() if is_known else pytest.raises(InvalidUpdateError, match="Ambiguous"):
+        await graph.aupdate_state(thread, {"brought": "edited"}, None if is_inferred else before[node])
+    edited = await graph.aget_state(thread)
+    assert (edited.next, edited.values.get("brought")) == (paused, "edited" if is_known else "")
+    result = await graph.ainvoke(None, thread)
     assert result["status"] == "done", result.get("error")
     assert [line.get("role") for line in lines(services)] == [None, "user", "assistant"]
     assert plot(services)["current_plot_index"] == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 import anyio
@@ -14,6 +15,7 @@ from nodes.asking import never
 from personalab.errors import StorageError
 from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services
+from personalab.storage.leases import running
 from personalab.storage.lorebooks import LorebookFiles
 from tests.graph.turns import lines, only, say
 
@@ -52,6 +54,64 @@ async def test_error_of_a_parallel_step_ends_the_turn_with_one_event(
     assert (model.calls, [line.get("role") for line in lines(services)]) == ([], [None, "user"])
     services.__dict__["lorebooks"] = LorebookFiles(services.stories)
     assert (await say(services, "又来"))[1]["status"] == "done"
+
+
+async def test_first_error_of_parallel_steps_counts_and_the_lock_is_kept_until_all_have_ended(
+    services: Services, instance: str, answer_with: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holders: list[str] = []
+
+    def note_holder() -> None:
+        holder = running(services.stories.session_path(instance, "sess_001").parent.parent)
+        holders.append(holder["lease"] if holder else "nobody")
+
+    class Lorebooks(BrokenLorebooks):
+        def has_any(self, character_id: str, background_id: str | None) -> bool:
+            note_holder()
+            return super().has_any(character_id, background_id)
+
+    async def fail_later(*_: object, **__: object) -> dict[str, object]:
+        await asyncio.sleep(0.1)
+        note_holder()
+        raise StorageError("disk_full", file="memory")
+
+    services.preferences.switch("lorebook", on=True)
+    services.__dict__["lorebooks"] = Lorebooks(services.stories)
+    monkeypatch.setattr("graph.chat_turn.recall_player", fail_later)
+    answer_with("never said")
+    events, result = await say(services, "走")
+    assert [event["code"] for event in only(events, "error")] == ["file_missing"]
+    assert (result["status"], result["error"]["code"]) == ("error", "file_missing")
+    assert (len(holders), len(set(holders))) == (2, 1)
+
+
+async def test_stop_does_not_wait_for_the_vocabulary(
+    services: Services, instance: str, answer_with: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def read_slowly(*_: object) -> None:
+        await asyncio.sleep(30)
+
+    monkeypatch.setattr(type(services), "counter", read_slowly)
+    model = answer_with("never said")
+    turn = asyncio.create_task(say(services, "走"))
+    with anyio.fail_after(10):
+        while not services.stories.session(instance, "sess_001").transcript.turns:
+            await asyncio.sleep(0.01)
+        await services.leases.stop(instance)
+        assert ((await turn)[1]["status"], model.calls) == ("interrupted", [])
+
+
+async def test_stop_waits_only_briefly_for_work_that_does_not_end() -> None:
+    ended = asyncio.Event()
+
+    async def work() -> None:
+        while not ended.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await ended.wait()
+
+    with anyio.fail_after(5):
+        assert await run_until_stopped(work(), lambda: True) is None
+    ended.set()
 
 
 async def test_work_is_cancelled_when_a_stop_is_requested() -> None:

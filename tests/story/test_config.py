@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+import time
 from pathlib import Path
 from typing import Any
 
@@ -173,3 +175,25 @@ def test_settings_edited_in_place_with_their_old_times_are_read_again(services: 
         path.write_text(path.read_text(encoding="utf-8").replace("10000" + last, "100000"), encoding="utf-8")
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
         assert services.preferences.read().config.max_total_tokens == 100000
+
+
+def test_settings_that_could_not_be_read_once_are_read_again(services: Services, root: Path) -> None:
+    """A process that is short of file descriptors for a moment keeps no defaults after it."""
+    services.preferences.change({"max_total_tokens": 50_000})
+    time.sleep(1.1)  # a file that has just changed is read every time anyway
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+    try:
+        found = services.preferences.read()
+        templates = services.preferences.templates("en")
+    except OSError:
+        found, templates = None, None
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert found is None or found.notices
+    assert templates is None or templates[1]
+    assert services.preferences.read().config.max_total_tokens == 50_000
+    assert not services.preferences.read().notices
+    assert not services.preferences.templates("en")[1]
