@@ -6,7 +6,7 @@ from mcp_server.texts_lab import LAB_DESCRIPTIONS, LAB_TEXTS, LAB_TITLES
 from personalab.texts import Language, Text, render
 
 
-def tell(code: str, language: Language, **params: object) -> str:
+def tell(code: str, language: Language, /, **params: object) -> str:
     """Say a text of this entrance; a code without words says nothing."""
     text = TEXTS.get(code)
     return render(text, language, **params) if text else ""

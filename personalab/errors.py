@@ -28,13 +28,18 @@ ErrorKind = Literal["user", "busy", "storage", "provider", "other"]
 """Who has to act, for those who see only the event."""
 
 
+def _new(kind: type[Exception], *args: object) -> Exception:
+    """Make a copy of an error without its ``__init__``, which takes other arguments; its attributes are set next."""
+    return kind.__new__(kind, *args)
+
+
 class PersonaLabError(Exception):
     """Everything this product raises on purpose."""
 
     kind: ErrorKind = "other"
     retryable = False
 
-    def __init__(self, code: str, **params: object) -> None:
+    def __init__(self, code: str, /, **params: object) -> None:
         super().__init__(code, params)
         self.code = code
         self.params = params
@@ -45,6 +50,9 @@ class PersonaLabError(Exception):
 
     def __str__(self) -> str:
         return self.message("en")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _new, (type(self), *self.args), self.__dict__
 
 
 class UserError(PersonaLabError):
@@ -80,7 +88,7 @@ class ProviderError(PersonaLabError):
 
     kind = "provider"
 
-    def __init__(self, code: str, *, retryable: bool = False, **params: object) -> None:
+    def __init__(self, code: str, /, *, retryable: bool = False, **params: object) -> None:
         super().__init__(code, **params)
         self.retryable = retryable
 
@@ -90,7 +98,7 @@ class Reason:
 
     __slots__ = ("code", "params")
 
-    def __init__(self, code: str, **params: object) -> None:
+    def __init__(self, code: str, /, **params: object) -> None:
         self.code = code
         self.params = params
 
@@ -114,12 +122,15 @@ class Reason:
 class Invalid(ValueError):  # noqa: N818 (the tree above names it so)
     """A value breaks a rule."""
 
-    def __init__(self, code: str, **params: object) -> None:
+    def __init__(self, code: str, /, **params: object) -> None:
         super().__init__(code, params)
         self.reason = Reason(code, **params)
 
     def __str__(self) -> str:
         return str(self.reason)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _new, (type(self), *self.args), self.__dict__
 
 
 Because = Reason | PersonaLabError | str

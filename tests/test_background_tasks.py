@@ -13,9 +13,9 @@ from mcp.server.subscriptions import ServerEvent
 
 from mcp_server.updates import Updates
 from personalab.operations.lab.gathering import all_of
-from personalab.ports import Hit, Search, StoryEvent
 from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services
+from personalab.story.recall import Hit, Search, StoryEvent
 from personalab.tasks import BackgroundTasks, discard_failure, end_tasks
 from tests.mcp_server.scribes import tell_story
 from tests.web.conftest import live_app

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import ast
+import copy
+import pickle
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from personalab.errors import Invalid, Reason, as_reason, json_reason, reason_of, worded
+from personalab.errors import (
+    BadRecord,
+    Busy,
+    Invalid,
+    PersonaLabError,
+    ProviderError,
+    Reason,
+    as_reason,
+    json_reason,
+    reason_of,
+    worded,
+)
 from personalab.lab.stored_errors import plain_params, restored_params, warning_text
 from personalab.texts import TEXTS, Text
 from personalab.texts.actions import ACTIONS
@@ -130,13 +143,37 @@ def test_an_invalid_value_is_a_value_error_with_a_reason() -> None:
     assert reason_of(error) == Reason("field_not_list", field="points") != Reason("field_not_list", field="x")
 
 
+def _pickled(error: PersonaLabError | Invalid) -> PersonaLabError | Invalid:
+    return pickle.loads(pickle.dumps(error))
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, _pickled])
+@pytest.mark.parametrize(
+    "error",
+    [
+        Busy("busy", instance_id="s1", pid=1, seconds=2),
+        BadRecord("bad_record", field="f", reason=Reason("not_text")),
+        ProviderError("provider.failed", retryable=True, reason="x"),
+        ProviderError("provider.failed", reason=Reason("nested", reason=Reason("blank"))),
+        Invalid("field_not_list", field="points"),
+    ],
+)
+def test_an_error_can_be_copied_and_pickled(
+    error: PersonaLabError | Invalid,
+    copied: Callable[[PersonaLabError | Invalid], PersonaLabError | Invalid],
+) -> None:
+    found = copied(error)
+    assert found is not error
+    assert type(found) is type(error)
+    assert (found.args, vars(found), str(found)) == (error.args, vars(error), str(error))
+
+
 def test_a_reason_that_is_kept_in_a_file_can_be_said_in_both_languages() -> None:
     kept = plain_params({"project": "p", "reason": Reason("other_sum", value="60", total="59")})
     assert kept["reason"] == "60, but the six scores are 59"
     assert restored_params(kept) == {
         "project": "p",
         "reason": Reason("other_sum", value="60", total="59"),
-        "reason_code": "other_sum",
     }
     warning = {"code": "lab_board_doubt", **kept}
     assert "六项之和是 59" in warning_text(warning, "zh")

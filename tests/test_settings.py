@@ -60,7 +60,6 @@ def test_a_dotenv_file_stands_behind_the_environment(tmp_path: Path, monkeypatch
         "__init__",
         "settings",
         "errors",
-        "reasons",
         "providers/__init__",
         "providers/child_environment",
         "providers/model_settings",

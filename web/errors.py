@@ -24,6 +24,7 @@ from personalab.errors import (
     StorageError,
     UserError,
     pydantic_reason,
+    worded,
 )
 from personalab.serving.door import Ours
 from personalab.texts import Language
@@ -105,7 +106,8 @@ def add_error_handlers(app: FastAPI, ours: Ours) -> None:
 
     async def unreadable(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        return answered(request, 422, fields_of(_first_fault(error), language_of(request.app.state)))
+        language = language_of(request.app.state)
+        return answered(request, 422, fields_of(_first_fault(error, language), language))
 
     async def http(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
@@ -193,10 +195,11 @@ def _body_reason(error: HTTPException) -> Because:
     return error.detail if parsed else Reason("pydantic_json_invalid", text=error.detail)
 
 
-def _first_fault(error: RequestValidationError) -> UserError:
+def _first_fault(error: RequestValidationError, language: Language) -> UserError:
     """Name the first field that is wrong, as the caller wrote it."""
     first = error.errors()[0]
     # What is no JSON has no fields, only a place in the text.
     parts = () if first["type"] == "json_invalid" else first["loc"]
     place = ".".join(str(part) for part in parts if part not in ("body", "query", "path"))
-    return UserError("bad_request", field=(place or "body")[:120], reason=pydantic_reason(first))
+    reason = worded(pydantic_reason(first), language)[:300]
+    return UserError("bad_request", field=(place or "body")[:120], reason=reason)

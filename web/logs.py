@@ -8,8 +8,6 @@ import sys
 import traceback
 from datetime import UTC, datetime
 
-from personalab.errors import as_reason
-
 _NAMES = ("instance_id", "turn", "status", "job", "subject", "path", "code")
 
 
@@ -44,7 +42,7 @@ class JsonLines(logging.Formatter):
             f"{frame.name} ({'/'.join(frame.filename.split('/')[-2:])}:{frame.lineno})" for frame in frames
         ]
         told: dict[str, object] = {"error": type(error).__name__, "trace": places}
-        return told | ({"reason": as_reason(error)} if self._debug else {})
+        return told | ({"reason": str(error)} if self._debug else {})
 
 
 def write_logs(*, debug: bool) -> None:

@@ -20,7 +20,7 @@ async def modify(state: MemorizeState, *, subject: Subject, now: Clock) -> dict[
     findings = answered.value
     return {
         "facts": [fact.fields() for fact in findings.facts],
-        "dropped": [dropped.fields(subject.language) for dropped in (*said.dropped(), *findings.dropped)],
+        "dropped": [dropped.fields() for dropped in (*said.dropped(), *findings.dropped)],
         "usage": dict(answered.usage) if answered.usage else None,
         "result": {
             "modification_result": findings.text(),

@@ -26,7 +26,6 @@ from personalab.memory.records import ContentType, Conversation, Memory, empty_m
 from personalab.ports import ReplyModel, TokenCounter
 from personalab.services import Services
 from personalab.story.events import Usage, added_usage
-from personalab.texts import Language
 
 T = TypeVar("T")
 
@@ -42,8 +41,6 @@ class Subject:
     counter: TokenCounter
     budget: int
     """How many tokens the conversation may take in a prompt."""
-    language: Language
-    """The reader's language."""
     stop_asked: Callable[[], bool] = never
 
     @property
@@ -106,5 +103,4 @@ async def read_subject(services: Services, state: MemorizeState, model: str | No
         await services.model(model),
         await services.counter(model),
         preferences.config.max_total_tokens // 4,
-        preferences.config.language,
     )

@@ -40,10 +40,7 @@ async def theory_of_mind(state: MemorizeState, *, subject: Subject, now: Clock) 
             *state.get("operations", []),
             *(operation.fields() for operation in wishes.operations),
         ],
-        "dropped": [
-            *state.get("dropped", []),
-            *(dropped.fields(subject.language) for dropped in wishes.dropped),
-        ],
+        "dropped": [*state.get("dropped", []), *(dropped.fields() for dropped in wishes.dropped)],
         "result": {**state.get("result", {}), "mind_result": told},
         "usage": used(state, answered.usage),
     }

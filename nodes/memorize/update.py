@@ -39,10 +39,7 @@ async def update(state: MemorizeState, *, subject: Subject, now: Clock) -> dict[
     told = _told(revised.change is not None, answered.raw, now(), usage)
     return {
         "operations": [operation.fields() for operation in wishes.operations],
-        "dropped": [
-            *state.get("dropped", []),
-            *(dropped.fields(subject.language) for dropped in wishes.dropped),
-        ],
+        "dropped": [*state.get("dropped", []), *(dropped.fields() for dropped in wishes.dropped)],
         "result": {**result, "update_result": told},
         "usage": used(state, answered.usage),
     }

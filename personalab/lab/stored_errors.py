@@ -5,24 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from personalab.errors import Reason
+from personalab.errors import PersonaLabError, Reason
 from personalab.texts import TEXTS, Language, say
+from personalab.texts.actions import rendering_for
 from personalab.texts.reasons import REASONS
 
 MAX_ERROR = 300
 """How long the sentence of a failure may be."""
 
+_CODES = {text.en: code for code, text in REASONS.items() if "{" not in text.en}
+"""The reasons without parameters by their English words: older files have no code beside them."""
+
 
 def plain_params(params: Mapping[str, object]) -> dict[str, str | int | float]:
     """Give an error's parameters as a file can keep them, texts no longer than a sentence.
 
-    A reason of ours is kept as its English words, and beside them as its code and parameters.
+    A reason of ours is kept as its English words, and beside them as its code (``reason_code``; ``reason_error`` if it
+    is an error) and its parameters (``reason.limit``).
     """
     found: dict[str, str | int | float] = {}
     for name, value in params.items():
-        found[name] = value if isinstance(value, int | float) else str(value)[:MAX_ERROR]
-        if isinstance(value, Reason):
-            found[f"{name}_code"] = value.code
+        with rendering_for("terminal"):  # a file is the same from every entrance
+            found[name] = value if isinstance(value, int | float) else str(value)[:MAX_ERROR]
+        if isinstance(value, Reason | PersonaLabError):
+            found[f"{name}_code" if isinstance(value, Reason) else f"{name}_error"] = value.code
             found |= plain_params({f"{name}.{key}": part for key, part in value.params.items()})
     return found
 
@@ -30,12 +36,17 @@ def plain_params(params: Mapping[str, object]) -> dict[str, str | int | float]:
 def restored_params(params: Mapping[str, Any]) -> dict[str, object]:
     """Give the parameters that ``plain_params`` kept, reasons as what they were."""
     found: dict[str, object] = {name: value for name, value in params.items() if "." not in name}
-    for name in params:
-        code = str(params.get(f"{name}_code", ""))
-        if code in REASONS:
-            prefix = f"{name}."
-            parts = {key.removeprefix(prefix): part for key, part in params.items() if key.startswith(prefix)}
-            found[name] = Reason(code, **parts)
+    for name, value in [*found.items()]:
+        prefix = f"{name}."
+        parts = {key.removeprefix(prefix): part for key, part in params.items() if key.startswith(prefix)}
+        if (code := str(params.get(f"{name}_code"))) in REASONS:
+            found[name] = Reason(code, **restored_params(parts))
+            found.pop(f"{name}_code", None)
+        elif (code := str(params.get(f"{name}_error"))) in TEXTS:
+            found[name] = PersonaLabError(code, **restored_params(parts))
+            found.pop(f"{name}_error", None)
+        elif name == "reason" and isinstance(value, str) and value in _CODES:
+            found[name] = Reason(_CODES[value])
     return found
 
 

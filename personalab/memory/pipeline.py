@@ -79,9 +79,9 @@ class Dropped:
     what: str
     reason: Reason
 
-    def fields(self, language: Language) -> dict[str, str]:
-        """Give its JSON object, the reason in the reader's language."""
-        return {"what": self.what, "reason": self.reason.message(language)}
+    def fields(self) -> dict[str, str]:
+        """Return its JSON object; files hold the reason in English."""
+        return {"what": self.what, "reason": str(self.reason)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ class Worded(Protocol):
         ...
 
 
-def say(code: str, language: Language, **params: object) -> str:
+def say(code: str, language: Language, /, **params: object) -> str:
     """Say the text of a code; a code without words says nothing."""
     text = TEXTS.get(code)
     return render(text, language, **params) if text else ""

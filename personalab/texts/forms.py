@@ -19,6 +19,6 @@ class Text(NamedTuple):
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
-def fill(template: str, **params: object) -> str:
+def fill(template: str, /, **params: object) -> str:
     """Put values into ``{name}`` places; a name that is not given stays as it stands."""
     return _PLACEHOLDER.sub(lambda m: str(params.get(m[1], m[0])), template)

@@ -13,11 +13,14 @@ import pytest
 from graph.memorize import STAGES, build_memorize, stream_memorize
 from nodes.memorize.state import MemorizeInput
 from personalab.dialogue import Message
+from personalab.errors import NotFound
 from personalab.operations.memory import get_memory, memory_changes, save_conversation, undo_change
 from personalab.ports import ReplyChunk
 from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services
 from personalab.story.events import Usage
+from personalab.texts import LANGUAGES, Language
+from personalab.texts.actions import rendering_for
 from tests.graph.turns import Events, only
 
 pytestmark = pytest.mark.anyio
@@ -181,6 +184,7 @@ async def test_a_fact_without_a_source_message_is_dropped_and_told(
     assert (await _known(services))["profile"] == ["用户是医生"]
     assert [dropped["what"] for dropped in result["dropped"]] == ["用户会飞", "用户有龙"]
     assert result["pipeline_result"]["dropped"] == result["dropped"]
+    assert {dropped["reason"] for dropped in result["dropped"]} == {"no source message"}
 
 
 async def test_where_nothing_is_worth_remembering_the_second_question_is_not_asked(
@@ -234,6 +238,24 @@ async def test_a_stage_that_fails_leaves_the_memory_as_it_was(
     assert ("modification_result" in result["pipeline_result"]) == (failing > 0)
     assert await _known(services) == {"profile": [], "event": [], "mind": []}
     assert result["pipeline_result"]["pipeline_metadata"]["profile_updated"] is False
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_failure_is_kept_in_the_same_words_from_every_entrance(
+    services: Services, monkeypatch: pytest.MonkeyPatch, language: Language
+) -> None:
+    error = NotFound("no_background", background_id="b")
+
+    async def fail(*_: object, **__: object) -> dict[str, Any]:
+        raise error
+
+    monkeypatch.setitem(STAGES, "modify", fail)
+    services.preferences.change({"preferences.language": language})
+    with rendering_for("mcp"):
+        events, result = await _memorize(services)
+        assert only(events, "error")[0]["message"] == result["error"]["message"] == error.message(language)
+    assert "persona_library" in result["error"]["message"]
+    assert result["pipeline_result"]["error"]["message"] == error.message(language)
 
 
 @pytest.mark.parametrize("step", [*STAGES, "store_memory"])

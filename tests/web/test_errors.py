@@ -6,6 +6,11 @@ import re
 
 import httpx
 import pytest
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+
+from personalab.serving.door import Ours
+from web.errors import add_error_handlers
 
 pytestmark = pytest.mark.anyio
 JSON = {"content-type": "application/json"}
@@ -43,3 +48,17 @@ async def test_a_request_that_cannot_be_read_is_told_where_it_is_wrong(
         assert (answer.status_code in (400, 422), error["code"]) == (True, "bad_request"), answer.text
         assert error["message"].startswith(words)
     assert not ENGLISH.search(error["message"])
+
+
+async def test_a_long_reason_is_cut() -> None:
+    app = FastAPI()
+    add_error_handlers(app, Ours())
+
+    @app.get("/api/long")
+    def refuse() -> None:  # pyright: ignore[reportUnusedFunction] (the decorator uses it)
+        raise RequestValidationError([{"type": "value_error", "loc": ("body", "a"), "msg": "x" * 1_000}])
+
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+        answer = await client.get("/api/long")
+    assert answer.status_code == 422
+    assert answer.json()["error"]["message"].count("x") == 300

@@ -132,10 +132,10 @@ async def test_a_model_that_fails_does_not_bring_words_into_the_logs(tmp_path: P
 
 
 def test_a_line_is_json_and_an_exception_keeps_its_words_for_itself() -> None:
-    def row(message: str, error: BaseException | None = None) -> dict[str, Any]:
+    def row(message: str, error: BaseException | None = None, *, debug: bool = False) -> dict[str, Any]:
         info = (type(error), error, error.__traceback__) if error else None
         record = logging.LogRecord("uvicorn.error", logging.ERROR, __file__, 1, message, (), info)
-        line = JsonLines().format(record)
+        line = JsonLines(debug=debug).format(record)
         assert "\n" not in line
         return json.loads(line)
 
@@ -148,6 +148,8 @@ def test_a_line_is_json_and_an_exception_keeps_its_words_for_itself() -> None:
     assert any("test_operation.py" in place for place in found["trace"])
     assert MARKER not in json.dumps(found)
     assert str(PROJECT) not in json.dumps(found)
+    absent = FileNotFoundError(2, "No such file or directory", "a.json")
+    assert row("failed", absent, debug=True)["reason"] == "[Errno 2] No such file or directory: 'a.json'"
 
 
 # --- MCP in the same server
