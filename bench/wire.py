@@ -10,6 +10,7 @@ import asyncio
 import gc
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -231,4 +232,26 @@ def _start(root: Path, url: str) -> list[Figure]:
         ours.append(run(program, "say", "start", "你好"))
         bare.append(run(sys.executable, "-c", _BARE_PROGRAM, url))
     note = f"{min(ours):.2f} s / {min(bare):.2f} s"
-    return [Figure("personalab say / a bare program", min(ours) / min(bare), note=note)]
+    return [
+        Figure("personalab say / a bare program", min(ours) / min(bare), note=note),
+        *_beside_llm(run, url),
+    ]
+
+
+def _beside_llm(run: Callable[..., float], url: str) -> list[Figure]:
+    """Compare with the ``llm`` program, where it is installed (``LLM`` names another place than the path)."""
+    llm = shutil.which(os.environ.get("LLM", "llm"))
+    if llm is None:
+        return []
+    with tempfile.TemporaryDirectory() as home:
+        model = {"model_id": "words", "model_name": "words-20-0", "api_base": url}
+        (Path(home) / "extra-openai-models.yaml").write_text(json.dumps([model]), encoding="utf-8")
+        (Path(home) / "keys.json").write_text(json.dumps({"openai": "none"}), encoding="utf-8")
+        program = str(Path(sys.executable).with_name("personalab"))
+        ours: list[float] = []
+        theirs: list[float] = []
+        for _ in range(5):
+            ours.append(run(program, "say", "start", "你好"))
+            theirs.append(run("env", f"LLM_USER_PATH={home}", llm, "-m", "words", "go"))
+    note = f"{min(ours):.2f} s / {min(theirs):.2f} s"
+    return [Figure("personalab say / llm", min(ours) / min(theirs), at_most=1.5, note=note)]

@@ -14,20 +14,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.table import Figure, median
+from bench.wire import BareReader
 from bench.wire_server import serving
+from personalab.dialogue import Message
 from personalab.operations.instances import new_instance
 from personalab.services import open_services
 from personalab.settings import read_settings
 
 _CROWDS = (1, 50, 200)
 _PACED, _BURST = "words-100-20", "words-500-0"
-_ROUNDS = 3
+_WORDS = 5_000
+_ROUNDS = {1: 5, 50: 3, 200: 2}
 
 Run = Callable[["_Client", int], Awaitable[None]]
 """Lets the client of this number have a reply."""
@@ -52,7 +55,27 @@ def figures() -> list[Figure]:
             ours, peer = measure("ours", model, model_url), measure("peer", model, model_url)
             for clients in _CROWDS:
                 found += _rows(name, clients, ours[clients], peer[clients])
+        found.append(_token(model_url))
     return found
+
+
+def _token(model_url: str) -> Figure:
+    """Compare one long reply, with its file and its events, to a bare reader of the same bytes."""
+    model = f"words-{_WORDS}-0"
+    ours = measure("ours", model, model_url, crowds=(1,))[1].total
+
+    async def read() -> float:
+        reader, times = BareReader(model_url), list[float]()
+        for _ in range(_ROUNDS[1]):
+            start = time.perf_counter()
+            await reader.read(model, [Message(role="user", content="go")])
+            times.append(time.perf_counter() - start)
+        await reader.close()
+        return min(times)
+
+    bare = asyncio.run(read())
+    note = f"{ours / _WORDS * 1e6:.1f} µs / {bare / _WORDS * 1e6:.1f} µs, {_WORDS} words at once"
+    return Figure("a token with file and SSE / bare reader", ours / bare, at_most=3, note=note)
 
 
 def _rows(name: str, clients: int, ours: Crowd, peer: Crowd) -> list[Figure]:
@@ -82,10 +105,10 @@ def _rows(name: str, clients: int, ours: Crowd, peer: Crowd) -> list[Figure]:
     return found
 
 
-def measure(app: str, model: str, model_url: str) -> dict[int, Crowd]:
+def measure(app: str, model: str, model_url: str, crowds: Sequence[int] = _CROWDS) -> dict[int, Crowd]:
     """Start a server and let crowds of clients use it, a new server for each crowd."""
     found: dict[int, Crowd] = {}
-    for clients in _CROWDS:
+    for clients in crowds:
         with tempfile.TemporaryDirectory() as folder, _app(app, Path(folder), model, model_url) as (url, pid):
             host, port = url.removeprefix("http://").split(":")
             run = _ours if app == "ours" else _peer
@@ -93,10 +116,10 @@ def measure(app: str, model: str, model_url: str) -> dict[int, Crowd]:
                 asyncio.run(_stories(Path(folder), clients))
             asyncio.run(_crowd(run, host, int(port), min(clients, 8)))
             before = _megabytes(pid)
-            crowds = [asyncio.run(_crowd(run, host, int(port), clients)) for _ in range(_ROUNDS)]
+            rounds = [asyncio.run(_crowd(run, host, int(port), clients)) for _ in range(_ROUNDS[clients])]
             grown = (_megabytes(pid) - before) * 1024 / clients
             found[clients] = Crowd(
-                min(first for first, _ in crowds), min(total for _, total in crowds), grown
+                min(first for first, _ in rounds), min(total for _, total in rounds), grown
             )
     return found
 

@@ -21,7 +21,6 @@ from personalab.errors import Busy, NotFound, PersonaLabError, UserError
 from personalab.providers.well_formed import well_formed
 from personalab.services import Services
 from personalab.serving.places import Places
-from personalab.serving.start_queue import StartQueue
 from personalab.storage.leases import running
 from personalab.story.events import Event, error_event
 from personalab.story.ids import check_id
@@ -68,6 +67,8 @@ class Running:
     """The error that ended it before anything was written."""
     repeated: bool = False
     """Whether the call only repeated one that was answered before."""
+    is_waiting: bool = True
+    """Whether it waits for others to begin first; nothing was written yet."""
     started: float = field(default_factory=time.monotonic)
     first_token: float | None = None
     task: asyncio.Task[None] = field(init=False)
@@ -94,7 +95,6 @@ class Turns:
         """Turns whose reply is whole; what is done by itself after them may still go on."""
         self._followed: dict[Which, Log] = {}
         """Turns that another program is writing and someone here has asked for."""
-        self._starts = StartQueue()
         self._tasks = BackgroundTasks(_log)
 
     # --- beginning
@@ -123,10 +123,10 @@ class Turns:
 
     async def _run(self, run: Running, call: TurnInput) -> None:
         """Run the graph to its end and tell what happens."""
-        status, leave_queue = "error", lambda: None
+        status = "error"
         try:
-            async with self._places.place():
-                leave_queue = await self._starts.enter()
+            async with self._places.turn_place() as leave_queue:
+                run.is_waiting = False
 
                 def follow(state: TurnOutput) -> None:
                     if run.which is None:
@@ -152,7 +152,6 @@ class Turns:
             _log.exception("a turn failed", extra=_named(run))
             self._fail(run, PersonaLabError("internal_error"))
         finally:
-            leave_queue()
             self._end(run, status)
 
     def _note(self, run: Running, state: TurnOutput) -> None:
@@ -238,6 +237,11 @@ class Turns:
     async def stop(self, instance_id: str) -> str:
         """Interrupt what is being written in a story, here or in another program; say what it was."""
         run = self._running.get(instance_id)
+        if run is not None and run.is_waiting:
+            run.refused = dict(error_event(UserError("work_stopped"), None, self._language()))
+            run.task.cancel()
+            await asyncio.wait([run.task])
+            return run.call.get("action") or "say"
         task = await self._services.leases.stop(instance_id)
         if run is not None and run.which is not None:  # one that waits may only begin now
             await asyncio.wait([run.task], timeout=5.0)  # so that what is read next is what was written

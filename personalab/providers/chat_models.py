@@ -54,7 +54,7 @@ def _open_openai(model: str, settings: ModelSettings) -> ReplyModel:
     if not settings.api_key and not settings.base_url:
         raise ProviderError("provider.no_key", model=f"openai:{model}", variable="OPENAI_API_KEY")
     endpoint = OpenAIEndpoint(
-        model, base_url=settings.base_url or OPENAI_URL, api_key=settings.api_key or NO_KEY
+        model, base_url=(settings.base_url or OPENAI_URL).rstrip("/"), api_key=settings.api_key or NO_KEY
     )
     source: Source
     if settings.traced or endpoint.base_url == OPENAI_URL:  # LangChain knows the ways of OpenAI's own models

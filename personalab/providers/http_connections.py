@@ -7,7 +7,7 @@ Here a request takes the connection that became free last, or opens one. HTTP/1.
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -18,8 +18,8 @@ import httpx2
 class ConnectionsTransport(httpx2.AsyncBaseTransport):
     """Sends each request over a connection that no other request uses meanwhile."""
 
-    def __init__(self, ssl_context: ssl.SSLContext, *, keep: int, keep_seconds: float) -> None:
-        self._ssl_context = ssl_context
+    def __init__(self, tls: Callable[[], ssl.SSLContext], *, keep: int, keep_seconds: float) -> None:
+        self._tls = tls
         self._keep = keep
         self._keep_seconds = keep_seconds
         self._free: dict[str, list[httpcore2.AsyncHTTPConnection]] = {}
@@ -28,6 +28,8 @@ class ConnectionsTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; its connection is free again once the response is closed."""
         url = request.url
+        if url.scheme not in ("http", "https"):
+            raise httpx2.UnsupportedProtocol(f"the address does not begin with http:// or https://: {url}")
         target = httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
         sent = httpcore2.Request(
             method=request.method,
@@ -57,9 +59,8 @@ class ConnectionsTransport(httpx2.AsyncBaseTransport):
             if connection.is_idle() and not connection.has_expired():
                 return connection
             await connection.aclose()
-        return httpcore2.AsyncHTTPConnection(
-            origin, ssl_context=self._ssl_context, keepalive_expiry=self._keep_seconds
-        )
+        context = self._tls() if origin.scheme == b"https" else None
+        return httpcore2.AsyncHTTPConnection(origin, ssl_context=context, keepalive_expiry=self._keep_seconds)
 
     async def give_back(self, origin: httpcore2.Origin, connection: httpcore2.AsyncHTTPConnection) -> None:
         """Keep a connection that can take another request; the one that was free longest makes room."""
@@ -70,8 +71,10 @@ class ConnectionsTransport(httpx2.AsyncBaseTransport):
             return
         free = self._free.setdefault(str(origin), [])
         free.append(connection)
-        if len(free) > self._keep or free[0].has_expired():
+        while len(free) > self._keep or free[0].has_expired():
             await free.pop(0).aclose()
+            if not free:
+                break
 
     async def aclose(self) -> None:
         """Close the free connections; the others are closed with their responses."""

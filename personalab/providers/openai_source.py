@@ -12,6 +12,8 @@ import functools
 import json
 import math
 import ssl
+import sys
+import threading
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -39,12 +41,16 @@ _decode = json.JSONDecoder().decode
 OpenEndpoint = Callable[[], Awaitable[OpenAIEndpoint]]
 _LONGEST_EVENT = 4 * 1024 * 1024
 _LONGEST_ERROR = 64 * 1024
-_KEPT_SIZE = 16 * 1024 * 1024
-"""So many characters of messages are kept as JSON, in all stories together."""
+_KEPT_SIZE = 32 * 1024 * 1024
+"""So many bytes of messages are kept with their JSON, in all stories together."""
+_LARGEST_SHARE = 16
+"""A message that takes more than one part in so many of that is not kept."""
 _ENTRY_SIZE = 300
 _KEPT_CONNECTIONS = 256
 _KEEP_SECONDS = 30.0
 """A connection that had no request for so long is not used again."""
+_TIMER_SECONDS = 0.002
+"""Timers of some event loops are early by so much."""
 _END_SECONDS = 0.05
 """So long the end of a response is waited for once the answer is whole."""
 _REASONING_FIELDS = (REASONING_FIELD, "reasoning")
@@ -93,21 +99,25 @@ class OpenAISource:
         client = await _client(endpoint)
         url = f"{endpoint.base_url.rstrip('/')}/chat/completions"
         content = encode_request(body, messages, keep=speech)
-        patience = _Patience(self.settings.first_token_seconds)
+        patience = Patience(self.settings.first_token_seconds)
         limits = (self.settings.connect_seconds, None, None, self.settings.connect_seconds)
         request = client.build_request(
             "POST", url, content=content, headers=_headers(endpoint), timeout=limits
         )
-        response = await patience.wait_for(client.send(request, stream=True))
+        try:
+            response = await patience.wait_for(client.send(request, stream=True))
+        except BaseException:
+            patience.close()
+            raise
         try:
             if not response.is_success:
                 raise await patience.wait_for(_refusal(response))
             if _is_packed(response):
                 raise Invalid("compressed_answer")
-            arriving = response.aiter_bytes()
+            arriving = response.aiter_raw()
             while not answer.is_done and (data := await patience.wait_for(anext(arriving, None))) is not None:
                 if answer.feed(data):
-                    patience = _Patience(self.settings.stall_seconds)
+                    patience.renew(self.settings.stall_seconds)
                 for piece in answer.pieces():
                     yield piece
                 answer.check()
@@ -119,28 +129,71 @@ class OpenAISource:
                     async for _ in arriving:
                         pass
         finally:
+            patience.close()
             with suppress(Exception):
                 await response.aclose()
 
 
-class _Patience:
-    """How long a server may take until its next event; the time that others take does not count."""
+class Patience:
+    """How long a server may take until its next event; the time that others take does not count.
+
+    One timer serves all waits of a stream: ``asyncio.timeout`` would set one for every piece that arrives.
+    """
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._left = seconds
+        self._seconds = self._left = seconds
+        self._deadline = 0.0
+        self._timer: asyncio.Handle | None = None
+        self._timer_at = 0.0
+        self._task: asyncio.Task[Any] | None = None
+        """Who waits now."""
+        self._is_over = False
+
+    def renew(self, seconds: float) -> None:
+        """Let the server take so long from now on."""
+        self._seconds = self._left = seconds
 
     async def wait_for(self, work: Awaitable[T]) -> T:
         """Await something; a server that takes too long has stalled."""
-        now = asyncio.get_running_loop().time
-        begun = now()
+        loop, task = asyncio.get_running_loop(), cast("asyncio.Task[Any]", asyncio.current_task())
+        begun, cancels = loop.time(), task.cancelling()
+        self._deadline = begun + self._left
+        if self._timer is None or self._timer_at > self._deadline:
+            self._set_timer(loop)
+        self._task = task
         try:
-            async with asyncio.timeout(self._left):
-                return await work
-        except TimeoutError as error:
-            raise stalled(self._seconds) from error
+            return await work
+        except asyncio.CancelledError as error:
+            if self._is_over and task.cancelling() - 1 <= cancels:
+                raise stalled(self._seconds) from error
+            raise
         finally:
-            self._left -= now() - begun
+            self._task = None
+            self._left -= loop.time() - begun
+            if self._is_over:
+                self._is_over = False
+                task.uncancel()
+
+    def _set_timer(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.close()
+        self._timer_at = self._deadline
+        self._timer = loop.call_at(self._deadline, self._check, loop)
+
+    def _check(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        if self._task is None:
+            return
+        if loop.time() < self._deadline - _TIMER_SECONDS:
+            self._set_timer(loop)
+        else:
+            self._is_over = True
+            self._task.cancel()
+
+    def close(self) -> None:
+        """Stop the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 class EventReader:
@@ -304,39 +357,64 @@ def encode_request(body: Mapping[str, Any], messages: Sequence[Message], *, keep
     return b'%s, "messages": [%s]}' % (head[:-1], said)
 
 
-class _MessageTexts:
+class MessageTexts:
     """Messages as JSON. Those of a story's past are the same objects in every turn.
 
-    An entry keeps its message alive, so that no other object can have the same id.
+    An entry keeps its message alive, so that no other object can have the same id. Entries that were not used lately
+    make room for others; a story that is larger than the limit is kept in part.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._size = 0
-        self._known: dict[int, tuple[str, str, Message]] = {}
+        self._young: dict[int, _Entry] = {}
+        self._old: dict[int, _Entry] = {}
+        self._young_size = self._old_size = 0
 
     def __call__(self, messages: Sequence[Message]) -> list[str]:
         """Return the JSON of each message."""
-        known = self._known
         texts: list[str] = []
+        has_turned = False
         for message in messages:
-            found = known.get(id(message))
-            is_same = found is not None and found[0] is message["content"]
-            texts.append(found[1] if found is not None and is_same else self._add(message))
+            entry = self._young.get(id(message))
+            if entry is None and (entry := self._old.pop(id(message), None)) is not None:
+                self._old_size -= entry.size
+                self._add(entry)
+            if entry is None or entry.content is not message["content"] or entry.role is not message["role"]:
+                entry = _Entry(message, _write(message))
+                if entry.size <= self._limit // _LARGEST_SHARE:
+                    if not has_turned and self._young_size + self._old_size + entry.size > self._limit:
+                        has_turned = True
+                        self._old, self._old_size = self._young, self._young_size
+                        self._young, self._young_size = {}, 0
+                    if self._young_size + self._old_size + entry.size <= self._limit:
+                        self._add(entry)
+            texts.append(entry.text)
         return texts
 
-    def _add(self, message: Message) -> str:
-        text = _write(message)
-        if self._size > self._limit:
-            self._known.clear()
-            self._size = 0
-        self._size += len(text) + _ENTRY_SIZE
-        self._known[id(message)] = (message["content"], text, message)
-        return text
+    def _add(self, entry: _Entry) -> None:
+        before = self._young.get(id(entry.message))
+        self._young_size += entry.size - (before.size if before is not None else 0)
+        self._young[id(entry.message)] = entry
+
+    @property
+    def size(self) -> int:
+        """How many bytes are kept."""
+        return self._young_size + self._old_size
+
+
+class _Entry:
+    __slots__ = ("content", "message", "role", "size", "text")
+
+    def __init__(self, message: Message, text: str) -> None:
+        self.message = message
+        self.role = message["role"]
+        self.content = message["content"]
+        self.text = text
+        self.size = _ENTRY_SIZE + sys.getsizeof(text) + sys.getsizeof(self.content)
 
 
 _write = json.JSONEncoder(ensure_ascii=False).encode
-_kept_texts = _MessageTexts(_KEPT_SIZE)
+_kept_texts = MessageTexts(_KEPT_SIZE)
 
 
 def _headers(endpoint: OpenAIEndpoint) -> dict[str, str]:
@@ -395,6 +473,8 @@ def _count(value: object) -> int:
 # --- clients
 
 _Clients = dict[bool, "httpx2.AsyncClient"]
+_registering = threading.Lock()
+"""Several threads may have an event loop each."""
 _clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Clients] = weakref.WeakKeyDictionary()
 _keepers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None]] = (
     weakref.WeakKeyDictionary()
@@ -403,14 +483,16 @@ _keepers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[No
 
 async def _client(endpoint: OpenAIEndpoint) -> httpx2.AsyncClient:
     """Return the client of this event loop; those of other machines use proxies and certificates."""
-    loop = asyncio.get_running_loop()
-    clients = _clients.get(loop)
-    if clients is None:
-        for other in [other for other in _keepers if other.is_closed()]:
-            _forget(other)
-        clients = _clients[loop] = {}
-        # A loop that ends closes its asynchronous generators, and this one closes the clients.
-        keeper = _keepers[loop] = _keep(clients, weakref.ref(loop))
+    loop, keeper = asyncio.get_running_loop(), None
+    with _registering:
+        clients = _clients.get(loop)
+        if clients is None:
+            for other in [other for other in _keepers if other.is_closed()]:
+                _forget(other)
+            clients = _clients[loop] = {}
+            # A loop that ends closes its asynchronous generators, and this one closes the clients.
+            keeper = _keepers[loop] = _keep(clients, weakref.ref(loop))
+    if keeper is not None:
         await anext(keeper)
     if endpoint.use_proxy not in clients:
         made = await asyncio.to_thread(_new_client, endpoint.use_proxy)
@@ -429,7 +511,8 @@ async def _keep(clients: _Clients, loop: weakref.ref[asyncio.AbstractEventLoop])
             with suppress(Exception):
                 await client.aclose()
         if (ended := loop()) is not None:
-            _forget(ended)
+            with _registering:
+                _forget(ended)
 
 
 def _forget(loop: asyncio.AbstractEventLoop) -> None:
@@ -443,24 +526,26 @@ def _new_client(is_remote: bool) -> httpx2.AsyncClient:
 
     from personalab.providers.http_connections import ConnectionsTransport
 
-    context = tls() if is_remote else _no_tls()
+    options: dict[str, Any] = {
+        "follow_redirects": True,
+        "timeout": None,
+        "cookies": CookieJar(
+            DefaultCookiePolicy(allowed_domains=[])
+        ),  # several keys and servers share a client
+    }
+    if is_remote and getproxies().keys() & {"http", "https", "all"}:
+        limits = httpx2.Limits(
+            max_connections=None, max_keepalive_connections=_KEPT_CONNECTIONS, keepalive_expiry=_KEEP_SECONDS
+        )
+        return httpx2.AsyncClient(verify=tls(), limits=limits, **options)
+    context = tls if is_remote else _local_tls
+    if is_remote:
+        context()  # here, since this runs in a thread
     transport = ConnectionsTransport(context, keep=_KEPT_CONNECTIONS, keep_seconds=_KEEP_SECONDS)
-    has_proxy = is_remote and bool(getproxies())
-    limits = httpx2.Limits(
-        max_connections=None, max_keepalive_connections=_KEPT_CONNECTIONS, keepalive_expiry=_KEEP_SECONDS
-    )
-    return httpx2.AsyncClient(
-        verify=context,
-        trust_env=is_remote,
-        transport=None if has_proxy else transport,
-        limits=limits,
-        follow_redirects=True,
-        timeout=None,
-        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # several keys and servers share a client
-    )
+    return httpx2.AsyncClient(transport=transport, trust_env=False, **options)
 
 
 @functools.cache
-def _no_tls() -> ssl.SSLContext:
-    """A context for servers on this machine: making a full one takes 40 ms, and few of them have TLS."""
+def _local_tls() -> ssl.SSLContext:
+    """A context for servers on this machine; making a full one takes 40 ms, and few of them have TLS."""
     return ssl.create_default_context()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 _AT_ONCE = 3
 """More than one, since a turn waits for files now and then."""
-_HOLD_SECONDS = 0.25
+_HOLD_SECONDS = 0.1
 """Turns that wait for another writer of their story let others begin after this time."""
 
 

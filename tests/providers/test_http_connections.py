@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from personalab.providers.http_connections import ConnectionsTransport
 
 pytestmark = pytest.mark.anyio
-_CONTEXT = ssl.create_default_context()
 
 
 class EchoServer:
@@ -56,7 +55,7 @@ async def serving(keep: int = 4) -> AsyncGenerator[tuple[EchoServer, httpx2.Asyn
     found = EchoServer()
     server = await asyncio.start_server(found.answer, "127.0.0.1", 0)
     found.address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-    transport = ConnectionsTransport(_CONTEXT, keep=keep, keep_seconds=30)
+    transport = ConnectionsTransport(ssl.create_default_context, keep=keep, keep_seconds=30)
     try:
         async with httpx2.AsyncClient(transport=transport, timeout=10) as client:
             yield found, client
@@ -112,7 +111,7 @@ async def test_errors_are_those_of_httpx() -> None:
             await client.get(server.address)
     with pytest.raises(httpx2.ConnectError):
         async with httpx2.AsyncClient(
-            transport=ConnectionsTransport(_CONTEXT, keep=1, keep_seconds=1)
+            transport=ConnectionsTransport(ssl.create_default_context, keep=1, keep_seconds=1)
         ) as other:
             await other.get("http://127.0.0.1:1/")
 
@@ -139,3 +138,10 @@ def test_open_responses_never_share_a_connection(steps: list[tuple[str, int]]) -
                 await response.aclose()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("address", ["localhost:1/v1", "ftp://127.0.0.1/", "example"])
+async def test_address_without_http_is_refused(address: str) -> None:
+    async with serving() as (_, client):
+        with pytest.raises((httpx2.UnsupportedProtocol, httpx2.InvalidURL)):
+            await client.get(address)

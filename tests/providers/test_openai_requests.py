@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personalab.dialogue import Message
-from personalab.providers.openai_source import encode_request
+from personalab.providers.openai_source import MessageTexts, encode_request
 from personalab.providers.well_formed import well_formed
 
 _TEXTS = st.text(st.characters(exclude_categories=()) | st.sampled_from('"\\{}[]\n\ud83d\ude00'), max_size=30)
@@ -57,3 +57,31 @@ def test_message_at_the_address_of_an_old_one_is_written_anew() -> None:
         assert request["messages"] == [{"role": "user", "content": f"line {number}"}]
         del message
         gc.collect(0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 60)), max_size=40), st.integers(500, 20_000))
+def test_kept_messages_stay_within_their_limit(requests: list[tuple[int, int]], limit: int) -> None:
+    """Stories of any size take turns; every request is right, and what is kept has a bound."""
+    past = [
+        Message(role="user", content=f"line {number} " + "很" * (number % 7) * 20) for number in range(100)
+    ]
+    kept = MessageTexts(limit)
+    for start, count in requests:
+        said = past[start : start + count]
+        assert kept(said) == [json.dumps(message, ensure_ascii=False) for message in said]
+        assert kept.size <= limit
+
+
+def test_part_of_a_story_above_the_limit_is_kept() -> None:
+    past = [Message(role="user", content="x" * 200) for _ in range(1_000)]
+    kept = MessageTexts(100_000)
+    first, second = kept(past), kept(past)
+    same = sum(one is other for one, other in zip(first, second, strict=True))
+    assert 100 < same < 1_000
+
+
+def test_changed_role_is_written_again() -> None:
+    message = Message(role="user", content="who")
+    encode_request({"model": "m"}, [message], keep=True)
+    message["role"] = "assistant"
+    assert b'"assistant"' in encode_request({"model": "m"}, [message], keep=True)
