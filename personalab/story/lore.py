@@ -20,6 +20,7 @@ from personalab.story.lore_entries import (
     Prepared,
     shown_text,
 )
+from personalab.story.lore_matching import Allowance
 from personalab.story.lore_scan import MAX_ROUNDS, Call, Called, Scan, Situation
 
 __all__ = ["NO_LORE", "Lore", "LoreEntry", "LoreHit", "Lorebook", "activate"]
@@ -41,15 +42,16 @@ def activate(
     turn: int,
     fill: Callable[[str], str],
     greeting: int | None = None,
+    allowance: Allowance | None = None,
 ) -> Lore:
     """Call up what the newest messages name, as far as the budgets allow.
 
     ``said`` is the session, oldest first, the player's input last; ``greeting`` is the number of the greeting the
-    story opened with, where that is known.
+    story opened with, where that is known. ``allowance`` is the time the search may take.
     """
     if not module.enabled or not books:
         return NO_LORE
-    scan = Scan(books, Situation(said, module, turn, fill, greeting))
+    scan = Scan(books, Situation(said, module, turn, fill, greeting), allowance)
     shelf = _Shelf(books, module.max_tokens, count, fill, len(said))
     called: list[Called] | None = scan.first()
     for _ in range(MAX_ROUNDS):

@@ -62,7 +62,10 @@ SAID = st.lists(TEXTS, max_size=6)
 
 
 def _look(books: list[Lorebook], said: list[str], module: LoreModule, turn: int = 3) -> Lore:
-    return activate(books, said, module=module, count=len, turn=turn, fill=lambda text: text)
+    patient = Allowance(search=600)
+    return activate(
+        books, said, module=module, count=len, turn=turn, fill=lambda text: text, allowance=patient
+    )
 
 
 @given(st.lists(BOOKS, max_size=2), SAID, MODULES)
