@@ -7,7 +7,6 @@ server-sent events. Both print their address and serve until they are killed; th
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import sys
@@ -33,11 +32,11 @@ def main() -> None:
 def _serve_ours() -> None:
     from personalab.services import open_services
     from personalab.serving.running import Address, run_server
-    from personalab.startup import collect_rarely
+    from personalab.startup import start_quickly
     from web.app import Limits
     from web.joining import whole_app
 
-    collect_rarely()
+    start_quickly()
     services = open_services()
     app = whole_app(lambda: services, limits=Limits(max_turns=1_000, calls_a_second=1e9, calls_at_once=10**9))
 
@@ -91,7 +90,7 @@ def _serve_peer() -> None:
             print(f"http://127.0.0.1:{port}", file=sys.stderr, flush=True)
 
     server = Server(uvicorn.Config(app, port=0, log_config=None))
-    asyncio.run(server.serve())
+    server.run()
 
 
 if __name__ == "__main__":

@@ -6,9 +6,9 @@ import sys
 def main() -> None:
     """Run the command line and leave with its exit code; Ctrl-C is heard from the first import on."""
     try:
-        from personalab.startup import collect_rarely
+        from personalab.startup import start_quickly
 
-        collect_rarely()
+        start_quickly()
         from cli.program import run
 
         code = run()

@@ -5,9 +5,9 @@ import sys
 
 def main() -> int:
     """Run the server."""
-    from personalab.startup import collect_rarely
+    from personalab.startup import start_quickly
 
-    collect_rarely()
+    start_quickly()
     from mcp_server.program import main as run
 
     return run()
