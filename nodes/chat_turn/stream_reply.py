@@ -32,6 +32,9 @@ from personalab.texts.actions import rendering_for
 SYNC_SECONDS = 0.05
 """In ``fsync`` mode a token waits at most this long for the disk."""
 
+_SHARE_SECONDS, _LONGEST_PAUSE = 0.001, 0.05
+"""With many replies at once each is emitted less often: so much time for each of them, at most so much in all."""
+
 _HOLD_SECONDS = 0.002
 """So long a stream may keep the event loop from others."""
 
@@ -43,10 +46,14 @@ _log = logging.getLogger("personalab.turn")
 class _Reply:
     """The reply while it grows: a token is written to the file first and emitted afterwards.
 
-    Tokens that came in one go are emitted in one event, as soon as the event loop is free again; in ``fsync`` mode
-    when the disk has them. What the model thinks is kept apart from what it says. Blanks and markers before the first
-    words wait for them: a reply without words is never shown. It ends where the model writes a line for the player.
+    Tokens that came in one go are emitted in one event, as soon as the event loop is free again, or a little later
+    where many replies are written; in ``fsync`` mode when the disk has them. What the model thinks is kept apart from
+    what it says. Blanks and markers before the first words wait for them: a reply without words is never shown. It ends
+    where the model writes a line for the player.
     """
+
+    running = 0
+    """How many replies are being written in this process."""
 
     def __init__(self, turn: OpenTurn, emit: Callable[[Event], None], timestamp: str) -> None:
         self.turn = turn
@@ -65,6 +72,7 @@ class _Reply:
         self._untold: list[tuple[bool, str]] = []
         """Whether it is reasoning, and the text."""
         self._told = {False: 0, True: 0}
+        self._told_at = 0.0
         self._written = asyncio.Event()
         self._wake = self._written.set if turn.sync else self._tell_soon
 
@@ -140,10 +148,18 @@ class _Reply:
         self.frozen = True
 
     def _tell_soon(self) -> None:
-        asyncio.get_running_loop().call_soon(self.tell)
+        loop = asyncio.get_running_loop()
+        due = self._told_at + min(_SHARE_SECONDS * (_Reply.running - 1), _LONGEST_PAUSE)
+        if due <= loop.time():
+            loop.call_soon(self.tell)
+        else:
+            loop.call_at(due, self.tell)
 
     def tell(self, count: int | None = None, *, error_note: bool = False) -> None:
         """Emit what is written, or the first so many pieces of it."""
+        if not self._untold:
+            return
+        self._told_at = asyncio.get_running_loop().time()
         pieces = self._untold[:count]
         del self._untold[:count]
         for is_reasoning, group in groupby(pieces, key=itemgetter(0)):
@@ -261,6 +277,7 @@ async def _write(reply: _Reply, state: TurnState, open_model: OpenModel, *, agai
     consumer = asyncio.create_task(_consume(reply, open_model, messages))
     syncer = asyncio.create_task(reply.keep_synced()) if reply.turn.sync else None
     running = {consumer} if syncer is None else {consumer, syncer}
+    _Reply.running += 1
     try:
         while not consumer.done():
             await asyncio.wait(running, timeout=STOP_POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
@@ -272,6 +289,7 @@ async def _write(reply: _Reply, state: TurnState, open_model: OpenModel, *, agai
         consumer.result()
         return False
     finally:
+        _Reply.running -= 1
         reply.frozen = True
         await end_tasks(running, 0.5)  # not for ever: the reply is frozen already
         await _told(reply)
