@@ -155,16 +155,28 @@ def _is_overflow(error: Exception, words: str) -> bool:
     return any(_OVERFLOW.search(text) for text in (words, said) if text)
 
 
+_CONNECTION_ERRORS = frozenset(
+    {
+        "TransportError",
+        "RequestError",
+        "APIConnectionError",
+        "ClientConnectionError",
+        "ClientPayloadError",
+        "ClientResponseError",
+        "InvalidURL",
+        "NonHttpUrlClientError",
+    }
+)
+"""Names of errors of aiohttp, httpx and httpx2, which the clients of other providers use as well."""
+
+
 def _is_connection(error: Exception) -> bool:
     from langchain_core.exceptions import ModelConnectionError, ModelTimeoutError
 
     if isinstance(error, (ModelConnectionError, ModelTimeoutError, OSError)):
         return True
-    # httpx, httpx2, and the clients of other providers: known by the names they share.
     names = {kind.__name__ for kind in type(error).__mro__}
-    return not names.isdisjoint(
-        {"TransportError", "RequestError", "APIConnectionError", "ClientConnectionError"}
-    )
+    return not names.isdisjoint(_CONNECTION_ERRORS)
 
 
 def _retry_after(error: Exception) -> float | None:

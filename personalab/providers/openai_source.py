@@ -11,16 +11,13 @@ import asyncio
 import functools
 import json
 import math
-import ssl
 import sys
 import threading
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any, TypeVar, cast
-from urllib.request import getproxies
 
 from personalab.answer_schema import AnswerSchema
 from personalab.dialogue import Message
@@ -34,7 +31,7 @@ from personalab.providers.well_formed import PairJoiner, well_formed
 from personalab.story.events import Usage
 
 if TYPE_CHECKING:
-    import httpx2
+    import aiohttp
 
 T = TypeVar("T")
 _decode = json.JSONDecoder().decode
@@ -46,7 +43,6 @@ _KEPT_SIZE = 32 * 1024 * 1024
 _LARGEST_SHARE = 16
 """A message that takes more than one part in so many of that is not kept."""
 _ENTRY_SIZE = 300
-_KEPT_CONNECTIONS = 256
 _KEEP_SECONDS = 30.0
 """A connection that had no request for so long is not used again."""
 _TIMER_SECONDS = 0.002
@@ -60,10 +56,11 @@ _REASONING_BLOCKS = frozenset({"thinking", "reasoning"})
 class OpenAIError(Exception):
     """What a server says instead of an answer, with what ``failures`` looks for."""
 
-    def __init__(self, message: str, body: object, response: httpx2.Response | None = None) -> None:
+    def __init__(self, message: str, body: object, response: aiohttp.ClientResponse | None = None) -> None:
         super().__init__(message)
         self.body = body
         self.response = response
+        self.status_code = response.status if response is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,22 +97,21 @@ class OpenAISource:
         url = f"{endpoint.base_url.rstrip('/')}/chat/completions"
         content = encode_request(body, messages, keep=speech)
         patience = Patience(self.settings.first_token_seconds)
-        limits = (self.settings.connect_seconds, None, None, self.settings.connect_seconds)
-        request = client.build_request(
-            "POST", url, content=content, headers=_headers(endpoint), timeout=limits
-        )
+        limits = _connect_timeout(self.settings.connect_seconds)
         try:
-            response = await patience.wait_for(client.send(request, stream=True))
+            response = await patience.wait_for(
+                client.post(url, data=content, headers=_headers(endpoint), timeout=limits)
+            )
         except BaseException:
             patience.close()
             raise
         try:
-            if not response.is_success:
+            if not response.ok:
                 raise await patience.wait_for(_refusal(response))
             if _is_packed(response):
                 raise Invalid("compressed_answer")
-            arriving = response.aiter_raw()
-            while not answer.is_done and (data := await patience.wait_for(anext(arriving, None))) is not None:
+            read = response.content.readany
+            while not answer.is_done and (data := await patience.wait_for(read())):
                 if answer.feed(data):
                     patience.renew(self.settings.stall_seconds)
                 for piece in answer.pieces():
@@ -126,12 +122,11 @@ class OpenAISource:
             # A connection whose response was read to its end can be used again.
             with suppress(Exception):
                 async with asyncio.timeout(_END_SECONDS):
-                    async for _ in arriving:
+                    while await read():
                         pass
         finally:
             patience.close()
-            with suppress(Exception):
-                await response.aclose()
+            response.close()
 
 
 class Patience:
@@ -358,7 +353,7 @@ def encode_request(body: Mapping[str, Any], messages: Sequence[Message], *, keep
 
 
 class MessageTexts:
-    """Messages as JSON. Those of a story's past are the same objects in every turn.
+    """Messages as JSON. Those of a story's past are the same objects in every turn; a system message is a new one.
 
     An entry keeps its message alive, so that no other object can have the same id. Entries that were not used lately
     make room for others; a story that is larger than the limit is kept in part.
@@ -381,7 +376,7 @@ class MessageTexts:
                 self._add(entry)
             if entry is None or entry.content is not message["content"] or entry.role is not message["role"]:
                 entry = _Entry(message, _write(message))
-                if entry.size <= self._limit // _LARGEST_SHARE:
+                if message["role"] != "system" and entry.size <= self._limit // _LARGEST_SHARE:
                     if not has_turned and self._young_size + self._old_size + entry.size > self._limit:
                         has_turned = True
                         self._old, self._old_size = self._young, self._young_size
@@ -426,30 +421,29 @@ def _headers(endpoint: OpenAIEndpoint) -> dict[str, str]:
     }
 
 
-async def _refusal(response: httpx2.Response) -> OpenAIError:
+async def _refusal(response: aiohttp.ClientResponse) -> OpenAIError:
     """Read the body of an error, as far as it is of use."""
     data, found = b"", None
     with suppress(Exception):
-        if not _is_packed(response):
-            async for piece in response.aiter_bytes():
-                data += piece
-                if len(data) >= _LONGEST_ERROR:
-                    break
+        while not _is_packed(response) and len(data) < _LONGEST_ERROR:
+            if not (piece := await response.content.readany()):
+                break
+            data += piece
     text = data[:_LONGEST_ERROR].decode("utf-8", "replace")
     with suppress(ValueError, RecursionError):
         found = json.loads(text)
     if found is None:
-        return OpenAIError(text or response.reason_phrase, None, response)
+        return OpenAIError(text or response.reason or str(response.status), None, response)
     error = cast("Mapping[str, object]", found).get("error") if isinstance(found, dict) else None
     return _error(error or cast("object", found), response)
 
 
-def _is_packed(response: httpx2.Response) -> bool:
+def _is_packed(response: aiohttp.ClientResponse) -> bool:
     """Return whether a body is compressed: unpacking it could take any amount of time and memory."""
     return response.headers.get("content-encoding", "").strip().lower() not in ("", "identity")
 
 
-def _error(body: object, response: httpx2.Response | None = None) -> OpenAIError:
+def _error(body: object, response: aiohttp.ClientResponse | None = None) -> OpenAIError:
     said: object = cast("Mapping[str, object]", body).get("message") if isinstance(body, dict) else None
     return OpenAIError(str(said or cast("object", body)), cast("object", body), response)
 
@@ -472,7 +466,7 @@ def _count(value: object) -> int:
 
 # --- clients
 
-_Clients = dict[bool, "httpx2.AsyncClient"]
+_Clients = dict[bool, "aiohttp.ClientSession"]
 _registering = threading.Lock()
 """Several threads may have an event loop each."""
 _clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Clients] = weakref.WeakKeyDictionary()
@@ -481,7 +475,7 @@ _keepers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[No
 )
 
 
-async def _client(endpoint: OpenAIEndpoint) -> httpx2.AsyncClient:
+async def _client(endpoint: OpenAIEndpoint) -> aiohttp.ClientSession:
     """Return the client of this event loop; those of other machines use proxies and certificates."""
     loop, keeper = asyncio.get_running_loop(), None
     with _registering:
@@ -495,11 +489,9 @@ async def _client(endpoint: OpenAIEndpoint) -> httpx2.AsyncClient:
     if keeper is not None:
         await anext(keeper)
     if endpoint.use_proxy not in clients:
-        made = await asyncio.to_thread(_new_client, endpoint.use_proxy)
-        if endpoint.use_proxy in clients:
-            await made.aclose()
-        else:
-            clients[endpoint.use_proxy] = made
+        await asyncio.to_thread(_prepare, endpoint.use_proxy)
+    if endpoint.use_proxy not in clients:
+        clients[endpoint.use_proxy] = _new_client(endpoint.use_proxy)
     return clients[endpoint.use_proxy]
 
 
@@ -509,7 +501,7 @@ async def _keep(clients: _Clients, loop: weakref.ref[asyncio.AbstractEventLoop])
     finally:
         for client in clients.values():
             with suppress(Exception):
-                await client.aclose()
+                await client.close()
         if (ended := loop()) is not None:
             with _registering:
                 _forget(ended)
@@ -521,31 +513,30 @@ def _forget(loop: asyncio.AbstractEventLoop) -> None:
     _keepers.pop(loop, None)
 
 
-def _new_client(is_remote: bool) -> httpx2.AsyncClient:
-    import httpx2
+def _prepare(is_remote: bool) -> None:
+    """Do what takes long about a client; this runs in a thread."""
+    import aiohttp  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
-    from personalab.providers.http_connections import ConnectionsTransport
-
-    options: dict[str, Any] = {
-        "follow_redirects": True,
-        "timeout": None,
-        "cookies": CookieJar(
-            DefaultCookiePolicy(allowed_domains=[])
-        ),  # several keys and servers share a client
-    }
-    if is_remote and getproxies().keys() & {"http", "https", "all"}:
-        limits = httpx2.Limits(
-            max_connections=None, max_keepalive_connections=_KEPT_CONNECTIONS, keepalive_expiry=_KEEP_SECONDS
-        )
-        return httpx2.AsyncClient(verify=tls(), limits=limits, **options)
-    context = tls if is_remote else _local_tls
     if is_remote:
-        context()  # here, since this runs in a thread
-    transport = ConnectionsTransport(context, keep=_KEPT_CONNECTIONS, keep_seconds=_KEEP_SECONDS)
-    return httpx2.AsyncClient(transport=transport, trust_env=False, **options)
+        tls()
+
+
+def _new_client(is_remote: bool) -> aiohttp.ClientSession:
+    import aiohttp
+
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(
+            limit=0, ssl=tls() if is_remote else True, keepalive_timeout=_KEEP_SECONDS
+        ),
+        trust_env=is_remote,
+        cookie_jar=aiohttp.DummyCookieJar(),  # several keys and servers share a client
+        auto_decompress=False,
+    )
 
 
 @functools.cache
-def _local_tls() -> ssl.SSLContext:
-    """A context for servers on this machine; making a full one takes 40 ms, and few of them have TLS."""
-    return ssl.create_default_context()
+def _connect_timeout(seconds: float) -> aiohttp.ClientTimeout:
+    """Limit the time to connect; ``Patience`` limits the rest."""
+    import aiohttp
+
+    return aiohttp.ClientTimeout(sock_connect=seconds)

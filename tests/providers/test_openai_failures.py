@@ -100,7 +100,7 @@ def test_a_passing_failure_is_tried_again_before_the_first_token(
 ) -> None:
     server.script(behaviour, behaviour, says("At", " last"))
     heard = ask(model_at(server))
-    assert (heard.pieces, heard.error) == (("At", " last"), None)
+    assert (heard.text, heard.error) == ("At last", None)
     assert len(server.requests) == 3
 
 

@@ -24,10 +24,10 @@ def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(asking, "WAY", request.param)
 
 
-def test_a_reply_comes_piece_by_piece_with_its_usage(server: OpenAIServer) -> None:
+def test_a_reply_comes_with_its_usage(server: OpenAIServer) -> None:
     server.script(says("你好", ", ", "there"))
     heard = ask(model_at(server))
-    assert heard.pieces == ("你好", ", ", "there")
+    assert heard.text == "你好, there"
     assert heard.usage == {"input_tokens": 11, "output_tokens": 3, "cached_tokens": 3}
     assert heard.error is None
 
