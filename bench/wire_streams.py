@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,9 +52,9 @@ def figures() -> list[Figure]:
     found: list[Figure] = []
     with serving() as model_url:
         for name, model in (("paced", _PACED), ("burst", _BURST)):
-            ours, peer = measure("ours", model, model_url), measure("peer", model, model_url)
             for clients in _CROWDS:
-                found += _rows(name, clients, ours[clients], peer[clients])
+                ours, peer = (measure(app, model, model_url, clients) for app in ("ours", "peer"))
+                found += _rows(name, clients, ours, peer)
         found.append(_token(model_url))
     return found
 
@@ -62,7 +62,7 @@ def figures() -> list[Figure]:
 def _token(model_url: str) -> Figure:
     """Compare one long reply, with its file and its events, to a bare reader of the same bytes."""
     model = f"words-{_WORDS}-0"
-    ours = measure("ours", model, model_url, crowds=(1,))[1].total
+    ours = measure("ours", model, model_url, 1).total
 
     async def read() -> float:
         reader, times = BareReader(model_url), list[float]()
@@ -93,7 +93,7 @@ def _rows(name: str, clients: int, ours: Crowd, peer: Crowd) -> list[Figure]:
         Figure(
             f"{what}: total / LangGraph app's",
             ours.total / peer.total,
-            at_most=0.8 if goal and name == "burst" else None,
+            at_most=0.8 if goal else None,
             note=total,
         ),
     ]
@@ -105,23 +105,19 @@ def _rows(name: str, clients: int, ours: Crowd, peer: Crowd) -> list[Figure]:
     return found
 
 
-def measure(app: str, model: str, model_url: str, crowds: Sequence[int] = _CROWDS) -> dict[int, Crowd]:
-    """Start a server and let crowds of clients use it, a new server for each crowd."""
-    found: dict[int, Crowd] = {}
-    for clients in crowds:
-        with tempfile.TemporaryDirectory() as folder, _app(app, Path(folder), model, model_url) as (url, pid):
-            host, port = url.removeprefix("http://").split(":")
-            run = _ours if app == "ours" else _peer
-            if app == "ours":
-                asyncio.run(_stories(Path(folder), clients))
-            asyncio.run(_crowd(run, host, int(port), min(clients, 8)))
-            before = _megabytes(pid)
-            rounds = [asyncio.run(_crowd(run, host, int(port), clients)) for _ in range(_ROUNDS[clients])]
-            grown = (_megabytes(pid) - before) * 1024 / clients
-            found[clients] = Crowd(
-                min(first for first, _ in rounds), min(total for _, total in rounds), grown
-            )
-    return found
+def measure(app: str, model: str, model_url: str, clients: int) -> Crowd:
+    """Start a server and let a crowd of clients use it."""
+    with tempfile.TemporaryDirectory() as folder, _app(app, Path(folder), model, model_url) as (url, pid):
+        host, port = url.removeprefix("http://").split(":")
+        run = _ours if app == "ours" else _peer
+        if app == "ours":
+            asyncio.run(_stories(Path(folder), clients))
+        asyncio.run(_crowd(run, host, int(port), min(clients, 8)))
+        before = _megabytes(pid)
+        rounds = [asyncio.run(_crowd(run, host, int(port), clients))]
+        grown = (_megabytes(pid) - before) * 1024 / clients  # later rounds add what the stories gained
+        rounds += [asyncio.run(_crowd(run, host, int(port), clients)) for _ in range(_ROUNDS[clients] - 1)]
+        return Crowd(min(first for first, _ in rounds), min(total for _, total in rounds), grown)
 
 
 @contextmanager
