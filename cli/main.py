@@ -6,12 +6,13 @@ import sys
 def main() -> None:
     """Run the command line and leave with its exit code; Ctrl-C is heard from the first import on."""
     try:
-        from personalab.startup import start_quickly
+        from personalab.startup import end_quickly, start_quickly
 
         start_quickly()
         from cli.program import run
 
         code = run()
+        end_quickly()
     except KeyboardInterrupt:
         code = 130
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""A quicker start: less garbage collection, and packages that import everything they have only when it is used."""
+"""A quicker start and end: less garbage collection, and large packages are run only when they are used."""
 
 from __future__ import annotations
 
@@ -30,6 +30,12 @@ def freeze_startup() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_SERVER_THRESHOLDS)
+
+
+def end_quickly() -> None:
+    """Leave everything out of the collections Python makes when it ends: they take half a second."""
+    gc.disable()
+    gc.freeze()
 
 
 class _LazyFinder(MetaPathFinder):

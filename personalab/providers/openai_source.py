@@ -95,12 +95,16 @@ class OpenAISource:
         answer = EventReader()
         client = await _client(endpoint)
         url = f"{endpoint.base_url.rstrip('/')}/chat/completions"
-        content = encode_request(body, messages, keep=speech)
         patience = Patience(self.settings.first_token_seconds)
         limits = _connect_timeout(self.settings.connect_seconds)
         try:
             response = await patience.wait_for(
-                client.post(url, data=content, headers=_headers(endpoint), timeout=limits)
+                client.post(
+                    url,
+                    data=encode_request(body, messages, keep=speech),
+                    headers=_headers(endpoint),
+                    timeout=limits,
+                )
             )
         except BaseException:
             patience.close()

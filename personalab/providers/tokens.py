@@ -157,8 +157,8 @@ def read_ranks(path: Path, sha256: str) -> dict[bytes, int]:
         raise StorageError("file_broken", file=path.name, reason=as_reason(error)) from error
     if hashlib.sha256(raw).hexdigest() != sha256:
         raise StorageError("file_broken", file=path.name, reason=Reason("unpublished_checksum"))
-    fields = raw.split()
-    return dict(zip(map(binascii.a2b_base64, fields[::2]), map(int, fields[1::2]), strict=True))
+    tokens = raw.split()[::2]  # the published files are in order of rank, from 0 on
+    return dict(zip(map(binascii.a2b_base64, tokens), range(len(tokens)), strict=True))
 
 
 def load_encoding(name: str) -> Encoding:
