@@ -68,7 +68,7 @@ class Running:
     repeated: bool = False
     """Whether the call only repeated one that was answered before."""
     is_waiting: bool = True
-    """Whether it waits for others to begin first; nothing was written yet."""
+    """Whether it waits for a place; nothing was written yet."""
     started: float = field(default_factory=time.monotonic)
     first_token: float | None = None
     task: asyncio.Task[None] = field(init=False)
@@ -125,14 +125,12 @@ class Turns:
         """Run the graph to its end and tell what happens."""
         status = "error"
         try:
-            async with self._places.turn_place() as leave_queue:
+            async with self._places.place():
                 run.is_waiting = False
 
                 def follow(state: TurnOutput) -> None:
                     if run.which is None:
                         self._note(run, state)
-                    if state.get("prompt"):
-                        leave_queue()
 
                 async with aclosing(stream_turn(self._services, call, on_state=follow)) as parts:
                     async for part in parts:

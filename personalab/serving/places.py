@@ -9,7 +9,6 @@ from typing import Any
 
 from personalab.errors import Busy
 from personalab.services import Services
-from personalab.serving.start_queue import StartQueue
 
 MAX_TURNS = 64
 _CLOSING_SECONDS = 5.0
@@ -30,7 +29,6 @@ class Places:
         self.taken = 0
         self.on_turn: OnTurn | None = None
         self._free: asyncio.Semaphore | None = None
-        self.starts = StartQueue()
 
     @asynccontextmanager
     async def place(self) -> AsyncGenerator[None]:
@@ -53,21 +51,6 @@ class Places:
         finally:
             self.taken -= 1
             self._free.release()
-
-    @asynccontextmanager
-    async def turn_place(self) -> AsyncGenerator[Callable[[], None]]:
-        """Take a place for a turn; turns begin in order of arrival.
-
-        Call what is yielded once the prompt is ready: then another turn may begin.
-        """
-        async with self.place():
-            leave_queue = await self.starts.enter()
-            try:
-                if self.closing:
-                    raise Busy("server_ending")
-                yield leave_queue
-            finally:
-                leave_queue()
 
     async def close(self) -> None:
         """Stop what is running, so that every reply is closed and its caller hears of it. No other turn begins."""
