@@ -1,4 +1,4 @@
-"""How does a terminal show a Veloca archive, and write to it?"""
+"""Terminal output and commands for Veloca archives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does ``personalab chat`` do: at a terminal, a conversation; in a pipe, a turn for each line?"""
+"""The ``chat`` command: an interactive conversation at a terminal, one turn per input line in a pipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a person choose a story, or whom to begin one with?"""
+"""Interactive choice of a story, or of a character and a background for a new one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How do a person and a character talk at a terminal, each while the other is busy?
+"""The interactive chat loop, which accepts input while a reply is streaming.
 
-The prompt is always there. A reply runs in a task of its own; what is typed meanwhile waits its turn, except
-``/stop``, ``/quit`` and Ctrl-C, which end the reply. Ctrl-C never ends the program, and takes nothing away that
+The prompt is always shown. A reply runs in a task of its own; lines entered meanwhile are queued, except
+``/stop``, ``/quit`` and Ctrl-C, which end the reply. Ctrl-C never ends the program and never discards what
 was typed while a reply was running.
 """
 

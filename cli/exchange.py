@@ -1,4 +1,4 @@
-"""How does a terminal show what came in and what went out?"""
+"""Terminal output for imports and exports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a terminal follow long work: one changing line while it runs, then its result?"""
+"""Runs long work with a progress line on the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does the terminal say what it says about the skill lab, in Chinese and in English?"""
+"""Terminal texts of the skill lab, in Chinese and in English."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a terminal show what is recalled and what a prompt holds?"""
+"""Terminal output for recalled events and for the next prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where does ``personalab`` begin? Nothing is imported before someone listens for Ctrl-C."""
+"""Entry point of ``personalab``; Ctrl-C is handled from the first import on."""
 
 import sys
 

@@ -1,6 +1,6 @@
-"""How do MCP clients learn to start PersonaLab, and how does a command become the server?
+"""Configurations for MCP clients, and the start of the servers from the command line.
 
-Entrances know nothing of one another, so the server is another program that takes this one's place.
+Entrances do not import one another, so the server is a separate program that replaces this process.
 """
 
 from __future__ import annotations

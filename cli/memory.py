@@ -1,4 +1,4 @@
-"""How does a terminal show what is known about people, and change it?"""
+"""Terminal output and commands for what characters remember about people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does anything reach the terminal, whatever the terminal can show?"""
+"""Terminal output: streams, colours, tables, progress, and control characters made visible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a terminal let a character grow, show how it grew, and take the last change back?"""
+"""Terminal output and commands for persona growth: update, history and undo."""
 
 from __future__ import annotations
 

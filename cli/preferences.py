@@ -1,4 +1,4 @@
-"""How are the settings shown and changed at a terminal?"""
+"""Terminal output and commands for the settings."""
 
 from __future__ import annotations
 

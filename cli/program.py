@@ -1,6 +1,7 @@
-"""What can be typed after ``personalab``?
+"""The typer application, its error messages and its exit codes.
 
-This module and ``cli.commands`` are all that ``--help`` imports: everything heavy waits until a command runs.
+This module and ``cli.commands`` are all that ``--help`` imports: heavy modules are imported when a command
+runs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""How does a command run, and what does its ending mean to the shell?
+"""Execution of commands: services, signals, errors and exit codes.
 
-0 done, 2 bad usage or input, 1 anything else, 130 interrupted by Ctrl-C, 143 and 129 ended by SIGTERM and SIGHUP.
+Exit codes: 0 done, 2 bad usage or input, 1 any other failure, 130 interrupted by Ctrl-C, 143 and 129 ended by
+SIGTERM and SIGHUP.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How does a reply grow on the screen above the line someone is typing on?
+"""The screen of the interactive chat: the reply grows above the input line.
 
 Whole rows are written above the prompt; the row that is still growing is part of the prompt's own message.
 """

@@ -1,4 +1,4 @@
-"""How are stories begun, listed and read at a terminal?"""
+"""Terminal output and commands that create, list, move and show stories."""
 
 from __future__ import annotations
 

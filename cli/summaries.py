@@ -1,4 +1,4 @@
-"""How does a terminal summarise a session, show it first, and take it back?"""
+"""Terminal output and commands for summarizing a session and undoing a summary."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How does the terminal say its own things, in Chinese and in English?
+"""Texts of the terminal program, in Chinese and in English.
 
-Errors and warnings of the product have their words in ``personalab.texts``.
+The texts of the product's errors and warnings are in ``personalab.texts``.
 """
 
 from __future__ import annotations

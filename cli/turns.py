@@ -1,4 +1,4 @@
-"""How is one turn played on a terminal or into a pipe?"""
+"""Plays single turns on a terminal or into a pipe, and prints their events as text or JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a terminal rebuild the event library and show what the doctor finds?"""
+"""Terminal output for rebuilding the event library and for the findings of ``doctor``."""
 
 from __future__ import annotations
 

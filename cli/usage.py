@@ -1,4 +1,4 @@
-"""What is wrong with a command line, in one sentence of one language?"""
+"""One-sentence messages for errors in a command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which commands work with a Veloca archive: conversations in one JSON file that any program can read?"""
+"""Commands for Veloca archives: conversations in one JSON file that any program can read."""
 
 from __future__ import annotations
 

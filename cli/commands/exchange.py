@@ -1,4 +1,4 @@
-"""Which commands bring files of elsewhere in, and send ours out?"""
+"""Commands that import files of other programs and export stories, characters, backgrounds and lorebooks."""
 
 from __future__ import annotations
 

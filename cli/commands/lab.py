@@ -1,4 +1,4 @@
-"""Which commands work in the skill lab: which prompt is better, why, and what would be better still?"""
+"""The ``lab`` command group with its subcommands, and the commands that list skills and baselines."""
 
 from __future__ import annotations
 

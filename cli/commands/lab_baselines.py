@@ -1,4 +1,4 @@
-"""Which commands show and change baselines and their cases?"""
+"""Commands for baselines and their cases."""
 
 from __future__ import annotations
 

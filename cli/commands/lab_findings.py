@@ -1,4 +1,4 @@
-"""Which commands tell what came of a project, and make a better skill of it?"""
+"""Commands for analysis, recomposition, iteration, the leaderboard and reports of a project."""
 
 from __future__ import annotations
 

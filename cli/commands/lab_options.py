@@ -1,4 +1,4 @@
-"""Which arguments and options do several commands of the lab share?"""
+"""Arguments and options that several commands of the lab share."""
 
 from __future__ import annotations
 

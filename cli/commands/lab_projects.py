@@ -1,4 +1,4 @@
-"""Which commands make projects, run them, and show how they stand?"""
+"""Commands that create, run and show projects."""
 
 from __future__ import annotations
 

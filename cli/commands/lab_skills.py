@@ -1,4 +1,4 @@
-"""Which commands show, change, tag, import and export skills?"""
+"""Commands that show, edit, tag, import and export skills."""
 
 from __future__ import annotations
 

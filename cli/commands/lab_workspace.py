@@ -1,4 +1,4 @@
-"""Which commands show and change the lab's own settings, and measure its search engine?"""
+"""Commands for the settings of the lab, temporary model sessions and the search engine benchmark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which commands look into what a character remembers and is sent?"""
+"""The ``recall`` and ``prompt`` commands, which show recalled events and the next prompt."""
 
 from __future__ import annotations
 

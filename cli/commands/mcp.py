@@ -1,4 +1,4 @@
-"""Which commands connect PersonaLab to MCP clients?"""
+"""Commands that start the servers and print configurations for MCP clients."""
 
 from __future__ import annotations
 

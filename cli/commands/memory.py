@@ -1,4 +1,4 @@
-"""Which commands look into what characters know about people, and change it?"""
+"""Commands that show and change what characters remember about people."""
 
 from __future__ import annotations
 

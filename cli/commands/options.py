@@ -1,4 +1,4 @@
-"""Which arguments and options do several commands share?"""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which commands live through a story?"""
+"""Commands that play a story: ``chat``, ``say``, ``retry`` and ``stop``."""
 
 from __future__ import annotations
 

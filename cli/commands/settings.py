@@ -1,4 +1,4 @@
-"""Which commands show and change the settings?"""
+"""Commands that show and change the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which commands begin, list and show stories?"""
+"""Commands that create, list, show, move and summarize stories, and update the memory of a character."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which commands keep a data root in order?"""
+"""Maintenance commands for the data root: ``reindex`` and ``doctor``."""
 
 from __future__ import annotations
 

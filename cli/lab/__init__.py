@@ -1,1 +1,1 @@
-"""How does a terminal work with the skill lab?"""
+"""Terminal output and commands for the skill lab."""

@@ -1,4 +1,4 @@
-"""How does a terminal show baselines and their cases, and change them?"""
+"""Terminal output and commands for baselines, their cases and drafts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a terminal measure the search engines in the synthetic world?"""
+"""The benchmark of the search engines in the synthetic world, with its output as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a terminal show the leaderboard, with what is out of date marked?"""
+"""Terminal output for the leaderboard, with outdated results marked."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What does a word on the command line mean: which skill, baseline, project or tested arm?
+"""Resolution of command line words to ids of skills, baselines, projects and tested arms.
 
-A whole id, a folder's name, the beginning of an id (4 characters at least), or the exact name if only one has it.
+A word is a whole id, the name of a folder, the beginning of an id (at least 4 characters), or an exact name
+that is unique.
 """
 
 from __future__ import annotations

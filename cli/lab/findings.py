@@ -1,4 +1,4 @@
-"""How does a terminal show why skills differ, and make a new one of their best parts?"""
+"""Terminal output and commands for analysis and recomposition of skills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a terminal search for a better skill, and show how far the search is?"""
+"""Terminal output and commands for the iterative search for a better skill."""
 
 from __future__ import annotations
 

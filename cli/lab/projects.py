@@ -1,4 +1,4 @@
-"""How does a terminal show projects and their ranking, and make them?"""
+"""Terminal output and commands for projects: creation, status, plan and ranking."""
 
 from __future__ import annotations
 

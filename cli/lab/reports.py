@@ -1,4 +1,4 @@
-"""How does a terminal write a project's report, and tell a shell whether its tests pass?"""
+"""Writes a project's report to a file or to standard output."""
 
 from __future__ import annotations
 

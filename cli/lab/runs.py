@@ -1,4 +1,4 @@
-"""How does a terminal run a project: the plan, a question where money may be spent, and progress?"""
+"""Project runs at a terminal: the plan, confirmation of costs, progress, the result and its exit code."""
 
 from __future__ import annotations
 

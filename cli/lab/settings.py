@@ -1,4 +1,4 @@
-"""How does a terminal show the settings of the ``claude`` command line and its sessions, and change them?"""
+"""Terminal output and commands for the settings of the ``claude`` program and its temporary sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a terminal show what the lab's commands have in common: assets, numbers, long work?"""
+"""Output helpers that the commands of the lab share: assets, numbers, progress."""
 
 from __future__ import annotations
 

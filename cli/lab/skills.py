@@ -1,4 +1,4 @@
-"""How does a terminal show the skills of the lab, and change them?"""
+"""Terminal output and commands for skills."""
 
 from __future__ import annotations
 

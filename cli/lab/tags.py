@@ -1,4 +1,4 @@
-"""How does a terminal show the tags of skills and baselines, and change them?"""
+"""Terminal output and commands for the tags of skills and baselines."""
 
 from __future__ import annotations
 
