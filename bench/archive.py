@@ -1,4 +1,4 @@
-"""What does an archive cost that has grown large, beside an empty one in the same run?"""
+"""Appends to a large archive compared with an empty one, and the time to open and fold it."""
 
 from __future__ import annotations
 

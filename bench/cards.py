@@ -1,4 +1,4 @@
-"""How many character cards come in a second, beside reading and writing as many bytes?"""
+"""Import speed of character cards compared with reading and writing the same number of bytes."""
 
 from __future__ import annotations
 

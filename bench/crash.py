@@ -1,8 +1,8 @@
-"""Does a session survive ``kill -9`` at any moment of a streaming turn?
+"""Crash test: a session must survive ``kill -9`` at any moment of a streaming turn.
 
-Run: ``python -m bench.crash --kills 1000``. A child process streams a turn and prints each token it is shown; it is
-killed at a random moment. Then the file must open, every printed token must be in it, what it holds must end with a
-whole token, and the next turn must work.
+Run: ``python -m bench.crash --kills 1000``. A child process streams a turn and prints each token it receives;
+it is killed at a random moment. Then the file must open, every printed token must be in it, its content must
+end with a whole token, and the next turn must work.
 """
 
 from __future__ import annotations

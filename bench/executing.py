@@ -1,7 +1,7 @@
-"""How much of the ideal throughput is left when a thousand calls go through the ``claude`` adapter, 16 at a time?
+"""Throughput of a thousand calls through the ``claude`` adapter, 16 at a time, as a share of the ideal.
 
-The program is a small script that takes 50 ms: not Python, whose start alone costs as much as a call may. The ideal
-is that nothing but those 50 ms takes time.
+The program is a small script that takes 50 ms. It is not written in Python, whose start alone may take as
+long as a call. In the ideal case nothing but those 50 ms takes time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""How near does a project's run come to what its calls alone would take, and how soon does a large one go on?
+"""Throughput of a project's run compared with its calls alone, and the time to resume a large project.
 
-The calls are made by the real adapter with a small program that answers after 50 ms; it is not Python, whose start
-alone would fill both cores. What is measured holds the lab's own files, its account and its progress.
+The calls go through the real adapter to a small program that answers after 50 ms. It is not written in
+Python, whose start alone would occupy both cores. The figures include the lab's own files, its cost records
+and its progress.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What do lorebooks cost a turn?"""
+"""The time that lorebooks add to a turn."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""How soon does the MCP server answer, how much memory does it take, and what does a turn cost through it?
+"""Start time and memory of the MCP server, and the overhead of a turn through it.
 
-The floor is a bare server of the same SDK with one tool; the peer of a turn is the same turn called in Python.
+The floor is a bare server of the same SDK with one tool; a turn is compared with the same turn called in
+Python.
 """
 
 from __future__ import annotations

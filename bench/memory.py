@@ -1,4 +1,4 @@
-"""What do summaries, saving and searching memories cost, beside the bare engines in the same run?"""
+"""Cost of summaries and of saving and searching memories, compared with the bare engines in the same run."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How soon does a person see the chat page with a long story, against an empty one, and how large is the page's code?
+"""Load time of the chat page with a long and with an empty story, and the size of the page's code.
 
-Chromium opens the page of a real server, each time with an empty cache, long and empty stories by turns. Two times are
-taken: until anything is painted, and until what the person came for is there: the newest turn, or the empty story's
-input.
+Chromium opens the page of a real server, each time with an empty cache, alternating between the long and the
+empty story. Two times are measured: until anything is painted, and until the content is there: the newest
+turn, or the input of the empty story.
 """
 
 from __future__ import annotations

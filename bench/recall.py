@@ -1,6 +1,6 @@
-"""Is the right moment of the past found, and how fast, when there are many?
+"""Quality and speed of event recall in small and large libraries.
 
-The sets of questions are given by path (``--data PATH`` or ``PERSONALAB_BENCH_DATA``) and never copied. The
+The question sets are given by path (``--data PATH`` or ``PERSONALAB_BENCH_DATA``) and never copied. The
 library of 100,000 events takes minutes to write and is kept in ``bench/results`` for the next run.
 """
 

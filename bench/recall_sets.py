@@ -1,4 +1,4 @@
-"""Which questions about the past are asked, and which turns answer them? Two public sets, read by path."""
+"""Readers for two public question sets about past conversations, which are given by path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a token cost in its file? Against a bare write of the same bytes."""
+"""The time to stream a token into its file, compared with a bare write of the same bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long does ``personalab --help`` take, against a bare typer program?"""
+"""Start time of ``personalab --help`` compared with a bare typer program."""
 
 from __future__ import annotations
 

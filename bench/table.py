@@ -1,4 +1,4 @@
-"""How are figures shown?"""
+"""Figures with their goals, printed as a table."""
 
 from __future__ import annotations
 

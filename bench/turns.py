@@ -1,4 +1,4 @@
-"""What does a turn cost, how does it grow, and how many can stream at once?"""
+"""Cost of a turn, how it grows with the story, and the number of concurrent streams."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How soon does a token reach a browser's socket, what does a silent watcher cost, and is anything lost among many?
+"""Token latency to a browser's socket, the cost of idle watchers, and losses among many clients.
 
-The floor of a token's way is the graph's own event, in the same process and run.
+The floor of the latency is the graph's own event, in the same process and run.
 """
 
 from __future__ import annotations
