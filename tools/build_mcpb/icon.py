@@ -1,6 +1,6 @@
-"""What does the bundle's icon look like? ``python -m tools.build_mcpb.icon`` draws ``icon.png`` anew.
+"""Draws the bundle's icon: ``python -m tools.build_mcpb.icon`` writes ``icon.png``.
 
-A mask that speaks: a bubble with two eyes and a smile, on dusk. Needs numpy only.
+A speech bubble as a mask, with two eyes and a smile, on a dusk background. Needs numpy only.
 """
 
 from __future__ import annotations

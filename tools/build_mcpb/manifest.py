@@ -1,4 +1,4 @@
-"""What does the bundle tell its host? The manifest, and what the server says of itself."""
+"""The bundle's manifest, with the descriptions of tools and prompts as the server lists them."""
 
 from __future__ import annotations
 

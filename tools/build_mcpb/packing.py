@@ -1,4 +1,4 @@
-"""How does a folder become an ``.mcpb``, the same bytes each time?"""
+"""Reproducible packing of a folder into an ``.mcpb`` file, and its check by the official packer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does uv have to install beside the bundle? The product's dependencies, at the versions it was tested with."""
+"""The bundle's ``pyproject.toml``: the product's dependencies at the versions it was tested with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does MiniLM make of a single word? Its forward pass in numpy, for ``build_vectors`` only."""
+"""MiniLM's forward pass for a single word in numpy, for ``build_vectors`` only."""
 
 from __future__ import annotations
 
