@@ -1,4 +1,4 @@
-"""How does a character learn from the turns of a story that it has not learned from yet?"""
+"""Learning from the turns of a story that its character has not learned from yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a step get an answer it can use? It is read as JSON, asked for once more, and then refused."""
+"""Questions to a model whose answer is read as JSON, with one retry before the answer is refused."""
 
 from __future__ import annotations
 

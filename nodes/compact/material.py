@@ -1,4 +1,4 @@
-"""What is a conversation compacted from, and is it still the same?"""
+"""A fingerprint of the entries to compact, and a check that they have not changed since."""
 
 from __future__ import annotations
 

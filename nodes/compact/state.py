@@ -1,4 +1,4 @@
-"""What goes into a compaction, what passes between its steps, and what comes out?"""
+"""Input, output and state of the compaction graph."""
 
 from __future__ import annotations
 

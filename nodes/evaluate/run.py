@@ -1,4 +1,4 @@
-"""What do the steps of a run share?"""
+"""The run that the steps of an evaluation share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes into a run of a project, what passes between its steps, and what comes out?"""
+"""Input, output and state of the evaluation graph."""
 
 from __future__ import annotations
 

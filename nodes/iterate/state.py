@@ -1,4 +1,4 @@
-"""What goes into an iteration, what passes between its steps, and what comes out?"""
+"""Input, output and state of the iteration graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes into the learning of a conversation, what passes between its steps, and what comes out?"""
+"""Input, output and state of the graph that learns from a conversation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is a conversation learned with? Itself, what is known already, the words to ask with, and a model."""
+"""What learning from a conversation needs: the messages, the known entries, the templates and a model."""
 
 from __future__ import annotations
 

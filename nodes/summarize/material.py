@@ -1,4 +1,4 @@
-"""What is a summary made from?"""
+"""The material of a summary: a story's session with its character, settings and templates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes into a summary, what passes between its steps, and what comes out?"""
+"""Input, output and state of the summary graph."""
 
 from __future__ import annotations
 

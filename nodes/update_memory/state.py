@@ -1,4 +1,4 @@
-"""What goes into an update of a character's memory, what passes between its steps, and what comes out?"""
+"""Input, output and state of the graph that updates a character's persona and memory."""
 
 from __future__ import annotations
 
