@@ -1,4 +1,4 @@
-"""What is wrong with a call's arguments, in words a model or a person can act on?"""
+"""Validation of tool arguments, with error messages that a model or a person can act on."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""How much of a text fits into a result?
+"""The token budget of a result, and the text that fits into it.
 
-A host gives a tool's result to its model whole or cuts it somewhere; Claude Code's limit is 25,000 tokens. A result
-carries its words twice, as text and as structured content, for hosts read only one of the two. What counts is the
-text as it stands in JSON, escapes and all, in the vocabulary that is dearest for other scripts than Latin.
+A host passes a tool's result to its model whole or truncates it somewhere; Claude Code's limit is 25,000
+tokens. A result carries its words twice, as text and as structured content, because some hosts read only one
+of the two. Tokens are counted for the text in its JSON form, escapes included, with the vocabulary that needs
+the most tokens for non-Latin scripts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What does every tool of the server work with?"""
+"""The context that every tool of the server uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a client hear how far a long work is?"""
+"""Progress notifications to the client during long work."""
 
 from __future__ import annotations
 

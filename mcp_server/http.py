@@ -1,7 +1,7 @@
-"""How is the server reached over HTTP?
+"""The server over HTTP.
 
-On this machine alone unless a token is set; a page in a browser cannot reach it through a name of its own (DNS
-rebinding); a body is never larger than a set size.
+It listens on this machine only unless a token is set. A web page cannot reach it through a host name of its
+own (DNS rebinding), and the size of a request body is limited.
 """
 
 from __future__ import annotations

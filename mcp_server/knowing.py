@@ -1,4 +1,4 @@
-"""How is what is known about a person, and what changed in it, worded within a result?"""
+"""Text and fields for remembered entries and changes of a memory, sized to fit into a result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does every tool of the lab work with, beside the desk?"""
+"""The context that every tool of the lab uses."""
 
 from __future__ import annotations
 

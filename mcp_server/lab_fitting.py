@@ -1,4 +1,4 @@
-"""How does what the lab knows fit into a result, whatever stands in its files?"""
+"""Truncation and paging of the lab's data so that it fits into a result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does each tool of the lab give back? These shapes are the contract that other programs build on."""
+"""Result types of the lab's tools. These shapes are the contract that other programs build on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose is a run that takes hours? The server's: whoever called it only follows, and may leave and come back."""
+"""Background runs of the lab that belong to the server, so that a client can disconnect and come back."""
 
 from __future__ import annotations
 

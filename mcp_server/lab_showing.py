@@ -1,4 +1,4 @@
-"""How are plans, rankings, analyses and searches of the lab worded, and what of them stands in a result?"""
+"""Text and result fields for plans, rankings, analyses and searches of the lab."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is the server started? Over stdin and stdout, or over HTTP."""
+"""Command line of the server: arguments, and the start over stdin and stdout or over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which prompts can a person pick in a host's menu?"""
+"""MCP prompts that a person can pick in the host's menu."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a result worded, so that its text stands alone?"""
+"""Result texts of turns and warnings, complete without the structured content."""
 
 from __future__ import annotations
 

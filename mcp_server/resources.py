@@ -1,4 +1,4 @@
-"""What can a client attach to a conversation? Stories, their sessions and prompts, characters, backgrounds."""
+"""MCP resources: stories, their sessions and prompts, characters and backgrounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does each tool give back? These shapes are the contract that other programs build on."""
+"""Result types of the tools. These shapes are the contract that other programs build on."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""How is the server put together?
+"""The MCP server: its tools by toolset, prompts, resources and the panel.
 
-Nothing heavy is imported here: the graphs come with the first turn, so that a host sees the tools at once.
+Nothing heavy is imported here: the graphs are imported with the first turn, so that a host can list the tools
+at once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How does the server speak through stdin and stdout, whatever the client does with them?
+"""The stdio transport, hardened against clients that stop reading or send bad or oversized lines.
 
-The SDK's own streams are used but for three things: a client that stops reading ends the server instead of leaving
-it behind; half of a character pair, which some programs write for a cut emoji, does not cost the caller its answer;
-a line has a largest size.
+It uses the SDK's own streams with three exceptions: a client that stops reading ends the server, so that no
+orphan process remains; an unpaired surrogate, which some programs write for a truncated emoji, is replaced
+instead of costing the caller its response; and the length of a line is limited.
 """
 
 from __future__ import annotations

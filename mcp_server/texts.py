@@ -1,4 +1,4 @@
-"""What does the MCP server say, in Chinese and in English?"""
+"""Texts of the MCP server, in Chinese and in English."""
 
 from __future__ import annotations
 

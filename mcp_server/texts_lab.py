@@ -1,4 +1,4 @@
-"""What does the MCP server say about the skill lab, in Chinese and in English?"""
+"""Texts of the MCP server about the skill lab, in Chinese and in English."""
 
 from __future__ import annotations
 

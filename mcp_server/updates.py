@@ -1,7 +1,8 @@
-"""How do clients learn that a story has changed, also when another program changed it?
+"""Notifications to clients about changed stories, including changes by other programs.
 
-Modern clients listen on a stream, older ones subscribe to addresses. What this server does is told at once; what
-others do to the files is noticed by looking at their times, once a second and only while somebody listens.
+Modern clients listen on a stream, older ones subscribe to addresses. Changes by this server are sent at once;
+changes by other programs are detected from the modification times of the files, checked once a second and
+only while a client listens.
 """
 
 from __future__ import annotations

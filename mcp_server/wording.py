@@ -1,4 +1,4 @@
-"""How is what went wrong said without the folder in which the data root lies?"""
+"""Error messages without absolute paths: files are named relative to the data root."""
 
 from __future__ import annotations
 
