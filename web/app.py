@@ -1,4 +1,4 @@
-"""How is the web application put together: its API, its page, its limits?"""
+"""The web application: routes, page, middleware and limits."""
 
 from __future__ import annotations
 

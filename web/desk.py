@@ -1,4 +1,4 @@
-"""What does every route of the API work with?"""
+"""The context that every route of the API uses."""
 
 from __future__ import annotations
 

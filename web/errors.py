@@ -1,4 +1,4 @@
-"""How does the API say that something went wrong? In one shape, in the reader's language, without a path or a trace."""
+"""Error responses of the API: one shape, in the reader's language, without paths or tracebacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to every request on its way to a route and back?"""
+"""Middleware for metrics, security headers, unexpected errors and rate limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose is work that takes longer than a request? The server's: whoever asked for it follows, leaves, comes back."""
+"""Long-running jobs that belong to the server, so that a client can disconnect and come back."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How do the API, the page and MCP become one application?
+"""The application that combines the API, the page and MCP.
 
-The only place where one entrance knows another: a person starts one server and has all of it.
+This is the only module in which one entrance imports another, so that a single server offers all of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What does the server write down? A JSON object a line: what happened to which story and turn, never what was said."""
+"""Logs of the server as JSON lines, with ids of stories and turns but never what was said."""
 
 from __future__ import annotations
 

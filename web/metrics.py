@@ -1,4 +1,4 @@
-"""What does the server count, for whoever watches over it?"""
+"""The server's counters, gauges and histograms in Prometheus' format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do the page's own files reach a browser? From memory of this folder, never from elsewhere."""
+"""The files of the page, served from memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What was shown of a summary or of a character's growth before it was saved?
+"""Model answers behind the previews of summaries and of persona growth.
 
-The model's answers are kept, not the result: what is saved is made of them anew, and where the story has gone on
-meanwhile the questions are others and are asked.
+The answers are cached, not the result: the saved result is computed from them again. Where the story has
+changed in the meantime, the questions differ and are sent to the model.
 """
 
 from __future__ import annotations

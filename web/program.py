@@ -1,4 +1,4 @@
-"""How is the server started?"""
+"""Command line of the web server, and its start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which names do the API's fields have in common?"""
+"""Base classes and field types that the API's models share."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How does a stream of events leave the server?
+"""Server-sent event responses.
 
-What is sent are whole events, written once for all who watch; the library minds the connection: clients that go away,
-that read nothing, that only ask for the headers, and the server's end.
+The body consists of whole events, serialized once for all watchers. The library handles the connection:
+clients that disconnect, that do not read, that request only the headers, and the shutdown of the server.
 """
 
 from __future__ import annotations

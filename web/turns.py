@@ -1,7 +1,7 @@
-"""Whose is a turn? The server's: whoever asked for it may leave and come back, and others may watch.
+"""Turns that belong to the server, not to a connection.
 
-A turn that runs here is told from memory as it happens. Any other one, also one that another program is writing right
-now, is told from its file.
+The events of a turn that runs here come from memory as it runs. Any other turn, including one that another
+program is writing, is read from its file.
 """
 
 from __future__ import annotations

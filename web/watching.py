@@ -1,7 +1,7 @@
-"""How do any number of clients watch one thing that happens, each at its own pace, and come back where they left?
+"""An event log that any number of clients follow, each at its own pace and resumable.
 
-What happened is kept once, as the bytes that are sent. A watcher is only a place in it: a slow one costs nothing, and
-one that comes back goes on from its last event.
+Each event is stored once, as the bytes that are sent. A watcher is only a position in the log: a slow one
+costs nothing, and one that reconnects continues after its last event.
 """
 
 from __future__ import annotations

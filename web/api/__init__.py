@@ -1,4 +1,4 @@
-"""What can be asked of the server?"""
+"""The routers of the API."""
 
 from __future__ import annotations
 

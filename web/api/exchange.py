@@ -1,4 +1,4 @@
-"""How do cards, lorebooks, chats and archives come in, and how do stories and characters leave as files?"""
+"""Routes that import cards, lorebooks, chats and archives, and export stories, characters and backgrounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a long session become points, and a character someone else, and how is either taken back?"""
+"""Routes for summaries and persona growth: start, inspect and undo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which stories are there, how is one begun, and how is it moved to another world?"""
+"""Routes that list and create stories and move them to another background."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that goes on in the server: how far is it, what came of it, how is it stopped?"""
+"""Routes that list, follow and stop the jobs of the server."""
 
 from __future__ import annotations
 

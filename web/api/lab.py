@@ -1,4 +1,4 @@
-"""What is in the lab's library: skills, baselines, and the tags that wait for a person's word?"""
+"""Routes for the lab's library: skills, baselines and proposed tags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why is a skill of the lab better, how is a better one found, and who leads over all projects?"""
+"""Routes for the lab's analyses, searches and leaderboard."""
 
 from __future__ import annotations
 

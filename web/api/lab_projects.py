@@ -1,4 +1,4 @@
-"""How is a project of the lab made, run, paused and looked at?"""
+"""Routes that create, run, pause and show the lab's projects."""
 
 from __future__ import annotations
 

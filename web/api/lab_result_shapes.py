@@ -1,4 +1,4 @@
-"""Which shapes do the lab's results and findings have?"""
+"""Request and response models of the lab's results, analyses, searches and leaderboard."""
 
 from __future__ import annotations
 

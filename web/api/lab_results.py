@@ -1,4 +1,4 @@
-"""What came of a project of the lab: who is better, on which case, and what was answered there?"""
+"""Routes for the results of a project: ranking, scores by case, answers and reports."""
 
 from __future__ import annotations
 

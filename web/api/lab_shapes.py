@@ -1,4 +1,4 @@
-"""Which shapes do the lab's answers have, and what may be asked of it?"""
+"""Request and response models of the lab's library and projects."""
 
 from __future__ import annotations
 

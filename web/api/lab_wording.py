@@ -1,4 +1,4 @@
-"""How does the lab say what a plan takes, how a skill stands, and what came of a search?"""
+"""Texts of the lab: plans, costs, a skill's standing and the result of a search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who can be met, in which worlds, and how are they written and changed?"""
+"""Routes for characters and backgrounds: list, show, create and change."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What do characters know about people, and how is it searched, mended, taken back, forgotten?
+"""Routes for memories: show, search, edit, undo, learn and forget.
 
-An agent's and a user's name may be any text, so they stand in the query, not in the path.
+Names of agents and users may be any text, so they are query parameters, not parts of the path.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What does the API take and tell of memories?"""
+"""Request and response models of the routes for memories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does the next turn send, why is each part of it in, and what is found in a story's past?"""
+"""Routes that preview the next turn's prompt, section by section, and search a story's past."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where does a story stand, and what was said in its sessions?"""
+"""Routes for the state of a story and the turns of its sessions."""
 
 from __future__ import annotations
 

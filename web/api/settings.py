@@ -1,4 +1,4 @@
-"""What is set, within which ranges, and how is it changed?"""
+"""Routes that show and change the settings and the switches of the modules."""
 
 from __future__ import annotations
 

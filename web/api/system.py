@@ -1,4 +1,4 @@
-"""Is the server alive, who may use it, what is it, what does it count?"""
+"""Routes for health, metrics, server information and login."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a story played: say something, watch the reply being written, stop it, try again?"""
+"""Routes that start, retry, watch and stop turns."""
 
 from __future__ import annotations
 
