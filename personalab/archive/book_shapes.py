@@ -1,7 +1,8 @@
-"""How does a lorebook of one shape become one of another, with nothing lost?
+"""Lossless conversion of lorebooks between their three shapes.
 
-What both shapes have is written as SillyTavern maps it; what only one of them has is carried under ``personalab``,
-which the other's programs leave alone, and comes back from there. A book that has the wished shape stays as it is.
+Fields that both shapes have are mapped as SillyTavern maps them. Fields that only one of them has are stored
+under ``personalab``, which the other's programs ignore, and are restored from there. A book that already has
+the requested shape is left unchanged.
 """
 
 from __future__ import annotations

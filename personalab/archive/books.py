@@ -1,13 +1,15 @@
-"""What does a lorebook say, whichever of the three shapes it came in and however its author's program wrote it?
+"""Reader for lorebooks in any of the three shapes, whichever program wrote them.
 
-The shapes: the ``character_book`` of a card, the same in ``{"spec": "lorebook_v3", "data": …}``, and SillyTavern's
-World Info, whose ``entries`` are an object by uid and whose fields have names of their own. An entry is read by the
-names it has. SillyTavern's fields stand in the entry of a World Info, in ``extensions`` of a card; a null means that
-nothing was said. Only what cannot be used is refused, by the name of its field.
+The shapes: the ``character_book`` of a card, the same in ``{"spec": "lorebook_v3", "data": …}``, and
+SillyTavern's World Info, whose ``entries`` are an object by uid and whose fields have names of their own. An
+entry is read by the names it has. SillyTavern's fields are in the entry itself in a World Info and in
+``extensions`` in a card; null counts as missing. Only values that cannot be used are refused, with the name
+of the field.
 
-SillyTavern writes ``use_regex: true`` into every entry, though it takes only ``/pattern/flags`` for a pattern. So the
-field counts where SillyTavern did not write the entry: its keys are patterns then, and its secondary keys are passed
-over, as V3 has it. ``constant`` counts all the same: nobody marks an entry so who wants it left out.
+SillyTavern writes ``use_regex: true`` into every entry, though it treats only ``/pattern/flags`` as a
+pattern. The field therefore counts only where SillyTavern did not write the entry: its keys are patterns
+then, and its secondary keys are ignored, as V3 specifies. ``constant`` counts all the same: nobody sets it on
+an entry that should be left out.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What stands in a character card, whichever version it is of and however its author's program wrote it?
+"""Reader for character cards of every version, whichever program wrote them.
 
-A V1 card has its fields at the root, a later one in ``data``; what programs leave out or write as null is missing, and
-what they repeat at the root counts where ``data`` lacks it. A newer version than these is read as the newest known.
-Only what cannot be used is refused, by the name of its field.
+A V1 card has its fields at the root, a later one in ``data``. Fields that are null count as missing, and
+fields that a program repeats at the root count where ``data`` lacks them. A version newer than these is read
+as the newest known one. Only values that cannot be used are refused, with the name of the field.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""How does a character card become a character, and a character a card again?
+"""Conversion between character cards and characters.
 
-What a person changed here is written into the card's fields; everything else of the card that was kept goes out as it
-came. V1 has room for six texts: greetings after the first, instructions, notes, tags, the lorebook and extensions are
-not in it. What V2 has no field for travels in its extensions, and comes back where the next version has one.
+What a person changed here is written into the card's fields; everything else of the original card is written
+unchanged. V1 has room for six texts: it has no fields for further greetings, instructions, notes, tags, the
+lorebook and extensions. Fields that V2 lacks are stored in its extensions, and restored where the next
+version has a field for them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""How does a CHARX file carry a character card?
+"""Reader and writer for CHARX files, which carry a character card.
 
-It is a zip with ``card.json`` at its root and the card's assets beside it. Only ``card.json`` and a picture for a PNG
-card are ever unpacked; assets travel packed as they are, and no name in the zip becomes a path.
+A CHARX file is a zip with ``card.json`` at its root and the card's assets next to it. Only ``card.json`` and
+a picture for a PNG card are ever unpacked; assets are copied in their packed form, and no name in the zip
+becomes a path.
 """
 
 from __future__ import annotations

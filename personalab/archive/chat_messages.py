@@ -1,9 +1,9 @@
-"""How does one message of a SillyTavern chat become lines of a session, and lines a message?
+"""Conversion between single messages of a SillyTavern chat and lines of a session.
 
-A message that came from there is kept whole in its line, under ``sillytavern``, but for its text. A message made of
-our own lines carries what it has no place for in its ``extra``, under ``personalab`` (the mark), also the markers and
-the reasoning that are not shown; what SillyTavern adds to such a message later is kept under ``sillytavern_added``.
-SillyTavern shows ``extra.reasoning`` as a message's reasoning.
+An imported message is kept whole in its line, except for its text, under ``sillytavern``. A message made of
+our own lines carries what SillyTavern has no field for in its ``extra``, under ``personalab`` (the mark),
+including markers and reasoning that are not shown; what SillyTavern adds to such a message later is kept
+under ``sillytavern_added``. SillyTavern shows ``extra.reasoning`` as a message's reasoning.
 """
 
 from __future__ import annotations

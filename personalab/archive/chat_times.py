@@ -1,6 +1,6 @@
-"""When was a message sent, in the many ways that SillyTavern has written it over the years?
+"""Parsing and formatting of message times in the formats that SillyTavern has used over the years.
 
-A time without a zone is taken as UTC: where its writer lived is nowhere said.
+A time without a zone is read as UTC, because no field names the writer's zone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""How does a SillyTavern chat become a session, and a session a chat?
+"""Lossless conversion between SillyTavern chats and sessions.
 
-A chat is JSON lines: a header, then a message a line. Nothing of it is lost: what a session has no place for is kept
-in its lines, and what a chat has no place for is carried in marks that SillyTavern leaves alone. A chat that came from
-there goes back as it came; a session that comes back is the one that went out, with what was edited meanwhile.
+A chat is a JSON lines file: a header, then one message per line. What a session has no field for is kept in
+its lines, and what a chat has no field for is carried in marks that SillyTavern ignores. An imported chat is
+exported as it was; a session that was exported and is imported again is the same session, with the edits that
+were made in between.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How does a long conversation become a short account that a model can go on from?
+"""Prompts and answer checks for compacting a long conversation into a short account.
 
-A model is shown the entries in pieces, each with the account so far, and answers with the account of all of it as
-JSON. What it answers is checked here, for a model may answer anything.
+The model receives the entries in pieces, each with the account so far, and answers with an account of
+everything up to that point as JSON. The answer is validated here, because a model may answer anything.
 """
 
 from __future__ import annotations

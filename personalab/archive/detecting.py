@@ -1,6 +1,7 @@
-"""What is a file that someone brings, whatever its name says?
+"""Format detection for imported files, independent of their names.
 
-Told by its first bytes and, of JSON, by its fields. What can be nothing of ours is refused with what it looks like.
+The format is recognized by the first bytes and, for JSON, by the fields. Files that cannot be imported are
+refused with a description of what they look like.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How does a whole story become one Veloca file, and a Veloca file a story?
+"""Lossless conversion between whole stories and Veloca files.
 
-Each session is a Veloca session, each line that someone says an entry, each summary a compacted dialogue. All that
-Veloca has no field for is carried in fields named ``personalab``, so that the way back loses nothing. What another
-program changed in the file meanwhile is taken as a change of the story.
+Each session becomes a Veloca session, each spoken line an entry, and each summary a compacted dialogue.
+Everything that Veloca has no field for is stored in fields named ``personalab``, so that nothing is lost on
+the way back. Changes that another program made to the file are read as changes of the story.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How is the JSON of a stranger read, and what is said of a field that is wrong?
+"""JSON loading with limits for files from other programs, and error messages that name the wrong field.
 
-Every reader of this room refuses with ``BadRecord`` and one of these codes, so that a person learns which field of
-which file to mend.
+Every reader in this package refuses with ``BadRecord`` and one of these codes, so that a person knows which
+field of which file to correct.
 """
 
 from __future__ import annotations

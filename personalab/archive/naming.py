@@ -1,4 +1,4 @@
-"""Under which id does something new come in, when all it has is a name?"""
+"""Ids and file names made from the names of imported things."""
 
 from __future__ import annotations
 

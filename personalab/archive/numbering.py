@@ -1,8 +1,8 @@
-"""Which turn do messages belong to that come without a number, or stand elsewhere than they stood?
+"""Turn numbers for imported messages that lack one or whose order has changed.
 
-A line that comes back keeps its number as long as the lines stand as they stood. From where one was added, doubled or
-moved on, a number that does not grow is made anew: of two turns with one number only one would be found again, and of
-two replies to one turn only one counts.
+A line keeps its number as long as the lines are in their original order. From the first line that was added,
+duplicated or moved, a number that does not increase is replaced: of two turns with the same number only one
+could be found, and of two replies to one turn only one counts.
 """
 
 from __future__ import annotations

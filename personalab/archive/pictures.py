@@ -1,7 +1,7 @@
-"""Which of a card's assets is its picture, and where in a CHARX file does it stand?
+"""The picture among a card's assets, and its location in a CHARX file.
 
-A card in a PNG has the PNG itself for a picture (``ccdefault:``), one in a CHARX a file of the zip (``embeded://``, as
-the format spells it).
+The picture of a card in a PNG is the PNG itself (``ccdefault:``), that of a card in a CHARX file is a member
+of the zip (``embeded://``, as the format spells it).
 """
 
 from __future__ import annotations

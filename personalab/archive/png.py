@@ -1,8 +1,8 @@
-"""How does a picture carry a character card?
+"""Reader and writer for character cards in PNG files.
 
-As JSON in base64 in a text chunk of the PNG, ``chara`` for V2 and older, ``ccv3`` for V3. The chunks are walked by
-their lengths, and no picture data is ever read: a claim that does not fit into the file is refused before memory is
-taken for it.
+The card is JSON in base64 in a text chunk of the PNG, ``chara`` for V2 and older, ``ccv3`` for V3. The reader
+steps through the chunks by their lengths and never reads picture data: a length that does not fit into the
+file is refused before memory is allocated for it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""How is a story told as a text that a person reads?
+"""Export of a story as readable Markdown or plain text.
 
-Each turn is told once, with the reply that counts: what a session took over from the one before it was told there.
-What is said cannot be taken for the transcript's own words: in Markdown nothing but emphasis is left standing, in plain
-text the lines after the first are set off. Progress markers and a model's reasoning are left out unless asked for.
+Each turn is written once, with the reply that counts; turns that a session took over from the one before it
+are not repeated. Spoken text cannot be mistaken for the transcript's own markup: in Markdown everything but
+emphasis is escaped, in plain text the lines after the first are indented. Progress markers and a model's
+reasoning are left out unless requested.
 """
 
 from __future__ import annotations

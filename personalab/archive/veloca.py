@@ -1,8 +1,8 @@
-"""What are the records of a Veloca archive, and what is wrong with one that breaks its rules?
+"""The records of a Veloca archive and the rules that they must follow.
 
-One JSON object with three arrays. Names and values are the source's: ``status`` is 0 for normal and 1 for deleted or
-unused, ``is_compaction`` is 0 for compacted and 1 for not. Fields that are not the source's are kept as they are, and
-so is how another program wrote a value (``came``).
+An archive is one JSON object with three arrays. Names and values are the source's: ``status`` is 0 for normal
+and 1 for deleted or unused, ``is_compaction`` is 0 for compacted and 1 for not. Fields that are not the
+source's are kept unchanged, and so is the original form of a value that another program wrote (``came``).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Which messages does a summary stand for, what does a model see then, and how is that taken back?
+"""Compaction of Veloca sessions: the entries that a summary replaces, the resulting context, and undo.
 
-A compacted dialogue stands for everything of its session before its trigger entry. Of those that are in use, the ones
-with the latest trigger are shown; a later one takes an earlier one's summary into its own. Each names the entries that
-it compacted in ``personalab.compacted`` and the dialogues that it took in in ``personalab.superseded``, so that an undo
-brings back what it alone told.
+A compacted dialogue replaces everything in its session before its trigger entry. Of those in use, the ones
+with the latest trigger are shown; a later one includes an earlier one's summary in its own. Each names the
+entries that it compacted in ``personalab.compacted`` and the dialogues that it includes in
+``personalab.superseded``, so that an undo restores what it alone summarized.
 """
 
 from __future__ import annotations

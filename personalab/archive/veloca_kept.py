@@ -1,7 +1,7 @@
-"""What did another program write into the records of a Veloca file, and what of it is written out again?
+"""Data of another program in the records of a Veloca file, preserved across import and export.
 
-It is kept in the field ``veloca`` of the line that the record is, by the names it has there: all of a record that is
-none of ours, and of one of ours what is no more as we wrote it.
+It is stored in the field ``veloca`` of the line that the record becomes, under its original names: all of a
+foreign record, and of one of our own records what has changed since it was written.
 """
 
 from __future__ import annotations

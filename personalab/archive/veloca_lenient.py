@@ -1,7 +1,7 @@
-"""What did another program mean by a value that is not quite the format's, and how is that written back?
+"""Lenient reading of values that another program wrote slightly off the format, and writing them back unchanged.
 
-Only what can mean one thing is taken; ``verify`` lists it all the same. A record that nobody changes is written as it
-came.
+Only values with a single possible meaning are accepted; ``verify`` still lists them. A record that nobody
+changes is written back in its original form.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How do the lines of sessions become records of a Veloca file, and records lines?
+"""Export of session lines as records of a Veloca file.
 
-A record of ours says in its field ``personalab`` which line of which session it is, and what else that line has. The
-text stands in the record alone: who edits it there, edits the line. What another program wrote into a record is
-written out again.
+A record of ours names in its field ``personalab`` the session and line it represents, and carries the rest of
+that line. The text is stored in the record alone, so an edit of the record is an edit of the line. What
+another program wrote into a record is written out again.
 """
 
 from __future__ import annotations

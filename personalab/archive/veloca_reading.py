@@ -1,4 +1,4 @@
-"""How do the records of a Veloca file become lines of sessions: ours as they were, another program's as they fit?"""
+"""Import of the records of a Veloca file as lines of sessions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How do the records of an archive stand together in memory, and which of them may be written?
+"""The records of an archive in memory, and the rules for writing them.
 
-Records come in by ``put``: one with a known id replaces the one that stands there, in its place, any other goes to
-the end of its array. So putting the same records again changes nothing. What cannot be read as a record is kept where
-it stands and written back as it came; it is nobody's record.
+Records are stored with ``put``: one with a known id replaces the existing record in its place, any other is
+appended to the end of its array. Putting the same records again therefore changes nothing. A value that
+cannot be read as a record keeps its place and is written back unchanged.
 """
 
 from __future__ import annotations

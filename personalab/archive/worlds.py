@@ -1,6 +1,6 @@
-"""What is a file with a world and its outline, and when is it refused?
+"""Reader for background files with their outlines, with size limits.
 
-It is a ``background.json`` as every data root has them; its lorebook has forms of its own.
+The format is the ``background.json`` of every data root; lorebooks have formats of their own.
 """
 
 from __future__ import annotations
