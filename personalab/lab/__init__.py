@@ -1,1 +1,1 @@
-"""The rules of the skill lab: which prompt is better, why, and how is a better one made?"""
+"""The rules of the skill lab: comparing prompts, explaining the differences and making better prompts."""

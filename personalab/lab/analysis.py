@@ -1,7 +1,8 @@
-"""What makes the better skills better?
+"""Analysis of the segments that make the better skills better.
 
-Who leads in which dimension is computed. A model is asked for the segments that do it and for what is lacking; it sees
-the skills under letters with numbered lines, and names a segment by the numbers of its first and last line.
+The leaders in each dimension are computed. A model is asked for the segments behind them and for what is
+lacking; it sees the skills under letters with numbered lines, and names a segment by the numbers of its first
+and last line.
 """
 
 from __future__ import annotations

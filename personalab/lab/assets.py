@@ -1,4 +1,4 @@
-"""What stands in the files of a skill and of a baseline?"""
+"""The files of a skill and of a baseline."""
 
 from __future__ import annotations
 

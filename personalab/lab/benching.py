@@ -1,4 +1,4 @@
-"""How much of what can be won does each engine win in made-up worlds, and with how many evaluations?"""
+"""Benchmark of the search engines: the share of the headroom that each wins in synthetic worlds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of an executor, and what does it answer?"""
+"""Calls to an executor and their answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long is a text for a model, about, and what is sent of one that is too long?"""
+"""Token estimates, and shortening of texts that are too long for a model."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Can a judge tell a good answer from a bad one? It is asked before its scores are believed.
+"""Control pairs that check whether a judge can tell a good answer from a bad one.
 
-The answers are planted: everyone who knows the subject sees which of a pair is better. A judge that does not is blind,
-and what it says about skills would only look like a measurement.
+The answers are planted: anyone who knows the subject sees which of a pair is better. A judge that does not is
+blind, and its scores of skills would only look like a measurement. Judges are checked before their scores are
+used.
 """
 
 from __future__ import annotations

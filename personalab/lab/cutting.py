@@ -1,7 +1,4 @@
-"""Of which pieces is one text made?
-
-It is cut so that its pieces, one after the other, are the text to the letter.
-"""
+"""Partition of a text into segments that, joined in order, give exactly the same text."""
 
 from __future__ import annotations
 

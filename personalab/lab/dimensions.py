@@ -1,4 +1,4 @@
-"""What is an answer scored by, and how much does each part weigh?"""
+"""The dimensions that an answer is scored by, with their maximum points."""
 
 from __future__ import annotations
 

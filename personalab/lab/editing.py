@@ -1,4 +1,4 @@
-"""What does an edit make of a skill or a baseline: the next version, and the record of what changed?"""
+"""Edits of skills and baselines: the next version, and the history record of the change."""
 
 from __future__ import annotations
 

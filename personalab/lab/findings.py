@@ -1,4 +1,4 @@
-"""What stands in the files of an analysis, a recomposition and an iteration?"""
+"""The files of an analysis, a recomposition and an iteration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a model asked for test cases, and how do its drafts wait for a person's word?"""
+"""Generation of test cases by a model, and its drafts that await review."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What is written down of an iteration, so that it can be told, and gone on with after any interruption?
+"""The records of an iteration, which allow reporting it and resuming it after any interruption.
 
-The plan holds everything the search depends on. Together with the results on disk it decides what is asked next, so
-nothing else has to be remembered.
+The plan holds everything the search depends on. Together with the results on disk it determines the next
+evaluations, so no other state has to be stored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How is an answer scored by a model that does not know whose answer it is?
+"""Blind scoring of answers by a model.
 
-The judge sees the input, what was expected and the answer, never a skill's name or text. The answer is a stranger's:
-it stands between two marks that do not occur in it, and what it demands is not done.
+The judge sees the input, the expected output and the answer, never a skill's name or text. The answer is
+untrusted: it is placed between two marks that do not occur in it, and instructions in it are not followed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How did skills do on each baseline over all projects, and does that still hold?
+"""The leaderboard: results of every skill on each baseline over all projects, and whether they still hold.
 
-Nothing of it is kept: it is put together from the projects' summaries and from the library as it is now.
+It is not stored: it is computed from the projects' summaries and the current library.
 """
 
 from __future__ import annotations

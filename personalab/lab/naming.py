@@ -1,4 +1,4 @@
-"""Which names may become part of a path of the workspace, and how is a name made that nobody has?"""
+"""Validation of names that become parts of workspace paths, and generation of unique names."""
 
 from __future__ import annotations
 

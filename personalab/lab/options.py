@@ -1,4 +1,4 @@
-"""How is a project run: by which model, judged by whom, how many at a time, for how much?"""
+"""Run options of a project: model, judges, repeats, concurrency and limits."""
 
 from __future__ import annotations
 

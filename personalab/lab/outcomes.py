@@ -1,4 +1,4 @@
-"""Which result do the calls of a case make?"""
+"""The result of a case, made from its calls."""
 
 from __future__ import annotations
 

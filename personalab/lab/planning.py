@@ -1,4 +1,4 @@
-"""How many calls does a run still take, and about how many tokens and how much money?"""
+"""Estimates of the calls, tokens and costs that a run still needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which models cost nothing, which tell what they cost, and does a limit hold?"""
+"""Models that are free, models that report their costs, and whether a limit can be enforced."""
 
 from __future__ import annotations
 

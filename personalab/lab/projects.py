@@ -1,4 +1,4 @@
-"""What stands in the files of a project: its plan, its results, its summary?"""
+"""The files of a project: its configuration, results and summary."""
 
 from __future__ import annotations
 

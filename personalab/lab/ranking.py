@@ -1,8 +1,8 @@
-"""Which skill did best, and how sure is that?
+"""Ranking of skills, with confidence intervals and ties.
 
-``summary.json`` is the source's: plain averages, plain ranks. What it cannot say stands in ``x_summary.json``: how far
-an average can be trusted, which ranks are ties, what a skill wins over none, and what was measured, by whom and for
-how much.
+``summary.json`` is the source's: plain averages, plain ranks. What it has no fields for is in
+``x_summary.json``: how far an average can be trusted, which ranks are ties, how much a skill gains over no
+skill, and what was measured, by whom and at what cost.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How does a new skill come out of the good parts of others, without losing what had to stay?
+"""Recomposition of a new skill from the good parts of others, with a check of the segments to keep.
 
-Pieces are put together mechanically, or a model writes them into one. Either way the result goes through one check:
-a kept segment that is not in it, letter by letter, ends the matter.
+Segments are joined mechanically, or a model writes them into one text. Either way the result passes the same
+check: if a kept segment is not in it verbatim, the recomposition fails.
 """
 
 from __future__ import annotations

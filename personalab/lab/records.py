@@ -1,7 +1,7 @@
-"""How is a file of the workspace read leniently and written strictly?
+"""Base types of workspace files, which are read leniently and written strictly.
 
-Reading takes what other programs wrote: any text as an id, times with fractions, unknown fields, which are kept.
-Writing refuses what the format forbids, so that nothing of ours is ever in doubt.
+Reading accepts what other programs wrote: any text as an id, times with fractions, and unknown fields, which
+are kept. Writing refuses what the format forbids, so that our own files are always valid.
 """
 
 from __future__ import annotations

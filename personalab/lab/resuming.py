@@ -1,7 +1,8 @@
-"""Which calls of a case are paid, and which one comes next?
+"""Names and records of the calls of a case, and the choice of its next call.
 
-Every call has a name that follows from what it is for and which attempt it is. So whoever goes on after a crash asks
-for the very call that was under way, and an answer that is there already is taken instead of paid for again.
+The name of a call follows from its purpose and the number of the attempt. A run that resumes after a crash
+therefore makes the same call that was in progress, and uses an existing answer instead of paying for it
+again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which segments does a person's rule keep, and which does it drop?
+"""Parser for retention rules, which name the segments to keep and to drop.
 
-Rules are free text. Only the names of segments in it are binding, and those are enforced; the rest is for whoever
-writes. A lost segment is worse than a question back: only a short, known clause drops, and a clause that names
-segments and is not surely understood is refused.
+Rules are free text. Only the names of segments in it are binding, and those are enforced; the rest is for the
+writer. Losing a segment is worse than asking back: only a short, known clause drops, and a clause that names
+segments and is not understood with certainty is refused.
 """
 
 from __future__ import annotations

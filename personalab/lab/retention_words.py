@@ -1,7 +1,7 @@
-"""Which words of a rule speak of keeping, dropping, changing, denying and excepting?
+"""Word patterns of retention rules: keeping, dropping, changing, denying and excepting.
 
-The lists that only cause a question back are wide; the patterns that drop something are narrow and match a whole
-clause. ``N`` stands for the names in a clause: one private character.
+The lists that only cause a question are wide; the patterns that drop something are narrow and match a whole
+clause. ``N`` stands for the names in a clause: one private-use character.
 """
 
 from __future__ import annotations

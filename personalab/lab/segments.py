@@ -1,7 +1,7 @@
-"""Of which pieces is a skill made, and how do pieces become a skill again?
+"""Pools of segments from several skills, and composition of skills from chosen segments.
 
-A skill is cut so that its pieces, one after the other, are its text to the letter. Pieces of several skills form a
-pool; any set of them can be put together, and the whole set of one skill gives that skill back unchanged.
+A skill is cut so that its segments, joined in order, are exactly its text. Segments of several skills form a
+pool; any set of them can be joined, and the whole set of one skill gives that skill back unchanged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What stands in the files of the command line: its settings, and its sessions that expire?"""
+"""The files of the ``claude`` command line: its settings, and its temporary sessions."""
 
 from __future__ import annotations
 

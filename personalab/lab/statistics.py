@@ -1,4 +1,4 @@
-"""How sure is an average, and which differences can be told from chance?"""
+"""Confidence intervals of averages, and differences that can be told from chance."""
 
 from __future__ import annotations
 

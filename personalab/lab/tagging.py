@@ -1,4 +1,4 @@
-"""How do tags come and go, and how is a model asked for some?"""
+"""Tags of skills and baselines: adding, removing, reviewing, and proposals by a model."""
 
 from __future__ import annotations
 

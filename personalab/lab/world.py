@@ -1,7 +1,7 @@
-"""In which made-up world can an iteration be measured against the exact optimum?
+"""Synthetic worlds in which an iteration can be measured against the exact optimum.
 
-A world hides what each segment does to each dimension in each category of cases, which pairs help or hurt each other,
-and what length costs. Every number of it follows from its seed.
+A world hides the effect of each segment on each dimension in each category of cases, which pairs help or hurt
+each other, and the cost of length. Every number of it follows from its seed.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""How does an iteration search for a better skill, and what does it ask to be scored next?"""
+"""Search engines of the iteration, which decide what is evaluated next."""

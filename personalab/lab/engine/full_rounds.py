@@ -1,4 +1,4 @@
-"""How does a search go on that scores the candidates of a round on every case, or on a few to begin with?"""
+"""A search that scores each round's candidates on every case, optionally after screening on a few."""
 
 from __future__ import annotations
 

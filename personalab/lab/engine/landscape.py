@@ -1,4 +1,4 @@
-"""Where is the top of a guess about all sets of segments?"""
+"""A model of the score of every set of segments, and the search for its maximum."""
 
 from __future__ import annotations
 

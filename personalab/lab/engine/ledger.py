@@ -1,9 +1,9 @@
-"""What does all evidence together say about each segment, each pair, and each candidate?
+"""The ledger: a statistical estimate of every segment, pair and candidate from all scores.
 
-Every score of every candidate on every case is entered once. The score of a set is taken as a level, a part for each
-segment, a smaller part for each pair, and something of its own that segments do not explain; how large each kind of
-part is follows from the evidence. Candidates that share segments thereby lend each other their evidence, and one that
-was chosen for being lucky is drawn back to what its segments promise.
+Every score of every candidate on every case is entered once. The score of a set is modelled as a level, a
+part for each segment, a smaller part for each pair, and a remainder that segments do not explain; the size of
+each kind of part is estimated from the evidence. Candidates that share segments thereby share evidence, and
+the estimate of a candidate that was chosen for its luck shrinks towards what its segments predict.
 """
 
 from __future__ import annotations

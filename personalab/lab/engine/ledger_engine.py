@@ -1,8 +1,9 @@
-"""How does an iteration find a better skill with few evaluations?
+"""The ledger engine, which finds a better skill with few evaluations.
 
-Each round a few new candidates are tried on a few cases of every category, what came of it is entered in the ledger,
-and at most one candidate, of this round or an earlier one, is promoted to all cases. In the end the best two are
-tested once more, so that what is said of the winner does not rest on the luck it was chosen for.
+In each round a few new candidates are tried on a few cases of every category, the results are entered in the
+ledger, and at most one candidate, of this round or an earlier one, is promoted to all cases. In the end the
+best two are tested once more, so that the winner's reported score does not include the luck it was selected
+for.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What does a search reach that edits whoever is the best on some case, and races the edit against its parent?
+"""A search that edits a skill from the Pareto front over cases and races the edit against its parent.
 
-The way of choosing is that of reflective prompt evolution (a Pareto front over cases, a small batch as the gate); the
-edits are the source's, drawn by chance, and no model reflects on anything.
+The selection is that of reflective prompt evolution (a Pareto front over cases, a small batch as the gate);
+the edits are the source's, drawn at random, and no model reflects on anything.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What does an iteration search, what does it ask, and what is it told?"""
+"""The interface between a search engine and its caller: problem, parameters, trials, results and logs."""
 
 from __future__ import annotations
 

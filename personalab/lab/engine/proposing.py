@@ -1,7 +1,7 @@
-"""Which set of segments does each strategy propose, given what the ledger says?
+"""The strategies that propose sets of segments from the ledger.
 
-Every strategy but the random one trusts a landscape drawn from the ledger, so that what is uncertain gets tried as
-often as it may be the best.
+Every strategy but the random one maximizes a landscape sampled from the ledger, so that an uncertain set is
+tried as often as it may be the best.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What does a search reach that only draws subsets by chance?"""
+"""The random baseline among the engines, which draws subsets of segments by chance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has been scored so far, and how does each candidate stand by it?"""
+"""The scores so far, and the averages of each candidate."""
 
 from __future__ import annotations
 

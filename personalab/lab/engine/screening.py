@@ -1,4 +1,4 @@
-"""On which cases is a candidate tried next?"""
+"""Choice of the cases that a candidate is tried on next."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""How does the source's beam search: a strategy per place in the beam, other strategies on a plateau?
+"""The source's beam search: one strategy per beam position, other strategies on a plateau.
 
-The source names the strategies and the levels and leaves their bodies open; these are our reading of them.
+The source names the strategies and the levels and leaves their bodies open; this module is our reading of
+them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is told of a search beyond its winner: what each segment does, how strategies fared, how a re-test came out?"""
+"""Results of a search beyond its winner: segment effects, strategy statistics and re-tests."""
 
 from __future__ import annotations
 

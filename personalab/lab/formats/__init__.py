@@ -1,4 +1,4 @@
-"""Which form has a prompt that comes from elsewhere, told by the name of its file?"""
+"""The formats of imported prompts, recognized by file name."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How does an ``evals/evals.json`` become a baseline, and a baseline an ``evals.json``?
+"""Conversion between ``evals/evals.json`` and baselines.
 
-An eval is a prompt, what is expected, and statements that have to hold (``assertions`` or ``expectations``); a case has
-the statements as a list behind its expected output. What an eval has no field for stands in ``x_personalab``, which
-others pass over.
+An eval is a prompt, an expected output, and statements that must hold (``assertions`` or ``expectations``); a
+case has the statements as a list after its expected output. What an eval has no field for is stored in
+``x_personalab``, which other programs ignore.
 """
 
 from __future__ import annotations

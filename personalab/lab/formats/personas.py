@@ -1,4 +1,4 @@
-"""How is a character's persona put on the bench as a skill, and what says that a skill came from one?"""
+"""Constants and the source name of skills that were made from a character's persona."""
 
 from __future__ import annotations
 

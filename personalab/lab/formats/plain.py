@@ -1,4 +1,4 @@
-"""How does a file of plain words become a skill?"""
+"""Import of a plain text or Markdown file as a skill."""
 
 from __future__ import annotations
 

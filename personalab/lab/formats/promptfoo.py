@@ -1,8 +1,9 @@
-"""How does a promptfoo configuration become skills and a baseline?
+"""Import of a promptfoo configuration as skills and a baseline.
 
-Each prompt is a skill and each test a case. Nothing in a configuration is run: a prompt, a variable or a list of tests
-that is made by a program is refused, and an assertion that is code is quoted as text. What changes the measure and has
-no place here, such as a threshold, is named in the baseline's description.
+Each prompt becomes a skill and each test a case. Nothing in a configuration is executed: a prompt, a variable
+or a list of tests that a program generates is refused, and an assertion that is code is quoted as text.
+Anything that affects the measurement but has no equivalent here, such as a threshold, is named in the
+baseline's description.
 """
 
 from __future__ import annotations

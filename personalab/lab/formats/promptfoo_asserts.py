@@ -1,4 +1,4 @@
-"""What does a promptfoo assertion ask of an answer, in words that a judge can read?"""
+"""Promptfoo assertions as requirements in words that a judge can read."""
 
 from __future__ import annotations
 

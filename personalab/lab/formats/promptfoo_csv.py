@@ -1,4 +1,4 @@
-"""How do promptfoo's tests read that stand in a table: a variable a column, an assertion a cell?"""
+"""Promptfoo tests in a table, with one variable per column and one assertion per cell."""
 
 from __future__ import annotations
 

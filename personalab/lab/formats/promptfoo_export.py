@@ -1,8 +1,8 @@
-"""How do skills and a baseline leave as a promptfoo configuration?
+"""Export of skills and a baseline as a promptfoo configuration.
 
-Each skill is a chat prompt with its content as the system's words, and a provider of its own that answers that prompt
-alone; the six dimensions are six rubrics with their maxima as weights. What a test has no field for stands in its
-metadata, so that a configuration comes back as it left.
+Each skill becomes a chat prompt with its content as the system message, and a provider of its own that
+answers only that prompt; the six dimensions become six rubrics with their maxima as weights. What a test has
+no field for is stored in its metadata, so that an exported configuration can be imported again without loss.
 """
 
 from __future__ import annotations

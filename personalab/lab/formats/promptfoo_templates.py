@@ -1,7 +1,7 @@
-"""What does a text of promptfoo say once its template is filled in, and how is a text kept from being one?
+"""Template rendering for promptfoo's texts, and escaping of texts that are no templates.
 
-Only what needs no program is filled in: ``{% raw %}`` blocks, texts in quotes and the names of variables. Anything else
-stays as it is written.
+Only what needs no program is rendered: ``{% raw %}`` blocks, quoted texts and the names of variables.
+Anything else is left as it is written.
 """
 
 from __future__ import annotations

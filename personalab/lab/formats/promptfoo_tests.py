@@ -1,4 +1,4 @@
-"""Which tests does a promptfoo configuration have, when everything that it shares and lists is written out?"""
+"""The tests of a promptfoo configuration, with shared parts and references expanded."""
 
 from __future__ import annotations
 

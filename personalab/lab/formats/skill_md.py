@@ -1,9 +1,10 @@
-"""How does a SKILL.md become a skill, and a skill a SKILL.md?
+"""Conversion between SKILL.md files and skills.
 
-A file is a head and a body. The head is the front matter with both of its ``---`` lines, the newline that ends the
-second one included; the body is every byte after it, blank lines too, and it alone is the skill's content. A head that
-nobody changed here is written again byte for byte. What the front matter has no field for stands in ``metadata``, as
-``personalab-…``, and counts only while it agrees with the field beside it: who edits the file by hand is believed.
+A file is a head and a body. The head is the front matter with both of its ``---`` lines, including the
+newline that ends the second one; the body is every byte after it, blank lines too, and it alone is the
+skill's content. A head that nobody changed here is written back byte for byte. What the front matter has no
+field for is stored in ``metadata``, as ``personalab-…``, and counts only while it agrees with the
+corresponding field: edits made by hand take precedence.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How is the YAML or JSON of a stranger read, so that it can neither surprise nor exhaust us?
+"""Safe reading of untrusted YAML and JSON, and writing of YAML.
 
-Only what JSON can say is taken from YAML: no anchors, no tags, no merging, no key twice; ``yes``, ``on`` and dates stay
-texts. So what a person sees in the file is what is read.
+Only what JSON can express is accepted from YAML: no anchors, tags, merges or duplicate keys; ``yes``, ``on``
+and dates are read as text. The value that is read is therefore what a person sees in the file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How do a project's records become what a report tells?
+"""Conversion of a project's records into report data.
 
-The ranking is made anew from the results at hand, so that every figure of a report fits its matrix.
+The ranking is computed again from the available results, so that every figure of a report matches its matrix.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How does a project's matrix become a table for a spreadsheet, a row for each skill and case?"""
+"""CSV export of a project's matrix, one row per skill and case."""
 
 from __future__ import annotations
 

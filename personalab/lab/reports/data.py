@@ -1,6 +1,7 @@
-"""What does a report tell of a project?
+"""The data model of a project's report.
 
-Every part but the name may be missing: a project that has not run, is half done, or has broken files is reported too.
+Every part but the name may be missing: projects that have not run, are unfinished or have broken files can be
+reported as well.
 """
 
 from __future__ import annotations

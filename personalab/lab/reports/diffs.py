@@ -1,4 +1,4 @@
-"""What changed from one text to another, line by line and word by word?"""
+"""Differences between two texts, line by line and word by word."""
 
 from __future__ import annotations
 

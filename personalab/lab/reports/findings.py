@@ -1,4 +1,4 @@
-"""How are an iteration, its winner and what was found in the skills' texts shown?"""
+"""Report sections for an iteration, its winner and the analysis of the skills."""
 
 from __future__ import annotations
 

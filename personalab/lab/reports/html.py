@@ -1,4 +1,4 @@
-"""How does a project become one page that a browser shows without any help?"""
+"""The HTML report: one self-contained page."""
 
 from __future__ import annotations
 

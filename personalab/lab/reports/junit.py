@@ -1,7 +1,8 @@
-"""How does a project's matrix become JUnit XML, as test runners and promptfoo write it?
+"""JUnit XML export of a project's matrix, in the form of test runners and promptfoo.
 
-A suite per skill, a test case per case: ``failure`` is a score below the pass score, ``error`` a run that failed. The
-arm without a skill is no suite: it is there to be beaten, and would fail a build for nothing.
+There is one suite per skill and one test case per case: ``failure`` is a score below the pass score,
+``error`` a run that failed. The arm without a skill has no suite: it is a reference for comparison, and its
+failures should not fail a build.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How are the results of every skill on every case shown, and the texts behind them?"""
+"""Report sections for the score matrix and for the answers behind it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does the page of a report look like, and what may it do? It shows; it runs and fetches nothing."""
+"""The page skeleton, stylesheet and security policy of an HTML report, without scripts or external requests."""
 
 from __future__ import annotations
 

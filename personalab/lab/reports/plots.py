@@ -1,4 +1,4 @@
-"""How are scores drawn? As SVG of our own whose widths are shares of the page, so that it fits a phone as well."""
+"""SVG plots of scores, with relative widths so that they fit a phone as well."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do words of ours and texts of strangers become markup together?"""
+"""Texts of the report in one language, combined with untrusted texts into markup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a stranger's text shown so that all of it is seen and none of it is obeyed?"""
+"""Escaping of untrusted texts, so that every character is visible and none takes effect."""
 
 from __future__ import annotations
 

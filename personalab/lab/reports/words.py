@@ -1,4 +1,4 @@
-"""Which words does a report use, in Chinese and in English?"""
+"""Texts of the reports, in Chinese and in English."""
 
 from __future__ import annotations
 
