@@ -1,7 +1,7 @@
-"""What can someone do with a Veloca archive: look, write, take back, compact, check, bring back?
+"""Operations on Veloca archives: reading, writing, compaction, undo, verification and restore.
 
-Each call opens the archive, does one thing and closes it, so that the file is whole for any other program. Ids may be
-shortened to a beginning that only one record has.
+Each call opens the archive, does one thing and closes it, so that the file is complete for any other program.
+Ids may be shortened to a unique prefix.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Is every file of a data root as it should be, and can what is wrong be repaired?
+"""The doctor, which checks every file of a data root and repairs what it can.
 
-Nothing is trusted: a file may be a pipe, a loop of links, binary junk or a single line of many megabytes.
-Repairs are made under the instance's lock, and what does not fit its format is set aside, never thrown away.
+It trusts no file: a file may be a pipe, a loop of links, binary data or a single line of many megabytes.
+Repairs are made under the instance's lock, and content that does not fit its format is set aside, never
+deleted.
 """
 
 from __future__ import annotations

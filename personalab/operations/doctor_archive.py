@@ -1,4 +1,4 @@
-"""What can be wrong with cards, lorebooks and archives, and what can be done about it?"""
+"""The doctor's checks of cards, lorebooks and archives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a data root, and what is to be done about each?"""
+"""The findings of the doctor, with the message and the remedy of each."""
 
 from __future__ import annotations
 

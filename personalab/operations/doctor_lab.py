@@ -1,8 +1,9 @@
-"""Is every file of the lab's workspace as it should be, and can what is wrong be repaired?
+"""The doctor's check of the lab's workspace.
 
-Files of other programs are welcome: what cannot be read is a problem, what contradicts itself only a note. Nothing that
-was measured or written by a person is ever changed. Repaired are: what writers that died have left behind, the status
-and the progress of a project that nobody runs, an account line that was cut off, and sessions whose time is over.
+Files of other programs are accepted: a file that cannot be read is a problem, a contradiction only a note.
+Nothing that was measured or written by a person is ever changed. Repairs cover leftovers of writers that
+died, the status and progress of a project that nobody runs, a truncated line in the cost journal, and expired
+sessions.
 """
 
 from __future__ import annotations

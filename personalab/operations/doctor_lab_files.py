@@ -1,4 +1,4 @@
-"""How does the doctor read a file of the lab's workspace, and how does it say what is wrong with it?"""
+"""File reading for the doctor's checks of the lab, and the findings about single versions of assets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with the lab's projects, and what can be done about it?"""
+"""The doctor's checks and repairs of the lab's projects."""
 
 from __future__ import annotations
 

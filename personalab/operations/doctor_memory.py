@@ -1,4 +1,4 @@
-"""What can be wrong with the memories, and what can be done about it?"""
+"""The doctor's checks and repairs of the memory database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a session file, line by line, and how is it made whole without losing anything?"""
+"""The doctor's line-by-line checks of session files, and repairs that lose nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which entry of a data root does an id mean, when characters, backgrounds and stories may share it?"""
+"""Resolution of an id to a character, background or story, which may share ids."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How does someone who cannot name paths bring files in and take them out? Through one folder of the data root.
+"""Import and export through one folder of the data root, for clients that cannot name paths.
 
-A name is a plain file name: nothing that lies elsewhere can be reached by it, not even through a link.
+A name is a plain file name: nothing outside the folder can be reached by it, not even through a link.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How does a story, a character or a world leave, in a form that others read?"""
+"""Export of stories, characters and backgrounds in formats that other programs read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who comes along with a story: the character and the world it is played with, where nobody has their ids yet?"""
+"""Import of the character and background that an imported story is played with, where their ids are free."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How do a card, a lorebook and a world come into the library?
+"""Import of cards, lorebooks and backgrounds into the library.
 
-What came is kept beside the definition as it came; nothing is converted. The same thing brought again changes nothing
-but for the picture it may lack here; another one of the same name gets an id of its own.
+The original file is kept next to the definition, unconverted. Importing the same thing again changes nothing,
+except that a missing picture is added; a different one of the same name gets an id of its own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Under which id does something come into the library, and is it there already?
+"""Choice of ids for imports, and detection of what was imported before.
 
-What was brought before is known by its bytes, whatever id it has now, and otherwise by what it says, among the ids it
-would have. The library is listed once for a batch; of its files those of the same size are read, each once, and
-remembered by a digest.
+An earlier import is recognized by its bytes, whatever its id is now, and otherwise by its content among the
+ids it could have. The library is listed once per batch; of its files only those of the same size are read,
+each once, and remembered by a digest.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How do chats and archives become stories that go on here?
+"""Import of chats and archives as stories that can be continued.
 
-A story never takes another one's place. A conversation that was brought before is known by its digest, whatever was
-played since; a story of ours, by being the same still.
+An imported story never replaces another one. A conversation that was imported before is recognized by its
+digest, even if it was played since; a story of ours is recognized if its content is unchanged.
 """
 
 from __future__ import annotations

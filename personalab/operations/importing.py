@@ -1,7 +1,7 @@
-"""How do files of elsewhere come in, many at once, and what becomes of each?
+"""Import of files, several at once, with the result of each.
 
-Each file comes in whole or not at all, and a bad one does not keep the others out. Cards and lorebooks come first, so
-that chats find the characters they were held with.
+Each file is imported whole or not at all, and a bad one does not block the others. Cards and lorebooks are
+imported first, so that chats find their characters.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What does someone wish of an import, and what is told of it afterwards?"""
+"""Options and results of an import."""
 
 from __future__ import annotations
 

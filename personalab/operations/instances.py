@@ -1,4 +1,4 @@
-"""How is a story begun, moved to another background, and read back?"""
+"""Operations that create a story, move it to another background and read its sessions."""
 
 from __future__ import annotations
 

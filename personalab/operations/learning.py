@@ -1,4 +1,4 @@
-"""Which turns of a story has its character not learned from yet?"""
+"""The turns and conversations of a story that its character has not learned from yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does someone add a character or a world, and change one?"""
+"""Operations that create and change characters and backgrounds."""
 
 from __future__ import annotations
 

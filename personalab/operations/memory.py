@@ -1,4 +1,4 @@
-"""What can someone do with a memory: save a conversation, look, search, mend, take back, forget?"""
+"""Operations on memories: saving conversations, reading, searching, editing, undo and deletion."""
 
 from __future__ import annotations
 

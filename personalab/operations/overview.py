@@ -1,4 +1,4 @@
-"""What is there to go on with: which stories, how far are they, and what was said last?"""
+"""Lists of stories with their last messages, and of the backgrounds that name a character."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who has a character become in a story, step by step, and how is the last step taken back?"""
+"""The history of a character's persona in a story, and undo of the last change."""
 
 from __future__ import annotations
 

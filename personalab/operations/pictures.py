@@ -1,4 +1,4 @@
-"""How does a character look? As the picture its card came in, if that is of a kind a browser shows and cannot run."""
+"""The picture of a character: that of its card, if it is of a kind that a browser shows and cannot execute."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How is a long session read in pieces, the newest first, none larger than a budget?
+"""Paging through a session, newest turns first, within a size budget.
 
-A page begins with the newest turn. A turn that does not fit any more is left for the next page; one that alone is
-too long is cut, and the next page goes on inside it. The cursor names the place to go on from.
+A page begins with the newest turn. A turn that does not fit is left for the next page; one that is too long
+for any page is cut, and the next page continues inside it. The cursor names the place to continue from.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What does someone find who looks into a story's past on purpose?"""
+"""Search of a story's events on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is the event library rebuilt from the session files alone, and what is known about people made findable?"""
+"""Rebuilding the event library from the session files alone, and the search index of memories."""
 
 from __future__ import annotations
 

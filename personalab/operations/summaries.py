@@ -1,4 +1,4 @@
-"""How is a summary taken back?"""
+"""Undo of a summary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is it found out what makes the better skills of a project better?"""
+"""Analysis of a project: the leaders, and the segments and issues that a model finds."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where does a skill or a baseline that comes from elsewhere go: is it new, the same, or the next version of one?
+"""Placement of imported skills and baselines: new, unchanged, or the next version of an existing one.
 
-One that names its id is that one; one that does not is the same as one here that says the same. Files around it that
-changed make a next version, too.
+An import that names its id is that asset; one without an id is matched with an existing asset of the same
+content. Changed files next to it also make a next version.
 """
 
 from __future__ import annotations

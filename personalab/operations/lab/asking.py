@@ -1,4 +1,4 @@
-"""How does the lab get an answer it can use? Failures are tried again by their cause, an unusable answer once."""
+"""Questions to a model in the lab, with retries by cause of failure and one retry for an unusable answer."""
 
 from __future__ import annotations
 

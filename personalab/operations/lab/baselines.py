@@ -1,4 +1,4 @@
-"""How do baselines and their cases come about, change, and get read?"""
+"""Operations on baselines, their cases and drafts."""
 
 from __future__ import annotations
 

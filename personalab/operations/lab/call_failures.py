@@ -1,4 +1,4 @@
-"""How is a failure told whose cause is a call that failed?"""
+"""The error for a failed call, with the call's failure as its reason."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How is a call made so that it is paid once, retried by cause, and never beyond the budget?
+"""Calls of a run that are paid once, retried by cause of failure, and kept within the budget.
 
-In this order: the executor keeps the answer in the spool by itself; the call is accounted for in ``calls.jsonl``; its
-answer goes into the file of its case; the spool forgets it. Whoever dies between any two of these finds, the next
-time, the answer where it was left, and goes on from there.
+The order of writes: the executor stores the answer in the spool; the call is recorded in ``calls.jsonl``; its
+answer is written to the file of its case; the spool entry is deleted. A run that dies between any two of
+these steps finds the answer the next time where it was left, and continues from there.
 """
 
 from __future__ import annotations

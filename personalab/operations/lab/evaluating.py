@@ -1,4 +1,4 @@
-"""How are skills run on cases, and their answers judged, so that nothing is done twice?"""
+"""Execution of skills on cases and judging of the answers, without repeating completed work."""
 
 from __future__ import annotations
 

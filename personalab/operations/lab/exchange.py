@@ -1,4 +1,4 @@
-"""How do prompts and their tests come into the lab from elsewhere, and leave it again?"""
+"""Import and export of the lab's skills and baselines, including personas and samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can an entrance ask about a search for a better skill, beside running it?"""
+"""The bound, the status and the stop request of an iteration, for callers that do not run it."""
 
 from __future__ import annotations
 

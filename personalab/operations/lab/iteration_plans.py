@@ -1,4 +1,4 @@
-"""How is a search for a better skill begun, or gone on with, and under which terms?"""
+"""The plan of an iteration: a new one, or an existing one to resume with its parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a search for a better skill written down, and who wins it?"""
+"""Progress records and final reports of an iteration, and its winner."""
 
 from __future__ import annotations
 

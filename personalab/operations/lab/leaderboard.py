@@ -1,4 +1,4 @@
-"""How did every skill do on every baseline, over all projects?"""
+"""The leaderboard of skills on baselines over all projects of the workspace."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What becomes of calls that an earlier run began, and that nobody asks for any more?
+"""Cleanup of calls in the spool that an earlier run started and that are no longer needed.
 
-They are paid: so they are accounted for, and an answer that its case may want some day goes into the case's file.
+They are paid for, so their costs are recorded, and an answer that its case may need later is written to the
+case's file.
 """
 
 from __future__ import annotations

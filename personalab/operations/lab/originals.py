@@ -1,6 +1,6 @@
-"""Which files did a skill or a baseline come from, what leaves of them, and what has someone changed in them since?
+"""The original files of imported skills and baselines, their export, and changes made to them since.
 
-They are kept beside it, in ``x_source``, with a list of them in ``x_source.json``.
+They are kept next to the asset in ``x_source``, and listed in ``x_source.json``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How is a project made, looked at, paused, and told what to leave out?"""
+"""Operations on projects: creation, status, plan, options, pause and skipped tasks."""
 
 from __future__ import annotations
 

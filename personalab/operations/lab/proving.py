@@ -1,4 +1,4 @@
-"""Are the judges of a project tested on planted answers before anyone is ranked?"""
+"""The check of a project's judges with control pairs before anything is ranked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a project's analysis become a new skill in the library?"""
+"""Recomposition of a new skill for the library from a project's analysis."""
 
 from __future__ import annotations
 

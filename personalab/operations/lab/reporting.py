@@ -1,6 +1,6 @@
-"""How is a project told to people, to test runners and to spreadsheets?
+"""Reports of a project for people, test runners and spreadsheets.
 
-Everything but the project's plan may be missing or broken: what cannot be read is said in the report.
+Everything but the project's plan may be missing or broken: the report names what cannot be read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Where does a search for a better skill stand, and what is to be evaluated next?
+"""The state of an iteration, rebuilt from its files, and the evaluations that are next.
 
-Nothing is remembered but files: the plan, and the results of what was evaluated. Whoever comes anew goes through the
-whole search again, which takes its answers from the results, and arrives where something is left to evaluate.
+The only state is in files: the plan, and the results of the evaluations. A resumed search is replayed from
+the beginning with the answers from the results, up to the point where something is left to evaluate.
 """
 
 from __future__ import annotations

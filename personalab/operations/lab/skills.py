@@ -1,4 +1,4 @@
-"""How do skills come into the library, change, and get read?"""
+"""Operations on skills: creation, versions, archiving, reading and comparison."""
 
 from __future__ import annotations
 

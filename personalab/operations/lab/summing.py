@@ -1,4 +1,4 @@
-"""How do the results of a project become its summary?"""
+"""The summary of a project, computed from its results on disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are assets tagged, by people and by a model?"""
+"""Operations on tags of skills and baselines, including proposals by a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is there to do in a project, and what of it is done?"""
+"""The tasks of a project (each skill on each case), and which of them are open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does every entrance tell about a project alike, and what does it take where nothing was said?"""
+"""Project facts and defaults that all entrances share."""
 
 from __future__ import annotations
 
