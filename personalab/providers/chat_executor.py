@@ -1,7 +1,7 @@
-"""How does any chat model answer a call of the lab?
+"""Executor that runs calls of the lab on any chat model.
 
-The answer is kept in the spool folder like that of a program, so that a later process of ours finds it. A call that was
-under way when we were killed is made again: a stream dies with its process.
+The answer is kept in the spool folder like that of a program, so that a later process of ours finds it. A
+call that was in progress when the process was killed is made again: a stream ends with its process.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How does the ``claude`` program answer a call, so that a call once paid is never paid again?
+"""Executor that runs calls on the ``claude`` program without ever paying for a call twice.
 
-The answer reaches the spool folder by itself: the program writes into the call's own file, and lives on if we are
-killed. Whoever runs the same call again finds the answer, waits for the program that still works on it, or, where
-neither is there, starts it.
+The program writes its answer directly into the call's own file in the spool folder, and continues if our
+process is killed. When the same call is run again, the executor uses the answer, waits for the program that
+still works on it, or, if there is neither, starts the program.
 """
 
 from __future__ import annotations

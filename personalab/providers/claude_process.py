@@ -1,7 +1,8 @@
-"""How is a program started whose answer reaches the disk even if we are killed, and how is it ended for sure?
+"""Processes whose output reaches the disk even if our own process is killed, and their reliable termination.
 
-Its output goes into a file that it holds locked as long as it, or any process it started, lives. So a later process of
-ours can tell whether it still works, and read what it left. It leads a process group, which is ended as a whole.
+The output goes into a file that the program keeps locked as long as it, or any process it started, lives. A
+later process of ours can therefore detect whether it still works, and read its output. The program leads a
+process group, which is terminated as a whole.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What does the output of the ``claude`` program mean, and may another try help?
+"""Interpretation of the ``claude`` program's output, and whether a retry may help.
 
-A call has succeeded only if its result says ``success`` and no error: turns that ran out end with exit code 0, and an
-error of the service is a "success" that has ``is_error``.
+A call has succeeded only if its result says ``success`` and no error: a call that used up its turns ends with
+exit code 0, and an error of the service is a "success" that has ``is_error``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What does a failure of a provider mean, and may another try help?
+"""Classification of provider failures, and whether a retry may help.
 
-Every provider package has errors of its own. They are read by what they carry (status, code, body) and by
+Every provider package has errors of its own. They are read by their attributes (status, code, body) and by
 LangChain's own classes, so that this module imports no provider.
 """
 

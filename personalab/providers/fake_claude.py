@@ -1,11 +1,10 @@
-"""What does a ``claude`` say that is none?
+"""A stand-in for the ``claude`` program for tests, measurements and trying the lab without a key.
 
-A stand-in for tests, measurements and for trying the lab without a key. It answers from its arguments, its input and a
-file of rules alone, takes only what the real program takes, and says in its version what it is. It must start fast, so
-it imports as little as it can.
+It answers from its arguments, its input and a file of rules alone, accepts only what the real program
+accepts, and identifies itself in its version. It must start fast, so it imports as little as possible.
 
-``FAKE_CLAUDE_RULES`` names a JSON list of rules; the first whose ``match`` stands in the system prompt or the input
-decides. ``FAKE_CLAUDE_LOG`` names a file that gets a line for each call.
+``FAKE_CLAUDE_RULES`` names a JSON list of rules; the first whose ``match`` occurs in the system prompt or the
+input applies. ``FAKE_CLAUDE_LOG`` names a file that gets a line for each call.
 """
 
 from __future__ import annotations

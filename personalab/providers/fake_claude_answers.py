@@ -1,7 +1,7 @@
-"""What does the fake ``claude`` answer where a structure is asked for?
+"""Structured answers of the fake ``claude``, made to fit a schema.
 
-Something that fits the schema. Scores of the six dimensions come from a plain comparison of an answer with what was
-expected: enough to tell a good answer from a bad one, and the same each time.
+Scores of the six dimensions come from a plain comparison of an answer with the expected output: enough to
+tell a good answer from a bad one, and the same each time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How does a model answer under a name of its own, for as long as one work runs?"""
+"""Models under a temporary name for one operation, and a model that caches its answers."""
 
 from __future__ import annotations
 

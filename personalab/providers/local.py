@@ -1,8 +1,8 @@
-"""How does a GGUF file on this machine write replies?
+"""Replies from a GGUF file on this machine.
 
-llama.cpp runs in this process (``xllamacpp``). Its server listens on a loopback port whatever we do, so we
-talk to it there, behind a random key. Closing the connection stops a generation, and a process may end during
-one; with the library's Python callbacks it would be aborted then.
+llama.cpp runs in this process (``xllamacpp``). Its server always listens on a loopback port, so requests go
+to that port, protected by a random key. Closing the connection stops a generation, and the process may end
+during one; with the library's Python callbacks it would be aborted then.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can be set about a chat model?"""
+"""Connection and timeout settings of a chat model."""
 
 from __future__ import annotations
 

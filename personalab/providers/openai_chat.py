@@ -1,4 +1,4 @@
-"""How is ChatOpenAI opened for one reply, against OpenAI or any server that speaks its protocol?
+"""ChatOpenAI opened for one reply, for OpenAI or any server that speaks its protocol.
 
 LangChain's default HTTP client is shared between event loops and fails in the second one; here each reply has
 a client of its own, closed with it.

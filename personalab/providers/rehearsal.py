@@ -1,7 +1,7 @@
-"""How does a story go on with no model at all?
+"""A rule-based stand-in model that continues a story without any real model.
 
-A stand-in that follows rules: it reads its prompt (persona, outline, recalled events, the player's words) and
-answers with fixed sentences, the same for the same prompt. It says what it is.
+It reads its prompt (persona, outline, recalled events, the player's words) and answers with fixed sentences,
+the same for the same prompt. Its replies identify it as a stand-in.
 """
 
 from __future__ import annotations

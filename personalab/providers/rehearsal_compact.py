@@ -1,4 +1,4 @@
-"""How does the stand-in compact a conversation? By quoting it, and saying that it only quotes."""
+"""The stand-in's compaction of a conversation: quotes, labelled as such."""
 
 from __future__ import annotations
 

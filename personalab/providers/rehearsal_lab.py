@@ -1,4 +1,4 @@
-"""How does the stand-in do the lab's work? By counting words and quoting, and saying that it does no more."""
+"""The stand-in's answers to the lab's tasks: word counts and quotes, labelled as such."""
 
 from __future__ import annotations
 

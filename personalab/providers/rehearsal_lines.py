@@ -1,4 +1,4 @@
-"""Which sentences does the rehearsal stand-in put its replies together from?"""
+"""The sentences from which the rehearsal stand-in composes its replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does the stand-in remember of a conversation? What people say of themselves, quoted, and that it only quotes."""
+"""The stand-in's memory of a conversation: quotes of what people say about themselves, labelled as such."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does the stand-in let a character grow? By noting what was said last, and saying that it only notes."""
+"""The stand-in's growth of a persona: notes of what was said last, labelled as such."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does the stand-in tell a session in points? By quoting it, and saying that it only quotes."""
+"""The stand-in's summary of a session in points: quotes, labelled as such."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How does a model answer that only says what it was told to say?
+"""A scripted model for tests, recordings and measurements, which gives prepared replies.
 
-For tests, recordings and measurements: no network, no model, and next to no time of its own.
+It uses no network and no model, and takes next to no time of its own.
 """
 
 from __future__ import annotations

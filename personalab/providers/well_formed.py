@@ -1,4 +1,4 @@
-"""How does text become well-formed Unicode, even where a surrogate pair arrives in two pieces?"""
+"""Repair of ill-formed Unicode, including surrogate pairs that arrive in two pieces."""
 
 from __future__ import annotations
 
