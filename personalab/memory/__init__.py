@@ -1,1 +1,1 @@
-"""What does a character know about a person, and how is it learned? Pure rules."""
+"""What characters remember about people, and how it is learned: pure rules without I/O."""

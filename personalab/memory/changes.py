@@ -1,7 +1,7 @@
-"""How does a memory change, and how is a change taken back?
+"""Changes of a memory, and their undo.
 
-A model or a person gives operations; code applies them. Every change is kept with what stood there before, so that a
-fact that was replaced stays in the history and the change can be undone.
+A model or a person gives operations; code applies them. Every change is stored with the previous content, so
+that a fact that was replaced stays in the history and the change can be undone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can be looked for in memories and conversations, and what is found?"""
+"""Queries and hits of searches in memories and conversations."""
 
 from __future__ import annotations
 

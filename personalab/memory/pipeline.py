@@ -1,7 +1,8 @@
-"""How does a conversation become memory? Three questions to a model, and what may be taken from its answers.
+"""The pipeline that turns a conversation into memory: three questions to a model, and checks of its answers.
 
-modify: what is worth remembering. update: what that does to the profile and the events. mind: what the person seems to
-think and feel. Whatever the model says, a fact needs a message it comes from, and only code changes the memory.
+modify: what is worth remembering. update: what that does to the profile and the events. mind: what the person
+seems to think and feel. Whatever the model answers, a fact needs a message as its source, and only code
+changes the memory.
 """
 
 from __future__ import annotations

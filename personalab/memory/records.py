@@ -1,7 +1,8 @@
-"""What is remembered of a person, and of which conversations? The records, in the source's shapes.
+"""Records of memories and conversations, in the source's shapes.
 
-One memory for each (agent, user) holds three lists of entries; each entry knows the messages it rests on. Reading is
-strict about what is required (``BadRecord`` is a ``ValueError`` that names the field) and lenient about the rest.
+The memory of each (agent, user) pair holds three lists of entries; each entry names the messages it is based
+on. Reading is strict about required fields (``BadRecord`` is a ``ValueError`` that names the field) and
+lenient about the rest.
 """
 
 from __future__ import annotations

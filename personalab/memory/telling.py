@@ -1,4 +1,4 @@
-"""What of a memory enters a prompt, and in which words?"""
+"""Selection and wording of the memory that enters a prompt."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How is a server of ours reached, kept from strangers, and ended?"""
+"""What both servers share: addresses, access control, limits and shutdown."""

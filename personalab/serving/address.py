@@ -1,4 +1,4 @@
-"""At which address may a server listen, and under which names may it be called?"""
+"""Listen addresses of a server, and the host names it accepts."""
 
 from __future__ import annotations
 

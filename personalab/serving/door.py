@@ -1,4 +1,4 @@
-"""Who is let in? Nobody through a foreign name or page, nobody without the token, nothing that is too large.
+"""Access control for HTTP: host names, origins, the token and request sizes.
 
 Plain ASGI, so that streams pass untouched.
 """

@@ -1,4 +1,4 @@
-"""How is a server told on its command line where to listen and how much to take?"""
+"""Command line options that every server shares."""
 
 from __future__ import annotations
 

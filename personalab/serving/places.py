@@ -1,4 +1,4 @@
-"""How many turns may run at once in a server, and how do they all come to an end with it?"""
+"""The limit of concurrent turns in a server, and the end of all turns at shutdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does an application run at an address until it is asked to end, and end without losing anything?"""
+"""Runs an application at an address until it is asked to stop, with a shutdown that loses nothing."""
 
 from __future__ import annotations
 

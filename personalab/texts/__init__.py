@@ -1,6 +1,7 @@
-"""How is each thing said to a person, in Chinese and in English?
+"""Texts for people, in Chinese and in English.
 
-Errors and warnings carry a code; the words stand here once, so that every entrance says the same.
+Errors and warnings carry a code; their texts are defined here once, so that every entrance uses the same
+words.
 """
 
 from __future__ import annotations

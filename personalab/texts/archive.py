@@ -1,4 +1,4 @@
-"""What is said about archives, cards, lorebooks and chats that come in and go out?"""
+"""Texts about imported and exported archives, cards, lorebooks and chats."""
 
 from __future__ import annotations
 

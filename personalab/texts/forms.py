@@ -1,4 +1,4 @@
-"""What is a sentence in both languages, and how are its places filled?"""
+"""Texts in both languages, and filling of their placeholders."""
 
 from __future__ import annotations
 

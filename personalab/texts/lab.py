@@ -1,4 +1,4 @@
-"""What is said about skills, baselines, projects and their scores?"""
+"""Texts about skills, baselines, projects and their scores."""
 
 from __future__ import annotations
 

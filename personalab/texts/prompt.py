@@ -1,4 +1,4 @@
-"""How is it said what stands in a prompt, and why?"""
+"""Texts about the sections of a prompt and why each is in it."""
 
 from __future__ import annotations
 

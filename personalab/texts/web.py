@@ -1,4 +1,4 @@
-"""What is said only in the page and its API, in Chinese and English?"""
+"""Texts of the page and its API, in Chinese and in English."""
 
 from __future__ import annotations
 
