@@ -1,8 +1,8 @@
-"""Which settings can a person change, within which ranges, and how are they stored?
+"""The settings a person can change: ranges, defaults, reading and storage.
 
-``data/config.json`` (thresholds, limits, preferences) and the modules' own switches under ``data/modules``.
-Reading is lenient: an older shape is mapped, a value out of its range falls back to the default and is
-reported. Changing is strict: every value is checked before anything is saved.
+The settings are in ``data/config.json`` (thresholds, limits, preferences) and in the modules' own switches
+under ``data/modules``. Reading is lenient: an older shape is mapped, and a value out of range falls back to
+the default and is reported. Changing is strict: every value is checked before anything is saved.
 """
 
 from __future__ import annotations

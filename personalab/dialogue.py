@@ -1,7 +1,7 @@
-"""How is a model asked, and what can be read out of its answer?
+"""Messages to a model, JSON in its answers, and language detection.
 
-What the rules of every room need of a talk with a model: the shape of a message, the JSON in an answer, which a model
-may wrap in prose, and whether a text is in the language it should be in.
+These are the rules that every feature shares for talking to a model: the shape of a message, the JSON in an
+answer, which a model may wrap in prose, and whether a text is in the expected language.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Which errors can PersonaLab raise, and who has to act on each?
+"""The errors that PersonaLab raises, by who has to act on each.
 
 PersonaLabError
-├── UserError          the input has to be mended (a bad id, a value out of range, a blank message)
+├── UserError          the input must be corrected (a bad id, a value out of range, a blank message)
 │   ├── NotFound       what was named does not exist
-│   └── BadRecord      a record lacks a field or has it wrong (a ``ValueError``, too)
-├── Busy               someone else is writing; try again later
+│   └── BadRecord      a record's field is missing or wrong (also a ``ValueError``)
+├── Busy               another writer is active; try again later
 ├── StorageError       a file is missing, broken or cannot be written
 └── ProviderError      the model or the embedder failed; ``retryable`` says whether trying again may help
 
-Invalid                a value breaks a rule (a ``ValueError``); whoever knows what it belongs to gives it as a reason
+Invalid                a value breaks a rule (a ``ValueError``); callers attach it to a field as a reason
 
-Each carries a ``code`` of ``personalab.texts`` and its parameters, so that an entrance can say it in the
+Each carries a ``code`` of ``personalab.texts`` and its parameters, so that an entrance can show it in the
 reader's language. ``str(error)`` is English.
 """
 

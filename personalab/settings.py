@@ -1,4 +1,4 @@
-"""What does the environment say? This is the only place that reads it."""
+"""Settings from the environment; no other module reads it."""
 
 from __future__ import annotations
 
