@@ -1,7 +1,7 @@
-"""What does the library hold, who made its vectors, and what changed since this process last looked?
+"""The catalogue of the event library: its collections, their embedder, and when each was last written.
 
-One small file beside Chroma's folder. Every writer renews it before it touches Chroma, so that a writer that
-dies half-way has already told the others to look anew.
+It is one small file next to Chroma's folder. Every writer updates it before it writes to Chroma, so that even
+a writer that dies halfway has already invalidated what the others have read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How is a folder of Chroma opened, and what do its errors mean?
+"""Access to a Chroma folder, with its errors translated into ours.
 
 Only this module opens Chroma. Every vector is ours: Chroma's own embedding function downloads a model.
 """

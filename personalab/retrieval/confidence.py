@@ -1,4 +1,4 @@
-"""How surely is a hit what a query means?"""
+"""Confidence that a hit is what a query means."""
 
 from __future__ import annotations
 

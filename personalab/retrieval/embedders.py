@@ -1,4 +1,4 @@
-"""Which embedder does a setting like ``openai:text-embedding-3-small`` stand for?"""
+"""Choice of the embedder for a setting such as ``openai:text-embedding-3-small``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which vector is stored for an event?"""
+"""Vectors of events, mixed with a share of the preceding turn."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How do matches by words and by meaning become one ranking?
+"""Fusion of lexical and semantic matches into one ranking.
 
-By score, not by rank: a lexical score already says how much of the query was found (``lexical.Match``), so
-a query whose words are all there is ranked by them, and one whose words are missing by its meaning.
+It fuses scores, not ranks: a lexical score already says how much of the query was found (``lexical.Match``),
+so a query whose words all occur is ranked by them, and one whose words are missing by its meaning.
 """
 
 from __future__ import annotations

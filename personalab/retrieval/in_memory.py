@@ -1,4 +1,4 @@
-"""What stands in for the event library in tests? Events in a dict, found by shared characters."""
+"""An in-memory event library for tests, which finds events by shared characters."""
 
 from __future__ import annotations
 

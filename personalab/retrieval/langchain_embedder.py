@@ -1,4 +1,4 @@
-"""How do embedders behind a network speak to us? By LangChain, with their failures in our words."""
+"""Embedders of LangChain packages, with their errors translated into ours."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which documents share words with a query, or stand next to ones that do?
+"""Lexical search with BM25, extended to the neighbours of matching documents.
 
-BM25 over the terms of ``terms``. Talk is about what was just said, so a query term that a document lacks but
-its neighbour has still counts, the less the further away.
+The terms are those of ``terms``. A conversation refers to what was just said, so a query term that a document
+lacks but its neighbour has still counts, less with distance.
 """
 
 from __future__ import annotations

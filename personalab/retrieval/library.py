@@ -1,4 +1,4 @@
-"""What happened in the stories, and how is it found again? The event library on Chroma."""
+"""The event library on Chroma, which stores and finds what happened in the stories."""
 
 from __future__ import annotations
 

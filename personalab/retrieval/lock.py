@@ -1,4 +1,4 @@
-"""How do processes take turns at one library? Many may read at once, one writes alone."""
+"""The lock of a library across processes: many readers or one writer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a text mean, as one vector, without a model or a network?
+"""An embedder for Chinese and English that needs no model and no network.
 
 Word vectors of Chinese and of English (made by ``tools/build_vectors``) are summed, each language in its own
 part of the vector; a part weighs as much as its language's share of the text.

@@ -1,4 +1,4 @@
-"""How does LangChain's Chroma take vectors that were made beforehand, before the library's lock was held?"""
+"""An adapter that passes precomputed vectors to LangChain's Chroma, so that embedding needs no lock."""
 
 from __future__ import annotations
 

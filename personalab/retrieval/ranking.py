@@ -1,4 +1,4 @@
-"""How do the words and the meaning of a query choose events?"""
+"""Choice of events by the lexical and semantic matches of a query."""
 
 from __future__ import annotations
 

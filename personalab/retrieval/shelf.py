@@ -1,6 +1,6 @@
-"""What does one collection hold, and which of its events share words with a query?
+"""A collection's events in memory, with their lexical index.
 
-A shelf is the memory of one collection: its events in the order they happened, and their words.
+The events are in the order they happened.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What has this process open of a library, and when must it look anew?
+"""A process's open view of the event library, and when it must be reloaded.
 
-Chroma, embedded, does not see what another process wrote: it misses rows and fails on filtered queries. So a
-collection that changed since it was touched makes the client open again, and its shelf is read anew; what
-did not change stays.
+Embedded Chroma does not see what another process wrote: it misses rows and fails on filtered queries. A
+collection that has changed since its last use therefore makes the client reopen, and its events are read
+again; unchanged collections are kept.
 """
 
 from __future__ import annotations

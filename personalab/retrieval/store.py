@@ -1,4 +1,4 @@
-"""How are events and their vectors kept in Chroma?"""
+"""Events and their vectors in Chroma collections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which terms does a text consist of, whatever its language?
+"""Terms of a text for lexical search, in any language.
 
 Chinese, Japanese and Korean give every character and every pair of neighbouring characters; other scripts
 give stemmed words without stop words. Dates become the same few terms in all the ways people write them.

@@ -1,6 +1,6 @@
-"""What must a database do to keep memories? ``MemoryBook`` makes a ``MemoryStore`` of it.
+"""The interface of a database of memories, from which ``MemoryBook`` makes a ``MemoryStore``.
 
-Everything here is plain and blocking, safe in several threads, and either done whole or not at all.
+Everything here is synchronous, thread-safe and atomic.
 """
 
 from __future__ import annotations

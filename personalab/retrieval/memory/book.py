@@ -1,4 +1,4 @@
-"""How is what agents know about users kept and found? The ``MemoryStore`` over any database."""
+"""The ``MemoryStore`` over any database backend."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How is PostgreSQL reached, and what is said when it is not?
+"""Connections to PostgreSQL, with errors when it cannot be reached.
 
-A small pool, opened with the first use. A connection that breaks is replaced and the work done once more, unless that
-might do it twice. A server that lets us wait in vain is left alone for some seconds: who asks meanwhile hears so at
-once. No message holds more of the address than host and database.
+A small pool is opened with the first use. A broken connection is replaced and the work is repeated once,
+unless it might then be done twice. A server that does not respond in time is not contacted for some seconds;
+calls in that time fail at once. No message holds more of the address than host and database.
 """
 
 from __future__ import annotations

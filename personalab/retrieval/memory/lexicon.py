@@ -1,7 +1,7 @@
-"""Which of a memory's texts share words with a query?
+"""The lexical index of a memory's texts.
 
-An index in memory, read from the database and brought up to date when that has changed: what is new is appended,
-what is gone is hidden, and when too much is hidden it is made anew.
+It is kept in memory, read from the database, and updated when the database has changed: new texts are
+appended, removed ones are hidden, and when too many are hidden the index is rebuilt.
 """
 
 from __future__ import annotations

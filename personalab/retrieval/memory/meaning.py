@@ -1,4 +1,4 @@
-"""Which texts of a memory mean what a query means? Vectors are made here, before the first search that needs them."""
+"""Semantic search in a memory's texts; vectors are made before the first search that needs them."""
 
 from __future__ import annotations
 

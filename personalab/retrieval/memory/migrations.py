@@ -1,7 +1,7 @@
-"""How do PostgreSQL's tables come to be what they must be?
+"""Schema migrations of PostgreSQL.
 
-Numbered steps, each run once and whole. Whoever comes first runs them, the others wait for it. The tables are the
-source's; what it lacks stands in further columns and tables.
+Migrations are numbered and each runs once, completely. The first process runs them, the others wait for it.
+The tables are the source's; additional data is in further columns and tables.
 """
 
 from __future__ import annotations

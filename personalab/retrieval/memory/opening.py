@@ -1,4 +1,4 @@
-"""Which database keeps the memories? The one of ``PERSONALAB_DATABASE``, or SQLite beside the stories."""
+"""Choice of the memory database: that of ``PERSONALAB_DATABASE``, or SQLite in the data root."""
 
 from __future__ import annotations
 

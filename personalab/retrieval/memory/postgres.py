@@ -1,4 +1,4 @@
-"""How does PostgreSQL keep memories? In the source's tables, each change in one transaction."""
+"""Memories in PostgreSQL, in the source's tables, with one transaction per change."""
 
 from __future__ import annotations
 

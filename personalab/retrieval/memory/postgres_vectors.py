@@ -1,7 +1,7 @@
-"""How does PostgreSQL find what is remembered? pgvector compares the vectors, in the tables of the records.
+"""Vector search in PostgreSQL with pgvector, in the tables of the records.
 
-A memory of usual size is compared vector by vector, which is exact and takes a few milliseconds; a large one is
-searched by the HNSW index, and exactly where that finds too few.
+A memory of usual size is compared vector by vector, which is exact and takes a few milliseconds; a large one
+is searched by the HNSW index, and exactly where that finds too few.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""In which order do the words and the meaning of a query bring what is remembered?"""
+"""Ranking of a memory's texts by lexical and semantic matches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows of a database can be read as records, and which cannot?"""
+"""Reading of database rows as records, with unreadable rows reported."""
 
 from __future__ import annotations
 

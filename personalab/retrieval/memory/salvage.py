@@ -1,4 +1,4 @@
-"""What can still be read of a damaged database of memories? It is copied into a new one, row by row."""
+"""Recovery of a damaged memory database: readable rows are copied into a new one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are memories kept without a server? SQLite holds the records, Chroma the vectors made of them."""
+"""Memories without a server: records in SQLite, and their vectors in Chroma."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do many threads and processes share one SQLite file, and what do its errors mean?"""
+"""A SQLite file shared by threads and processes, with its errors translated into ours."""
 
 from __future__ import annotations
 

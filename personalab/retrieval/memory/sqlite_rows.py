@@ -1,4 +1,4 @@
-"""How do records become rows of SQLite and back, and where do rows go that cannot be read?"""
+"""Conversion between records and rows of SQLite, with unreadable rows set aside."""
 
 from __future__ import annotations
 

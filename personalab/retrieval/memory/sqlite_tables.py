@@ -1,6 +1,6 @@
-"""Which tables keep memories in SQLite, and how did they come to be?
+"""Tables and migrations of the SQLite database of memories.
 
-The source's three tables with what it lacks in further columns; JSON stands as text. Each migration is run once.
+The tables are the source's three, with additional columns; JSON is stored as text. Each migration runs once.
 """
 
 from __future__ import annotations

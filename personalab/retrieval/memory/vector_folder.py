@@ -1,4 +1,4 @@
-"""What has this process open of the memories' vectors, and when must it look anew?"""
+"""A process's open view of the memory vectors, and when it must be reloaded."""
 
 from __future__ import annotations
 

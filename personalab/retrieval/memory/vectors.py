@@ -1,8 +1,9 @@
-"""Which vector stands for which text of a memory? Chroma holds them, a collection a memory and kind.
+"""Vectors of memories in Chroma, with one collection per memory and kind.
 
-SQLite is the truth: a row names the epoch its vector was made in. Another embedder, another dimension or a lost folder
-begins another epoch, and then every row waits for a vector. Chroma, embedded, does not see what another process wrote,
-so each collection has a stamp in SQLite that tells when to open it anew, and a lock keeps writers and readers apart.
+SQLite is the source of truth: a row names the epoch its vector was made in. A different embedder, a different
+dimension or a lost folder starts a new epoch, in which every row awaits a vector. Embedded Chroma does not
+see what another process wrote, so each collection has a stamp in SQLite that says when to reopen it, and a
+lock separates writers from readers.
 """
 
 from __future__ import annotations
