@@ -1,7 +1,8 @@
-"""How are files of elsewhere found, opened and written, outside the data root?
+"""Files outside the data root: finding, opening and writing them for import and export.
 
-They are named as the person named them. A folder is walked without leaving it: hidden files are passed over, links
-that lead out of it are told and not followed, and what is no plain file is never waited for.
+Paths are used as the person gave them. The walk through a folder never leaves it: hidden files are skipped,
+links that lead out of it are reported and not followed, and special files (pipes, devices) are never waited
+for.
 """
 
 from __future__ import annotations

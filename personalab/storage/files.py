@@ -1,4 +1,4 @@
-"""How is a small file read whole, and replaced so that nobody ever sees half of it?"""
+"""Reading of small files, and atomic replacement of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a whole story taken out of its folder, and laid into a new one?"""
+"""Reading a whole story from its folder, and writing one into a new folder."""
 
 from __future__ import annotations
 

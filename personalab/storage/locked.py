@@ -1,4 +1,4 @@
-"""How do processes take turns at a file they all rewrite?"""
+"""An exclusive lock across processes for a file that all of them rewrite."""
 
 from __future__ import annotations
 

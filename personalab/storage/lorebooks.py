@@ -1,4 +1,4 @@
-"""Which lorebooks does a story have?"""
+"""The lorebooks of a story, cached until their files change."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How does a character change so that a crash leaves the old persona or the new one, never something between?
+"""Crash-safe changes of a character's persona.
 
-The history (``persona_history.json``) is written first, then the state, each atomically. The state names the revision
-it stands at, so until it is written, what the history has above that number is a draft that counts for nobody.
+The history (``persona_history.json``) is written first, then the state, each atomically. The state names its
+current revision, so until it is written, later revisions in the history are a draft without effect.
 """
 
 from __future__ import annotations

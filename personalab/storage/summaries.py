@@ -1,8 +1,9 @@
-"""How is a summary written so that a crash leaves the old session or the new one, never something between?
+"""Crash-safe writing of summaries.
 
-The plots stand beside the session they lead to (``{session}.plots.json``), the summaries in it. Both are written
-before the instance is switched to the new session, which is the last step and atomic: until then they are a draft
-that nobody reads. A draft, or a session that was undone, gives way by being set aside, never by being lost.
+The plots are next to the session they lead to (``{session}.plots.json``), the summaries in it. Both are
+written before the instance is switched to the new session, which is the last step and atomic: until then they
+are a draft that nobody reads. A draft, or a session that was undone, is replaced by setting it aside, never
+by deleting it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""How does a program keep its conversations in one JSON file that any other program can read?
+"""A store for conversations in one JSON file that any other program can read.
 
-A change is one line of the journal beside the file, and acknowledged when that is written: what it costs does not
-depend on the size of the file. From time to time, and when a store that has written is closed, the journal is folded
-into the file. Every call first takes in what other processes wrote since; whoever writes holds the archive's lock.
+A change is one line of the journal next to the file, and is acknowledged once that is written: its cost does
+not depend on the size of the file. From time to time, and when a store that has written is closed, the
+journal is folded into the file. Every call first reads what other processes have written since; writers hold
+the archive's lock.
 """
 
 from __future__ import annotations

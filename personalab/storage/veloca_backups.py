@@ -1,4 +1,4 @@
-"""Is an archive whole, and are its backups?"""
+"""Verification of an archive and its backups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a file of an archive come into its place whole, seen by no one who may not see the archive?"""
+"""Atomic replacement of an archive's files, with the permissions of the original."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Which files does an archive consist of, and how are they locked, read and replaced?
+"""The files of an archive: locking, reading and replacing them.
 
-``NAME`` is the archive. Beside it stand ``NAME.lock``, ``NAME.journal``, the backups ``NAME.bak1`` (the newest) and so
-on, each with the journal that was folded into it, ``NAME.bak1.journal``, what was found broken, ``NAME.broken1``,
-and what stood there before someone went back to a backup, ``NAME.before1``.
+``NAME`` is the archive. Next to it are ``NAME.lock``, ``NAME.journal``, the backups ``NAME.bak1`` (the
+newest) and so on, each with the journal that was folded into it, ``NAME.bak1.journal``, damaged files that
+were set aside, ``NAME.broken1``, and the state before a backup was restored, ``NAME.before1``.
 """
 
 from __future__ import annotations

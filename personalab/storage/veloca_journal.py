@@ -1,9 +1,10 @@
-"""How is a change of an archive kept before it is in the file?
+"""The journal of an archive, which holds changes until they are folded into the file.
 
-The journal is JSONL beside the archive. The first line, the head, tells which file the journal belongs to and what was
-folded into that; each other line puts whole records. A line begins with a checksum of the rest of it. A process that
-dies while it writes leaves a last line without its end, which nobody was promised: the next writer writes over it. A
-line that has its end and is wrong was changed by someone else, and is never passed over in silence.
+The journal is JSONL next to the archive. The first line, the head, says which file the journal belongs to and
+what was folded into that; each other line puts whole records. A line begins with a checksum of the rest of
+it. A process that dies while it writes leaves a last line without its end, which was never acknowledged: the
+next writer overwrites it. A complete line that is wrong was changed by another program, and is never skipped
+silently.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How do the processes that have an archive open take turns?"""
+"""The lock of an archive across processes: many readers or one writer."""
 
 from __future__ import annotations
 

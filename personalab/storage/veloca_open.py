@@ -1,6 +1,6 @@
-"""How does a process that has an archive open keep up with it, and write to it?
+"""An open archive in memory, kept up to date with its files, and its writer.
 
-The whole archive is in memory; every look takes in what other processes wrote since, which is read from the journal
+The whole archive is in memory; every access reads what other processes have written since, from the journal
 alone. The file is read again only if another program wrote it, or if more than one fold was missed.
 """
 

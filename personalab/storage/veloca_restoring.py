@@ -1,7 +1,7 @@
-"""How is an archive that is broken brought back, and how does someone go back to a backup?
+"""Restoring an archive from its backups and journals.
 
-Whatever backup is still good: all that was ever acknowledged follows from it and the journals since, so a broken file
-is made again whole. Who names a backup wants the state it has, and nothing of what came after it.
+Everything that was ever acknowledged follows from any intact backup and the journals since, so a damaged file
+is rebuilt completely. Restoring a named backup returns to its state, without anything that came after it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How does the old file of an archive become a backup, and how are there never too many, nor all of one hour?
+"""Rotation of an archive's backups, bounded in number and spaced in time.
 
-A backup and its journal make the next newer backup, and the newest makes the archive's file.
+A backup and its journal give the next newer backup, and the newest gives the archive's file.
 """
 
 from __future__ import annotations

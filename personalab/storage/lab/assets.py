@@ -1,4 +1,4 @@
-"""How are skills and baselines kept: one folder for each version, which never changes but for its tags?"""
+"""Storage of skills and baselines: one folder per version, which never changes except for its tags."""
 
 from __future__ import annotations
 

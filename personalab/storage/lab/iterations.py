@@ -1,7 +1,7 @@
-"""Where do the files of an iteration stand?
+"""The files of an iteration.
 
-``iterations/`` of a project holds one iteration: its plan, a folder for each round with the candidates and their
-results, and the reports. When another one is begun, the folder is set aside whole.
+``iterations/`` of a project holds one iteration: its plan, a folder for each round with the candidates and
+their results, and the reports. When another one is started, the whole folder is set aside.
 """
 
 from __future__ import annotations

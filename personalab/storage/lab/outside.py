@@ -1,7 +1,7 @@
-"""How is a folder of elsewhere read whole, and a folder written where a person wants it?
+"""Reading and writing of whole folders outside the workspace.
 
-A folder is read without leaving it: a link that leads out of it or to a folder is refused, and so is what is no plain
-file. What tools leave behind, like ``.git``, is passed over.
+The walk through a folder never leaves it: a link that leads out of it or to a folder is refused, and so are
+special files. Files of tools, such as ``.git``, are skipped.
 """
 
 from __future__ import annotations

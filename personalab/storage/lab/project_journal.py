@@ -1,7 +1,7 @@
-"""What has every call of a project cost, and which are accounted for?
+"""The cost journal of a project's calls.
 
-``calls.jsonl`` has a line a call. A line that a crash cut off is removed when the file is opened again: its call is
-still in the spool, so its line is written anew.
+``calls.jsonl`` has one line per call. A line that a crash truncated is removed when the file is opened again:
+its call is still in the spool, so the line is written again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What stands in a project's folder, file by file?"""
+"""A project's folder and the files in it."""
 
 from __future__ import annotations
 

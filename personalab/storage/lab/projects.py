@@ -1,4 +1,4 @@
-"""Where do projects stand, and how does one come into being whole?"""
+"""The projects of a workspace, and the atomic creation of a project's folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are the settings of the command line kept, and the sessions that expire?"""
+"""Storage of the ``claude`` command line's settings and its temporary sessions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""How is one kind of asset found and read, also in a workspace that other programs wrote?
+"""Finding and reading assets of one kind, including those that other programs wrote.
 
-A list reads the names of all folders and the files of the newest versions only. The folder decides where a version
-stands (its purpose, provider and version), its ``meta.json`` decides the rest; where they differ, a doubt is noted.
+A list reads the names of all folders and the files of the newest versions only. The folder decides where a
+version belongs (its purpose, provider and version), its ``meta.json`` decides the rest; where they differ, a
+doubt is noted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Where do the lab's files stand, who may write them, and how does a folder appear whole?
+"""The lab's workspace: its layout, its lock and the atomic creation of folders.
 
-One writer at a time holds ``workspace/.lock``; readers never wait. A folder of a version is made beside its place,
-under a name that begins with a dot, and renamed: it is seen whole or not at all. What a writer that died has left
-beside, the next one clears away. Links are not followed, whoever made them.
+One writer at a time holds ``workspace/.lock``; readers never wait. The folder of a version is created next to
+its final place, under a name that begins with a dot, and renamed: it appears whole or not at all. The next
+writer removes what a writer that died has left. Links are not followed, whoever made them.
 """
 
 from __future__ import annotations
