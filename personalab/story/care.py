@@ -1,4 +1,4 @@
-"""What does a story want taken care of after a turn? Nothing, unless a person switched it on."""
+"""Automatic work that is due after a turn, if a person enabled it."""
 
 from __future__ import annotations
 

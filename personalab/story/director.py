@@ -1,4 +1,4 @@
-"""Where does the story stand in its outline, and when is the model reminded of it?"""
+"""Progress through a story's outline: markers in replies, and reminders to the model."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What does a chat turn tell its caller while it runs?
+"""The events of a chat turn.
 
-One family for every entrance. ``as_json`` gives the form that leaves the process: each has ``type`` and ``turn``.
+All entrances share one family of events. ``as_json`` gives the form that leaves the process: each has
+``type`` and ``turn``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which ids may become part of a path?"""
+"""Validation of ids that become part of a path."""
 
 from __future__ import annotations
 

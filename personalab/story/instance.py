@@ -1,6 +1,6 @@
-"""What is the state of a story someone is living through?
+"""Records of a story's state.
 
-Each record is read from a JSON object and written back into it, so that fields we do not know survive.
+Each record is read from a JSON object and written back into it, so that unknown fields survive.
 """
 
 from __future__ import annotations

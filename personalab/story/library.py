@@ -1,4 +1,4 @@
-"""Who can be met, and in which world?"""
+"""Records of the library: characters and backgrounds."""
 
 from __future__ import annotations
 

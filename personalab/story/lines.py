@@ -1,4 +1,4 @@
-"""What can a line of a session file be?
+"""The lines of a session file.
 
 A line is read leniently (unknown fields are kept and written back in their place at the end) and written
 strictly: compact JSON, UTF-8, the known fields first, in the source's order.

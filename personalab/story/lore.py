@@ -1,8 +1,9 @@
-"""Which entries of the lorebooks does what was said call up, and which of them fit into the prompt?
+"""Activation of lorebook entries by the conversation, and the choice of those that fit into the prompt.
 
-An entry is in whole or not at all. Where the budgets are too small, those marked ``@@ignore_on_max_context`` go
-first, then those of the lowest priority (where there is none, of the lowest order, as SillyTavern has it), constant
-ones last. What entered in an earlier round stays: an entry that another one called up never drives it out.
+An entry is included whole or not at all. Where the budgets are too small, those marked
+``@@ignore_on_max_context`` are dropped first, then those of the lowest priority (without priorities, of the
+lowest order, as in SillyTavern), constant ones last. Entries of an earlier round stay: an entry that another
+one activated never displaces them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How do the dice of lore entries fall in a turn, the same for whoever looks at it?"""
+"""Deterministic chance of lore entries, the same for every reader of a turn."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
-"""Which wishes does an author write at the head of a lore entry's text, and what is left when they are taken off?
+"""Decorators at the head of a lore entry's text.
 
-A line ``@@name value`` is a decorator, ``@@@name value`` stands in for the one above it where that is not known
-(character cards V3). None of them ever reaches a prompt. Known are those that can be worked out from what was said
-and how far the story is: ``activate``, ``dont_activate``, ``activate_only_after``, ``activate_only_every``,
-``keep_activate_after_match``, ``dont_activate_after_match``, ``scan_depth``, ``depth`` (as before or after the
-character, for nothing is put between messages), ``position`` (``before_desc``, ``after_desc``), ``is_greeting``,
-``additional_keys``, ``exclude_keys`` and ``ignore_on_max_context``. Not known, and passed over: ``role``,
-``instruct_depth``, ``reverse_depth``, ``reverse_instruct_depth``, ``instruct_scan_depth``, ``is_user_icon``,
-``disable_ui_prompt`` and whatever a program has of its own.
+A line ``@@name value`` is a decorator, ``@@@name value`` is the fallback for the one above it where that is
+not known (character cards V3). None of them ever reaches a prompt. Known are those that can be computed from
+the conversation and its length: ``activate``, ``dont_activate``, ``activate_only_after``,
+``activate_only_every``, ``keep_activate_after_match``, ``dont_activate_after_match``, ``scan_depth``,
+``depth`` (as before or after the character, because nothing is inserted between messages), ``position``
+(``before_desc``, ``after_desc``), ``is_greeting``, ``additional_keys``, ``exclude_keys`` and
+``ignore_on_max_context``. Unknown, and ignored: ``role``, ``instruct_depth``, ``reverse_depth``,
+``reverse_instruct_depth``, ``instruct_scan_depth``, ``is_user_icon``, ``disable_ui_prompt`` and any that are
+specific to a program.
 """
 
 from __future__ import annotations

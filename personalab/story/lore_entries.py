@@ -1,4 +1,4 @@
-"""What does a lorebook hold, and what is told of an entry that was called up?"""
+"""Records of lorebooks and their entries, and of entries that were activated."""
 
 from __future__ import annotations
 

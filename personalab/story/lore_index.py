@@ -1,7 +1,7 @@
-"""Which of a book's thousands of keys occur in a text?
+"""The index of a book's keys, which finds those that occur in a text.
 
-Each key is asked once for a text, however many entries have it, and a text is searched once, however many turns hear
-it. A search that takes too long ends where it is; what it did not look at is told, and not remembered.
+Each key is looked up once per text, however many entries have it, and a text is searched once, however many
+turns contain it. A search that takes too long stops; the part it did not search is reported, and not cached.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Does a key occur in a text?
+"""Matching of keys in a text.
 
-A plain key matches as a part of the text, for Chinese has no word boundaries. A key is a pattern where it is written
-``/pattern/flags``, or where its entry says so and it has characters that mean something in a pattern: then only is
-there a difference. Patterns are strangers' work, so each has a limit of size and of time, and all of a turn have one
-together; one that is wrong never matches, one that is too slow for a text does not match there.
+A plain key matches as a substring, because Chinese has no word boundaries. A key is a pattern if it is
+written ``/pattern/flags``, or if its entry says so and it contains characters with a meaning in patterns:
+only then is there a difference. Patterns are untrusted, so each has a limit of size and of time, and all
+patterns of a turn share one; an invalid pattern never matches, and one that is too slow for a text does not
+match there.
 """
 
 from __future__ import annotations

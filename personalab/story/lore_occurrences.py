@@ -1,4 +1,4 @@
-"""Where in a conversation do the keys of a book occur?"""
+"""Occurrences of a book's keys in a conversation."""
 
 from __future__ import annotations
 

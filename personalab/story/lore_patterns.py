@@ -1,9 +1,9 @@
-"""How does a stranger's pattern become one that can be tried here, and is it small enough for that?
+"""Translation of untrusted JavaScript patterns, with a check of their size.
 
-Authors write patterns for JavaScript. What means something else here, or nothing, is rewritten; what JavaScript does
-not know is refused where it could hide how large a pattern is. The library builds what is repeated as often as it has
-to occur, with no limit of its own: a dozen characters could fill the memory. So the size is worked out beforehand,
-from the very tokens that are then compiled.
+Authors write patterns for JavaScript. Syntax with a different meaning here, or none, is rewritten; syntax
+that JavaScript does not have is refused where it could hide the size of a pattern. The library expands
+repetitions as often as they must occur, without a limit of its own: a dozen characters could fill the memory.
+The size is therefore computed beforehand, from the very tokens that are then compiled.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which entries do the messages call up, and which do those entries call up in turn?"""
+"""The scan of a lorebook: entries activated by messages, then entries activated by those entries."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How does a character grow by what it lived through?
+"""Prompts and answer checks for a character that grows by its experiences.
 
-A model is shown who the character was made as (which never changes), who it has become, and the last turns; it answers
-as JSON with the new text and the changes in it, each with the turns it rests on. What it answers is checked here, for a
-model may answer anything.
+The model receives the original persona (which never changes), the current one, and the last turns; it answers
+as JSON with the new text and the changes in it, each with the turns it is based on. The answer is validated
+here, because a model may answer anything.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Who was a character before each change, and how is a change taken back?
+"""The history of a character's persona, and undo of its changes.
 
-The state names the revision it stands at. Revisions up to that number are a chain: each begins with the text the one
-before it ended with. Those above it count for nobody: a draft whose state was never written, or changes that were
-undone; the next change withdraws them. A text that someone wrote into the state by hand becomes a revision of its own,
-so that nothing anyone wrote is lost.
+The state names its current revision. Revisions up to that number form a chain: each begins with the text the
+one before it ended with. Those above it have no effect: a draft whose state was never written, or changes
+that were undone; the next change withdraws them. A text that someone wrote into the state by hand becomes a
+revision of its own, so that nothing anyone wrote is lost.
 """
 
 from __future__ import annotations

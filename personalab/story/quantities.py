@@ -1,8 +1,8 @@
-"""Does a text put a trait into figures, where a character is to be told in words alone?
+"""Detection of traits in figures, in texts that must describe a character in words alone.
 
-Figures of the story itself (three days ago, in 1987, shelter No. 3, an oath of 20 years) are no such thing. So a number
-counts only where it has the form of a score (80 %, 7/10, +5, Lv. 3, ★★★) and not of a date or a telephone number, or
-stands right behind the name of a trait with nothing after it that it could count.
+Figures of the story itself (three days ago, in 1987, shelter No. 3, an oath of 20 years) do not count. A
+number counts only in the form of a score (80 %, 7/10, +5, Lv. 3, ★★★) that is not a date or a telephone
+number, or directly after the name of a trait with nothing behind it that it could count.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""When is the past looked up, with which words, and what of it enters the prompt?"""
+"""Recall: when a turn looks up the past, its query, and which events enter the prompt."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How does a long session become a few points that the story goes on from?
+"""Prompts and answer checks for summarizing a long session in points.
 
-A model is shown the session in pieces and answers with points as JSON: a short summary for the next session, and a
-detailed plot for those who ask how it came about, each with the turns it rests on. What it answers is checked here,
-for a model may answer anything.
+The model receives the session in pieces and answers with points as JSON: a short summary for the next
+session, and a detailed plot for readers who ask how it came about, each with the turns it is based on. The
+answer is validated here, because a model may answer anything.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What has been said in a session, turn by turn, as the rules need it?
+"""A session's lines, grouped into turns.
 
 A transcript grows line by line, so that a long session is parsed, rendered and counted once.
 """
