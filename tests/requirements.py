@@ -1,7 +1,8 @@
-"""What does the product promise, and which test shows it?
+"""The product's requirements, and the tests that verify each of them.
 
-Each promise of the specification has an id, a sentence and at least one test, named as ``file::function`` below
-``tests/``. ``test_requirements.py`` fails when a promise has no test, or names one that does not exist.
+Each requirement of the specification has an id, a sentence and at least one test, named as ``file::function``
+below ``tests/``. ``test_requirements.py`` fails when a requirement has no test, or names one that does not
+exist.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""How are the cards, pictures and zips of other programs made for a test?
+"""Builders for cards, pictures and zips as other programs write them.
 
-Byte by byte, without the code under test: what reads them must agree with the formats, not with itself.
+They assemble the bytes without the code under test: its readers must agree with the formats, not with its
+writers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can stand in the folder of an instance, all of it at once?"""
+"""Hypothesis strategies for the content of an instance's folder."""
 
 from __future__ import annotations
 

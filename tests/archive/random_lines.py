@@ -1,4 +1,4 @@
-"""What can stand in the lines of a session, all of it at once and none of it sensible?"""
+"""Hypothesis strategies for the lines of a session, including unusual ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a SillyTavern chat become a session and go back as it came, and a session a chat and come back as it was?"""
+"""Tests of lossless conversion between SillyTavern chats and sessions."""
 
 from __future__ import annotations
 

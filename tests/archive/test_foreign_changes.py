@@ -1,4 +1,4 @@
-"""Does what another program wrote into our records come back, and go out again?"""
+"""Tests that another program's changes to our records survive import and export."""
 
 from __future__ import annotations
 

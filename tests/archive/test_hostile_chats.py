@@ -1,4 +1,4 @@
-"""Is a chat that would fill the memory refused, however its parts are spread over its lines?"""
+"""Tests that chats which would exhaust the memory are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a story become a Veloca file and come back as it was, and what of one that another program changed?"""
+"""Tests of conversion between stories and Veloca files, including files that another program changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does every message count, and have a turn of its own, wherever another program put it?"""
+"""Tests of turn numbers for messages that another program added or moved."""
 
 from __future__ import annotations
 

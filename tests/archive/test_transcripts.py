@@ -1,4 +1,4 @@
-"""Is a story told once, in order, and can nothing that is said in it pass for the transcript's own words?"""
+"""Tests that transcripts contain each turn once, in order, with all spoken text escaped."""
 
 from __future__ import annotations
 

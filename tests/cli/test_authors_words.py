@@ -1,4 +1,4 @@
-"""Does the terminal show what a character's author wrote, and why it is in the prompt?"""
+"""Tests of greetings, lore and author's texts at the terminal."""
 
 from __future__ import annotations
 

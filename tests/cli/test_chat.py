@@ -1,4 +1,4 @@
-"""How does a chat feel at a real terminal?"""
+"""Tests of the interactive chat at a pseudo-terminal and of the chat in a pipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the commands that make, show and change things say what they did, to people and to programs?"""
+"""Tests of commands that create, show and change things, with output for people and for programs."""
 
 from __future__ import annotations
 

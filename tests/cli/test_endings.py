@@ -1,4 +1,4 @@
-"""How does the program end when it is told to, or when nobody can read what it prints?"""
+"""Tests of how the program ends on signals and when its output has no reader."""
 
 from __future__ import annotations
 

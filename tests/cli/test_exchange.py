@@ -1,4 +1,4 @@
-"""Do import and export say what became of each file, to people and to programs?"""
+"""Tests of import and export at the terminal: messages, JSON output and exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the exit codes follow the classes of the errors?"""
+"""Tests of exit codes by error class."""
 
 from __future__ import annotations
 

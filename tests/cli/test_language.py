@@ -1,4 +1,4 @@
-"""In which language does the terminal speak, and how does a newcomer choose it?"""
+"""Tests of the terminal's language and how a new user chooses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the MCP commands say what to paste, keep secrets to themselves, and become the server?"""
+"""Tests of the MCP commands: client configurations without secrets, and the start of the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does one turn on the command line print, and with which exit code does it end?"""
+"""Tests of single turns on the command line: output and exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do rows fit the screen, and do texts fit a row?"""
+"""Tests of row wrapping, truncation and visible control characters on the screen."""
 
 from __future__ import annotations
 

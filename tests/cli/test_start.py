@@ -1,4 +1,4 @@
-"""Does the program start lightly, and say what it can do?"""
+"""Tests of the program's imports at the start and of its help."""
 
 from __future__ import annotations
 

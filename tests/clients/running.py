@@ -1,4 +1,4 @@
-"""How do tests start the MCP server and a client of others that talks to it?"""
+"""Helpers that start the MCP server and third-party clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may every event library be relied on for? One suite for the real one and the fake."""
+"""Conformance tests of event libraries: one suite for the real one and the fake."""
 
 from __future__ import annotations
 

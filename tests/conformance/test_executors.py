@@ -1,6 +1,6 @@
-"""What may every executor be relied on for? One suite for the program and for chat models.
+"""Conformance tests of executors: one suite for the program and for chat models.
 
-``PERSONALAB_REAL_CLAUDE=1`` runs it on a real ``claude``, too; that costs some tokens.
+``PERSONALAB_REAL_CLAUDE=1`` also runs it on a real ``claude``; that costs some tokens.
 """
 
 from __future__ import annotations

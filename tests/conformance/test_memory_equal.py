@@ -1,4 +1,4 @@
-"""Do both databases answer alike, whatever is done to them in whatever order?"""
+"""Stateful test that both memory databases answer alike after the same operations."""
 
 from __future__ import annotations
 

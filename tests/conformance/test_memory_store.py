@@ -1,4 +1,4 @@
-"""What may every memory store be relied on for? One suite for each database."""
+"""Conformance tests of memory stores: one suite for each database."""
 
 from __future__ import annotations
 

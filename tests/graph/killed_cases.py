@@ -1,4 +1,4 @@
-"""Which work on a story may die at any step, and what must hold then?"""
+"""Operations on a story that are killed at every step, and the state that must hold afterwards."""
 
 from __future__ import annotations
 

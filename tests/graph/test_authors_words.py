@@ -1,4 +1,4 @@
-"""What does a turn make of what a character's author wrote: greetings, names, instructions, lore?"""
+"""Tests of greetings, names, instructions and lore in a turn."""
 
 from __future__ import annotations
 

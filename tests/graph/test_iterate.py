@@ -1,4 +1,4 @@
-"""Does the search find a better skill, keep what it must, and go on after any interruption without paying twice?"""
+"""Tests of the iteration: search result, kept segments, and resuming without repeated costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Under which terms does a search run, what does it say of them in its files, and who may end it?"""
+"""Tests of an iteration's parameters, its files and who may stop it."""
 
 from __future__ import annotations
 

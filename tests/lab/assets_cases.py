@@ -1,4 +1,4 @@
-"""Which work on skills and baselines may die at any step, and what must hold then?"""
+"""Operations on skills and baselines that are killed at every step, and the state that must hold afterwards."""
 
 from __future__ import annotations
 

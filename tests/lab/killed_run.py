@@ -1,7 +1,7 @@
-"""What does a process do that runs projects and is killed? A program the tests start; it reads lines of JSON.
+"""A program that runs projects and is killed. The tests start it, and it reads lines of JSON.
 
-It imports everything once and forks for each run, for a start takes seconds. A line names the data root, the project
-and after how many seconds the run is killed (``null``: not at all); the answer is how it ended.
+It imports everything once and forks for each run, because a start takes seconds. A line names the data root,
+the project and after how many seconds the run is killed (``null``: not at all); the answer is how it ended.
 """
 
 from __future__ import annotations

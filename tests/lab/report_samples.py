@@ -1,4 +1,4 @@
-"""What do the tests of reports tell of? A project with all its parts, a hostile one, and a large one."""
+"""Sample data for tests of reports: a project with all its parts, a hostile one, and a large one."""
 
 from __future__ import annotations
 

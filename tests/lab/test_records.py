@@ -1,4 +1,4 @@
-"""Is every file of the source read as its own examples stand there, and is what we write strictly of the format?"""
+"""Tests that the source's example files are read, and that written records follow the format strictly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the page of a report tell what was measured, whatever stands in it?"""
+"""Tests of the HTML report for any measured data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a report shown by a real browser, from a file, on any screen, without asking or running anything?"""
+"""Tests of the HTML report in a real browser: layout, contrast, and no scripts or requests."""
 
 from __future__ import annotations
 

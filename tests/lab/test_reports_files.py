@@ -1,4 +1,4 @@
-"""Is a project told from its files, whatever state they are in?"""
+"""Tests of reports built from a project's files in any state."""
 
 from __future__ import annotations
 

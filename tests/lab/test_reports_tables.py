@@ -1,4 +1,4 @@
-"""Do test runners and spreadsheets read what a report tells, and do differences tell all that changed?"""
+"""Tests of JUnit, CSV and diff output of reports."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What does the conformance suite expect a server to offer, so that it can test its protocol?
+"""Tools, resources and prompts that the MCP conformance suite expects, added to the server.
 
-The suite calls tools, resources and prompts by names of its own; a product has no use for them. ``add_fixtures``
-puts them beside the product's, on the same server object, so that the protocol is tested in the product's own
-hands. The ones that answer over several rounds stand in ``conformance_rounds``.
+The suite calls them by names of its own; the product has no use for them. ``add_fixtures`` adds them to the
+product's own on the same server object, so that the protocol is tested in the product's own server. Those
+that answer over several rounds are in ``conformance_rounds``.
 """
 
 from __future__ import annotations

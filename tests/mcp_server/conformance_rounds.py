@@ -1,4 +1,4 @@
-"""What does the conformance suite expect of answers that take several rounds (2026-07-28, SEP-2322)?"""
+"""Multi-round answers that the MCP conformance suite expects (2026-07-28, SEP-2322)."""
 
 from __future__ import annotations
 

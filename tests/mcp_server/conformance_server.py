@@ -1,7 +1,7 @@
-"""How does the conformance suite meet our server with its fixtures?
+"""The MCP server with the fixtures of the conformance suite.
 
-``python -m tests.mcp_server.conformance_server`` is ``python -m mcp_server --http --port 0`` with the fixtures added;
-it says its address on stderr, too.
+``python -m tests.mcp_server.conformance_server`` is ``python -m mcp_server --http --port 0`` with the
+fixtures added; it also prints its address on stderr.
 """
 
 from __future__ import annotations

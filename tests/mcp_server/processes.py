@@ -1,4 +1,4 @@
-"""How do tests start the MCP server as a real process, talk to it, and make sure that it ends?"""
+"""Helpers that start the MCP server as a real process, talk to it and wait for its end."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whatever a client sends, is the answer words it can act on, and nothing broken, told or written?
+"""Property tests: any input from a client gets an actionable response and leaves nothing broken.
 
-Arguments are generated from each tool's own schema: valid, missing, of the wrong type, oversized and hostile. One data
-root a language serves all examples; what a call that succeeded wrote is put back.
+Arguments are generated from each tool's own schema: valid, missing, of the wrong type, oversized and hostile.
+One data root per language serves all examples; changes by a successful call are reverted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What do tools show of what a character's author wrote?"""
+"""Tests of greetings and lore in the results of tools."""
 
 from __future__ import annotations
 

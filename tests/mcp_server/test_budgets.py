@@ -1,7 +1,7 @@
-"""Does every result fit into a host's window, whatever stands in the files, and do its pages join to the whole?
+"""Tests that every result fits into a host's token limit, and that pages join to the whole.
 
-Claude Code's limit is 25,000 tokens a result. They are counted in both vocabularies, over the whole result as JSON:
-text, structured content and all that is around them.
+Claude Code's limit is 25,000 tokens per result. Tokens are counted in both vocabularies, over the whole
+result as JSON: text, structured content and everything around them.
 """
 
 from __future__ import annotations

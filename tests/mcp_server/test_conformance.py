@@ -1,8 +1,8 @@
-"""Does the server speak both revisions of the protocol as the official conformance suite wants it?
+"""The official MCP conformance suite, run against both revisions of the protocol.
 
-Only what a revision scores decides; the suite runs the rest for information. The product itself is asked as it is,
-with a list of what it cannot answer because it has no such thing, and again with the suite's own tools, resources
-and prompts added (``conformance_fixtures``): then everything must pass.
+Only the scenarios that a revision scores decide; the suite runs the rest for information. The product itself
+is tested unchanged, with a list of what it cannot answer because it has no such feature, and again with the
+suite's own tools, resources and prompts added (``conformance_fixtures``): then everything must pass.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Do clients that others wrote get on with the server, in both eras, on stdio and over HTTP?
+"""Tests with third-party MCP clients, in both protocol revisions, on stdio and over HTTP.
 
-Each client is a script in ``tests/clients`` that plays a plan in a process of its own and prints what it saw. After
-each story the session's file is looked at as any program would.
+Each client is a script in ``tests/clients`` that plays a plan in a process of its own and prints what it
+received. After each story the session's file is checked as any program would read it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Does the server over HTTP keep strangers out, and lose nothing when many clients come and go?"""
+"""Tests of the server over HTTP: access control, and no losses with many clients."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Does the panel show a story, in a real browser, to the official host library of MCP Apps?
+"""Tests of the panel in a real browser with the official host library of MCP Apps.
 
-Chromium renders ``mcp_server/panel.html`` in a sandboxed frame under a strict Content-Security-Policy; the page
-around it runs the host side of ``@modelcontextprotocol/ext-apps``. After every test nothing may have been thrown,
-refused by the policy, or asked of the network.
+Chromium renders ``mcp_server/panel.html`` in a sandboxed frame under a strict Content-Security-Policy; the
+page around it runs the host side of ``@modelcontextprotocol/ext-apps``. After every test there must be no
+exception, no policy violation and no network request.
 """
 
 from __future__ import annotations

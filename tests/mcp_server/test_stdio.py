@@ -1,4 +1,4 @@
-"""Does the server on stdio hold out, whatever its client sends and however one of them ends?"""
+"""Tests of the server on stdio: bad input, and every way in which client or server can end."""
 
 from __future__ import annotations
 

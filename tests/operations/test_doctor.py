@@ -1,4 +1,4 @@
-"""Does the doctor find what is wrong with a data root, and repair it without losing anything?"""
+"""Tests of the doctor: findings, and repairs without loss."""
 
 from __future__ import annotations
 

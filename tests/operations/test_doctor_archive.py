@@ -1,4 +1,4 @@
-"""Does the doctor find what is wrong with cards, lorebooks and archives?"""
+"""Tests of the doctor's findings in cards, lorebooks and archives."""
 
 from __future__ import annotations
 

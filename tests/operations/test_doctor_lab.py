@@ -1,4 +1,4 @@
-"""Does the doctor find what is wrong with the lab's workspace, and mend what can be mended?"""
+"""Tests of the doctor's findings and repairs in the lab's workspace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever happens to a session file, does the doctor make it openable and keep every line that is whole?"""
+"""Property test: after any damage the doctor makes a session file readable and keeps every whole line."""
 
 from __future__ import annotations
 

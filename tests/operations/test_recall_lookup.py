@@ -1,4 +1,4 @@
-"""What does someone find who looks into the past on purpose?"""
+"""Tests of the event search on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does an index that is rebuilt from the files answer as the first one did?"""
+"""Tests that an index rebuilt from the files answers like the original one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a test ask a model and keep what came?"""
+"""Helpers that ask a model and collect its chunks."""
 
 from __future__ import annotations
 

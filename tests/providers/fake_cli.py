@@ -1,4 +1,4 @@
-"""How does a test run the fake ``claude`` as a program, and see how often it was called?"""
+"""Helpers that install and run the fake ``claude`` as a program and count its calls."""
 
 from __future__ import annotations
 

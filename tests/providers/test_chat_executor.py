@@ -1,4 +1,4 @@
-"""Does a chat model answer a call like a program does?"""
+"""Tests of the executor on chat models."""
 
 from __future__ import annotations
 

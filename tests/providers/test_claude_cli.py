@@ -1,4 +1,4 @@
-"""Does the ``claude`` adapter ask what it should, and tell an answer from a failure?"""
+"""Tests of the ``claude`` adapter: arguments, answers and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a call end for sure, alone or with us, and is one that was paid never paid again?"""
+"""Tests of the ``claude`` process: reliable termination, and calls that are never paid twice."""
 
 from __future__ import annotations
 

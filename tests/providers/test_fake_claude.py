@@ -1,6 +1,6 @@
-"""Is the fake ``claude`` honest: does it take what the real one takes, and say what it is?
+"""Tests that the fake ``claude`` accepts what the real one accepts, and identifies itself.
 
-Where a real one is at hand, ``PERSONALAB_REAL_CLAUDE=1`` runs the first part on it, too.
+Where a real one is installed, ``PERSONALAB_REAL_CLAUDE=1`` also runs the first part on it.
 """
 
 from __future__ import annotations

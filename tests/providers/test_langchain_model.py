@@ -1,4 +1,4 @@
-"""Does any LangChain chat model write replies, whatever its provider?"""
+"""Tests of replies from LangChain chat models of any provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a real small model write replies, in this process and over HTTP?"""
+"""Tests of replies from a real small model, in this process and over HTTP."""
 
 from __future__ import annotations
 

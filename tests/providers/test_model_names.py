@@ -1,4 +1,4 @@
-"""Which model does each name open, and what is said of a name that opens none?"""
+"""Tests of model names: which model each opens, and the errors for unknown ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of each failure of an OpenAI-compatible server, and when is another try made?"""
+"""Tests of errors and retries with an OpenAI-compatible server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes of a reply from an OpenAI-compatible server that does its work?"""
+"""Tests of successful replies from an OpenAI-compatible server."""
 
 from __future__ import annotations
 

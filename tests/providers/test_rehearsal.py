@@ -1,4 +1,4 @@
-"""Does the stand-in play its part: announced, in the character's language, along the outline?"""
+"""Tests of the stand-in model: announcement, language and progress along the outline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the stand-in do the lab's work so that the rules can read it, and does it say that it is none?"""
+"""Tests of the stand-in's answers to the lab's tasks, which are valid and identify it."""
 
 from __future__ import annotations
 

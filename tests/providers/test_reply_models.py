@@ -1,4 +1,4 @@
-"""Does every model keep the promises of the port ``ReplyModel``?"""
+"""Conformance tests of every ``ReplyModel``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the scripted model say what it was told to, and nothing else?"""
+"""Tests of the scripted model."""
 
 from __future__ import annotations
 

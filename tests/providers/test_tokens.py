@@ -1,4 +1,4 @@
-"""Are tokens counted exactly as tiktoken counts them, without a network?"""
+"""Tests that tokens are counted exactly as tiktoken counts them, without a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is text well-formed Unicode whatever pieces it arrives in?"""
+"""Tests that text becomes well-formed Unicode, whatever pieces it arrives in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which events do the tests of the library write?"""
+"""Sample events and searches for tests of the event library."""
 
 from __future__ import annotations
 

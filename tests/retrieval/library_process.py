@@ -1,4 +1,4 @@
-"""What does another process do with the same library? A program the tests start.
+"""A program that uses the event library from another process. The tests start it.
 
 … FOLDER mix INSTANCE OTHER COUNT   write, search and count
 … FOLDER write INSTANCE FIRST       write turns without end

@@ -1,4 +1,4 @@
-"""What do the tests of the memory store say, know and mean?"""
+"""Sample conversations, searches and an embedder for tests of the memory store."""
 
 from __future__ import annotations
 

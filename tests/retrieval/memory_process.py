@@ -1,8 +1,8 @@
-"""What does another process do with the same memories? A program the tests start.
+"""A program that uses the memory store from another process. The tests start it.
 
 … PLACE save COUNT      save so many conversations of one pair
 … PLACE learn FACT      learn a fact
-… PLACE find QUERY      print what is found, a text a line
+… PLACE find QUERY      print the texts that are found, one per line
 … PLACE mix NAME COUNT  learn and search in turn
 """
 

@@ -1,9 +1,9 @@
-"""What does another process do with the same database? A program the tests start.
+"""A program that uses the PostgreSQL database from another process. The tests start it.
 
 … save FIRST LAST    save conversations with a story place, a number each
 … undriven           use PostgreSQL where its driver is not installed
 
-The database's address stands in the environment variable TEST_DATABASE.
+The database's address is in the environment variable TEST_DATABASE.
 """
 
 from __future__ import annotations

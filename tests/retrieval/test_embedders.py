@@ -1,4 +1,4 @@
-"""Which embedder does a setting open, and what does it say when its service fails?"""
+"""Tests of embedder settings and of errors from an embedding service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the index of words rank as it should, however it was filled?"""
+"""Tests of the lexical index: ranking, appending, neighbours and filters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does the library on Chroma keep its events, and what does it say when it cannot?"""
+"""Tests of the event library on Chroma: storage and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do several processes share one library without an error, and does it survive one that is killed?"""
+"""Tests of several processes that share one event library, including killed ones."""
 
 from __future__ import annotations
 

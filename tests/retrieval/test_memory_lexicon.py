@@ -1,4 +1,4 @@
-"""Does the index of a memory's words follow what changes?"""
+"""Tests that the lexical index of a memory follows its changes."""
 
 from __future__ import annotations
 

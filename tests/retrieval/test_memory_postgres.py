@@ -1,4 +1,4 @@
-"""Does PostgreSQL keep memories whole, whoever comes at once and whatever breaks?"""
+"""Tests of memories in PostgreSQL under concurrency and failures."""
 
 from __future__ import annotations
 

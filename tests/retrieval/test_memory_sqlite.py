@@ -1,4 +1,4 @@
-"""Does the embedded store keep memories whole when files are lost, broken or replaced?"""
+"""Tests of the embedded memory store when files are lost, broken or replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the offline embedder tell meanings apart, for any text there is?"""
+"""Tests of the offline embedder."""
 
 from __future__ import annotations
 

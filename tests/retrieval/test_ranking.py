@@ -1,4 +1,4 @@
-"""Do words and meaning join into one ranking?"""
+"""Tests of the fusion of lexical and semantic matches."""
 
 from __future__ import annotations
 

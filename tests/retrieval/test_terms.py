@@ -1,4 +1,4 @@
-"""Which terms does a text consist of?"""
+"""Tests of the terms of a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a whole story leave its folder and come into another one, as it was, all of it or nothing?"""
+"""Tests of reading and writing whole stories without loss, all or nothing."""
 
 from __future__ import annotations
 

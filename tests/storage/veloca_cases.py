@@ -1,4 +1,4 @@
-"""Which work on an archive may die at any step, and what must hold then?"""
+"""Operations on an archive that are killed at every step, and the state that must hold afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does another process do with an archive? A program the tests start: ``… MODE PATH …``."""
+"""A program that uses an archive from another process. The tests start it with ``… MODE PATH …``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do the tests of an archive open it, and look at its files?"""
+"""Helpers that open an archive and inspect its files."""
 
 from __future__ import annotations
 

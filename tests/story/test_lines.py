@@ -1,4 +1,4 @@
-"""Which lines of a session file are refused, and by which field?"""
+"""Tests of session lines that are refused, with the field named in the error."""
 
 from __future__ import annotations
 

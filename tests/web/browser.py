@@ -1,7 +1,7 @@
-"""How do tests use the page as a person does: a real Chromium, and an eye on everything that goes wrong in it?
+"""A real Chromium for tests of the page, which records everything that goes wrong in it.
 
-After every visit nothing may have been thrown, written to the console as an error, refused by the page's own policy,
-asked of another host, or shown in a dialog of the browser.
+After every visit there must be no exception, no console error, no violation of the page's own policy, no
+request to another host and no dialog of the browser.
 """
 
 from __future__ import annotations

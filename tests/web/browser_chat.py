@@ -1,4 +1,4 @@
-"""What does a person see and do in a chat?"""
+"""Helpers for the chat page in a browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which stories do the browser's tests find, and who answers in them?"""
+"""Stories and model servers for the browser tests."""
 
 from __future__ import annotations
 

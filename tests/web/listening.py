@@ -1,4 +1,4 @@
-"""How does a client listen to server-sent events, break off, and come back?"""
+"""A client for server-sent events that can disconnect and resume."""
 
 from __future__ import annotations
 

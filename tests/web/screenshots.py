@@ -1,4 +1,4 @@
-"""Which pictures of the page do the documents show? ``python -m tests.web.screenshots`` makes them."""
+"""Screenshots of the page for the documents. ``python -m tests.web.screenshots`` makes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do tests start the server as a process of its own, and make sure that it ends?"""
+"""Helpers that start the web server as a process and wait for its end."""
 
 from __future__ import annotations
 

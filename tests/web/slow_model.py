@@ -1,6 +1,6 @@
-"""How does a test hold a model's tongue: a reply that comes piece by piece, when the test says so?
+"""Models whose reply arrives piece by piece, under control of the test.
 
-Two of them: one inside this process, and one over HTTP for servers that are processes of their own.
+There are two: one inside this process, and one over HTTP for servers that are processes of their own.
 """
 
 from __future__ import annotations

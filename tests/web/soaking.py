@@ -1,4 +1,4 @@
-"""How do many clients watch many turns at once, and what has each of them heard in the end?
+"""Load test helpers: many clients watch many turns at once, and count what each received.
 
 Used by a test for a moment, and by ``bench/web.py`` for a minute.
 """

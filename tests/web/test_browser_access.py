@@ -1,4 +1,4 @@
-"""Can everyone use the page: with a screen reader, by keyboard alone, on a phone, in the light and in the dark?"""
+"""Accessibility tests of the page: screen readers, keyboard, small screens and colour schemes."""
 
 from __future__ import annotations
 

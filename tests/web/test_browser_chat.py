@@ -1,4 +1,4 @@
-"""Is a story played in the browser as it should be, whatever happens in mid-reply?"""
+"""Tests of playing a story in the browser, including failures during a reply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Can a person compare skills, see who is better, search for a better one, and judge tags, by clicks alone?"""
+"""Tests of the lab in the browser: comparing skills, running projects, searching and reviewing tags."""
 
 from __future__ import annotations
 

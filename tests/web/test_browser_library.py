@@ -1,4 +1,4 @@
-"""Does a person find, make, change, bring in and take out what stories are made of?"""
+"""Tests of the library in the browser: finding, creating, changing, importing and exporting."""
 
 from __future__ import annotations
 

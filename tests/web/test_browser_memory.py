@@ -1,4 +1,4 @@
-"""Does a person see what became of a story: its points, who the character has become, what it knows, what is sent?"""
+"""Tests of summaries, persona growth, memories and the prompt inspector in the browser."""
 
 from __future__ import annotations
 

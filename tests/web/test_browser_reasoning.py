@@ -1,4 +1,4 @@
-"""Does the page fold what a model thinks, draw markers as chips, and show notices apart from speech?"""
+"""Tests of reasoning, markers and notices in the chat page."""
 
 from __future__ import annotations
 

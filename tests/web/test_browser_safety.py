@@ -1,4 +1,4 @@
-"""Is what strangers, models and files say shown as text, and does the page stay quick however much there is?"""
+"""Tests that untrusted text is shown as text, and that the page stays fast with large content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the page set as a person wants it: language, who may use it, thresholds and limits?"""
+"""Tests of the page's settings: language, access, thresholds and limits."""
 
 from __future__ import annotations
 

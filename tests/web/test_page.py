@@ -1,4 +1,4 @@
-"""Does the page's own code keep to its rules: text stays text, nothing from elsewhere, two languages, small?"""
+"""Static tests of the page's code: no markup from text, no external resources, two languages, small size."""
 
 from __future__ import annotations
 

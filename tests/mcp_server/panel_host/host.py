@@ -1,4 +1,4 @@
-"""How is the panel shown by a real browser and the official host library, and what went wrong on the way?"""
+"""A real browser with the official host library that shows the panel and records errors."""
 
 from __future__ import annotations
 

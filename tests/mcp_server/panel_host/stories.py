@@ -1,4 +1,4 @@
-"""Which answers does the panel get, good ones and those that no server should give?"""
+"""Sample results for the panel, valid ones and malformed ones."""
 
 from __future__ import annotations
 
