@@ -73,7 +73,7 @@ class Story:
     # --- what is shown
 
     def opening(self) -> list[str]:
-        """Tell at the start who is met, where, at which point of the outline, and who answers."""
+        """Describe the story at the start: character, background, outline point and model."""
         state = self.services.stories.instance(self.instance_id)
         shown = names(self.services, state, self.language)
         place = paint(f"{self.instance_id} / {state.current_session_id}", DIM)
@@ -97,7 +97,7 @@ class Story:
         return rows
 
     def _unbegun(self, state: InstanceState) -> bool:
-        """Tell whether nothing has been said in this story yet."""
+        """Return whether nothing has been said in this story yet."""
         try:
             view = self.services.stories.session(self.instance_id, state.current_session_id).view()
         except PersonaLabError:

@@ -160,7 +160,7 @@ def _is_in(hit: dict[str, Any], section: Section) -> bool:
 
 
 def _lore_row(hit: dict[str, Any], language: Language) -> str:
-    """Tell of an entry why it was called up, and why it is left out if it is."""
+    """Describe an entry: why it was activated, and why it is left out if it is."""
     now = "_now" if hit["why"] == "key" and hit.get("ago") == 0 else ""
     why = tell(f"lore_{hit['why']}{now}", language, **hit)
     if not hit["shown"]:

@@ -78,7 +78,7 @@ def _say_where_secrets_go(settings: Settings, url: str | None, speech: Language)
 
 
 def _path(client: Client) -> Path:
-    """Tell which file a client reads."""
+    """Return the configuration file that a client reads."""
     match client:
         case "claude":
             import platformdirs
@@ -122,7 +122,7 @@ def _environment(settings: Settings) -> dict[str, str]:
 
 
 def _is_open(url: str) -> bool:
-    """Tell whether an address carries no password or key of its own."""
+    """Return whether an address contains no password or key."""
     return not any(mark in url for mark in "@?#")
 
 

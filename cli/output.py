@@ -34,7 +34,7 @@ def prepare_streams() -> None:
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Tell whether a person sits at a stream."""
+    """Return whether a stream is connected to a terminal."""
     try:
         return stream.isatty()
     except (ValueError, AttributeError):
@@ -42,7 +42,7 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 def can_show_chinese() -> bool:
-    """Tell whether what we print can be Chinese at all."""
+    """Return whether Chinese can be printed at all."""
     try:
         "中文".encode((sys.stdout or sys.stderr).encoding or "ascii")
     except (UnicodeEncodeError, LookupError, AttributeError):

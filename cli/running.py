@@ -75,7 +75,7 @@ def language() -> Language:
 
 
 def language_of(services: Services) -> Language:
-    """Tell the language to speak: the saved one, but English where Chinese cannot be shown."""
+    """Return the language to use: the saved one, but English where Chinese cannot be shown."""
     return services.preferences.language() if can_show_chinese() else "en"
 
 

@@ -175,7 +175,7 @@ def open_history(name: str, root: Path) -> History:
 
 
 def can_draw() -> bool:
-    """Tell whether a prompt can be drawn: a person on both sides, and a terminal that moves its cursor."""
+    """Return whether a prompt can be drawn: a terminal for input and output that can move its cursor."""
     from prompt_toolkit.utils import is_dumb_terminal
 
     return sys.stdin.isatty() and sys.stdout.isatty() and not is_dumb_terminal()

@@ -85,7 +85,7 @@ async def play(
 
 
 def error_code(event: dict[str, Any]) -> int:
-    """Tell which exit code an error event means."""
+    """Return the exit code of an error event."""
     return BAD_INPUT if event["kind"] == "user" else FAILED
 
 

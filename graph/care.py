@@ -95,7 +95,7 @@ class _Care:
         yield self._told("summarize", "done", **words, **names)
 
     def failed(self, task: CareTask, reason: object) -> CareEvent:
-        """Tell that something could not be done."""
+        """Return the event for work that failed."""
         return self._told(task, "error", reason=reason)
 
     def _told(self, task: CareTask, status: str, **words: object) -> CareEvent:

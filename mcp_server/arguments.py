@@ -35,12 +35,12 @@ class PlainArguments(FuncMetadata):
 
 
 def _takes_text(annotation: object) -> bool:
-    """Tell whether an argument may be a text: ``str``, or one arm of a union."""
+    """Return whether an argument accepts text: ``str``, or one arm of a union."""
     return annotation is str or str in get_args(annotation) or _has_words(annotation)
 
 
 def _has_words(annotation: object) -> bool:
-    """Tell whether an argument is one of some words."""
+    """Return whether an argument is a choice of words."""
     return any(get_origin(arm) is Literal for arm in (annotation, *get_args(annotation)))
 
 
@@ -89,7 +89,7 @@ def _whole(rows: Sequence[str], schema: Mapping[str, Any], language: Language) -
 
 
 def _is_internal(part: object) -> bool:
-    """Tell whether a part of a place names an arm of a union rather than a field."""
+    """Return whether a part of an error's location names an arm of a union rather than a field."""
     return isinstance(part, str) and (part in ("str", "int", "bool", "none") or "[" in part)
 
 

@@ -23,7 +23,7 @@ class Steps:
         self._telling: set[asyncio.Task[None]] = set()
 
     def tell(self, message: str) -> None:
-        """Tell the next step."""
+        """Send the next step to the client."""
         self._told += 1
         task = asyncio.create_task(self._send(self._told, message))
         self._telling.add(task)

@@ -185,7 +185,7 @@ class GrowthTools:
         return {"pair": list(pair), "version": memory.version if memory else 0, "turns": waiting.turns}
 
     async def _learned(self, instance_id: str, mark: Mark) -> dict[str, Any]:
-        """Tell what was learned since the work began, in however many rounds."""
+        """Return what was learned since the work began, in however many rounds."""
         if not mark:
             return {}
         services, (agent_id, user_id) = self._desk.services, mark["pair"]

@@ -325,7 +325,7 @@ class ProjectTools:
 
 
 def _may_begin(plan: Mapping[str, Any], options: RunOptions) -> bool:
-    """Tell whether a run may begin unasked: it costs nothing, or has a limit that can be kept."""
+    """Return whether a run may start without confirmation: it is free, or has an enforceable limit."""
     models = [options.model, *options.judging()]
     return (
         not plan["calls"]

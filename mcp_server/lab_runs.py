@@ -52,7 +52,7 @@ class Runs:
         return self._running.get(project)
 
     def ended(self, project: str) -> Event | None:
-        """Tell how the last run of a project here ended, if nobody else may have heard of it."""
+        """Return how the last run of a project in this server ended, unless it was already reported."""
         return self._ended.get(project)
 
     def begin(self, project: str, kind: Kind, stream: AsyncGenerator[Any]) -> Run:
@@ -80,7 +80,7 @@ class Runs:
             self._ended.popitem(last=False)
 
     async def follow(self, ctx: Context[Any], run: Run, language: Language) -> Event:
-        """Tell the client how far a run is until it ends; leaving early does not end it."""
+        """Report a run's progress to the client until it ends; leaving early does not end the run."""
         steps, told = Steps(ctx), None
         while not run.task.done():
             if run.event is not None and run.event is not told:

@@ -270,7 +270,7 @@ def valid_tags(tags: Mapping[str, Any]) -> list[str]:
 
 
 def history_row(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Tell a change without what stood there."""
+    """Describe a change without its old and new content."""
     return {name: record[name] for name in ("from_version", "to_version", "timestamp", "changed_fields")}
 
 

@@ -345,7 +345,7 @@ class Sentences:
             await self._tell(ends[-1])
 
     async def end(self) -> None:
-        """Tell the rest."""
+        """Send the remaining text."""
         self._join()
         await self._tell(len(self._text))
 

@@ -80,7 +80,7 @@ class Updates:
     # --- what changed
 
     async def story_changed(self, instance_id: str) -> None:
-        """Tell that a story has changed."""
+        """Notify listeners that a story has changed."""
         if self.anyone and self._seen is not None:
             seen = self._seen.get(instance_id)
             self._seen[instance_id] = await asyncio.to_thread(self._signature, instance_id)
@@ -89,7 +89,7 @@ class Updates:
             self._tasks.start(self._tell_story(instance_id))
 
     async def entry_changed(self, kind: str, entry_id: str, *, created: bool) -> None:
-        """Tell that a character or a background has changed."""
+        """Notify listeners that a character or a background has changed."""
         if created:
             self._tasks.start(self._tell(ResourcesListChanged()))
         self._tasks.start(self._tell(ResourceUpdated(uri=f"persona://{kind}/{entry_id}")))

@@ -26,7 +26,7 @@ _log = logging.getLogger("personalab.asking")
 
 
 def never() -> bool:
-    """Tell that nobody asks to stop."""
+    """Return that no stop was requested."""
     return False
 
 

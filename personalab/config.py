@@ -29,7 +29,7 @@ class Whole:
     default: int
 
     def accepts(self, value: object) -> bool:
-        """Tell whether a value may be stored."""
+        """Return whether a value may be stored."""
         return isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high
 
     def __str__(self) -> str:
@@ -44,7 +44,7 @@ class Choice:
     default: str
 
     def accepts(self, value: object) -> bool:
-        """Tell whether a value may be stored."""
+        """Return whether a value may be stored."""
         return value in self.words
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class Switch:
     default: bool
 
     def accepts(self, value: object) -> bool:
-        """Tell whether a value may be stored."""
+        """Return whether a value may be stored."""
         return isinstance(value, bool)
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ class Name:
     default: str = ""
 
     def accepts(self, value: object) -> bool:
-        """Tell whether a value may be stored."""
+        """Return whether a value may be stored."""
         return isinstance(value, str) and len(value) <= self.longest and (value.isprintable() or not value)
 
     def __str__(self) -> str:

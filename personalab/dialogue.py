@@ -200,7 +200,7 @@ def _whole_number(value: object) -> int:
 
 
 def is_in(language: Language, text: str) -> bool:
-    """Tell whether a text may be in a language: Chinese has Chinese characters, English some for names at most."""
+    """Return whether a text may be in a language: Chinese has Chinese characters, English few, for names at most."""
     if language == "zh":
         return _HAN.search(text) is not None
     foreign = len(_HAN.findall(text)) + len(_KANA_OR_HANGUL.findall(text))
@@ -209,7 +209,7 @@ def is_in(language: Language, text: str) -> bool:
 
 
 def language_in(text: str) -> Language | None:
-    """Tell which of the two a text is written in; ``None`` where it mixes them, is in a third or hardly says a word."""
+    """Return which of the two a text is in; ``None`` if it mixes them, is in a third or has hardly a word."""
     if _KANA_OR_HANGUL.search(text):
         return None
     han = len(_HAN.findall(text))
@@ -222,7 +222,7 @@ def language_in(text: str) -> Language | None:
 
 
 def language_among(texts: Iterable[str]) -> Language | None:
-    """Tell which of the two most of the texts are in, each weighing the same; ``None`` where nobody can say.
+    """Return which of the two most of the texts are in, with equal weights; ``None`` if that is unclear.
 
     Who writes Chinese even once may paste any amount of English, so that is never taken for an English talk.
     """

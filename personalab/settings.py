@@ -141,7 +141,7 @@ def dotenv_path() -> Path:
 
 
 def in_checkout() -> bool:
-    """Tell whether the program runs from its source tree rather than as an installed copy."""
+    """Return whether the program runs from its source tree rather than as an installed copy."""
     return (_CHECKOUT / "pyproject.toml").is_file() and (_CHECKOUT / "data" / "shipped").is_dir()
 
 

@@ -47,7 +47,7 @@ class Job:
     task: asyncio.Task[None] = field(init=False)
 
     def fields(self) -> dict[str, Any]:
-        """Tell how it stands."""
+        """Return the job's state."""
         return {
             "job_id": self.job_id,
             "kind": self.kind,

@@ -23,7 +23,7 @@ class JsonLines(logging.Formatter):
         self._debug = debug
 
     def format(self, record: logging.LogRecord) -> str:
-        """Tell time, level, who, what, and the ids that belong to it."""
+        """Format time, level, logger, event, and the ids that belong to it."""
         message = record.getMessage()
         told: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),

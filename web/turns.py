@@ -74,7 +74,7 @@ class Running:
     task: asyncio.Task[None] = field(init=False)
 
     def repeats(self, call: TurnInput) -> bool:
-        """Tell whether a call is this one again."""
+        """Return whether a call repeats this one."""
         request_id = self.call.get("request_id")
         return request_id is not None and request_id == call.get("request_id")
 
@@ -223,7 +223,7 @@ class Turns:
     # --- ending
 
     def running(self, instance_id: str) -> Which | None:
-        """Tell which turn of a story runs here."""
+        """Return the turn of a story that runs here."""
         found = self._running.get(instance_id)
         return found.which if found else None
 
@@ -321,7 +321,7 @@ class Turns:
         return log
 
     async def _follow(self, which: Which, log: Log) -> None:
-        """Tell what another program adds to a reply: one look at its file for all who watch it."""
+        """Report what another program adds to a reply, with one poll of its file for all watchers."""
         wanted = Wanted(which.instance_id, which.turn, which.session_id, which.attempt)
         try:
             while not log.ended and not self._places.closing:
@@ -334,7 +334,7 @@ class Turns:
             log.end()
 
     def _read(self, found: Found, log: Log) -> None:
-        """Tell what the file holds that was not told yet, and how it ended if it has.
+        """Report what the file holds that was not reported yet, and how it ended if it has.
 
         Thoughts may turn out to be in the reply's text and leave it then: what follows is told at the end only.
         """
@@ -389,7 +389,7 @@ class Wanted:
     attempt: int | None = None
 
     def means(self, which: Which) -> bool:
-        """Tell whether this is the running turn that is asked for; the model may be asked again during a turn."""
+        """Return whether this is the running turn that is asked for; the model may be asked again during a turn."""
         return (
             self.turn == which.turn
             and self.session_id in (None, which.session_id)
@@ -417,7 +417,7 @@ class Found:
         return "" if self.line is None else self.line.reasoning
 
     def is_told_by(self, log: Log) -> bool:
-        """Tell whether a log says what the file holds."""
+        """Return whether a log holds everything that the file holds."""
         return log.text.strip() == self.text.strip() and log.reasoning == self.reasoning
 
 

@@ -86,7 +86,7 @@ class Log:
         return self._reasoning_before(len(self._sent))
 
     def token(self, turn: int, text: str) -> None:
-        """Tell more of the reply; the event's id is the offset it leads to."""
+        """Append more of the reply; the event's id is the offset it leads to."""
         before = self.offset
         end = before + size_of(text)
         self._tokens.append((len(self._sent), turn, text))
@@ -94,7 +94,7 @@ class Log:
         self._add(token_event(turn, text, before, end))
 
     def add_reasoning(self, turn: int, text: str, *, restart: bool = False) -> None:
-        """Tell more of the reasoning; with ``restart``, what was told of it before is void."""
+        """Append more of the reasoning; ``restart`` discards the reasoning so far."""
         if restart:
             self._reasoning_bytes = 0
         if text or (restart and self._reasoning_pieces):
@@ -107,7 +107,7 @@ class Log:
         self._add(reasoning_event(turn, text, before))
 
     def tell(self, event: str, data: Mapping[str, Any], *, again: bool = False) -> None:
-        """Tell something else; ``again`` to those who come back, too."""
+        """Append another event; with ``again`` it is also replayed to reconnecting clients."""
         if again:
             self._notes.append(len(self._sent))
         self._add(rendered(event, data))

@@ -65,7 +65,7 @@ async def iterate(
 
 
 async def _bound(place: ProjectPlace, wishes: Mapping[str, Any]) -> dict[str, int]:
-    """Tell what a search takes at the most, and what was made so far; one that cannot begin is refused."""
+    """Return a search's maximum evaluations and calls, and those made so far; refuse one that cannot start."""
     if not (place.results / "summary.json").is_file():
         raise UserError("lab_not_run_yet", project=place.config.name)
     bound = await iterating.iteration_bound(services(), place.name, wishes)

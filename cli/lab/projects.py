@@ -160,7 +160,7 @@ def show_ranking(details: Mapping[str, Any]) -> None:
 
 
 def _show_leads(rows: Sequence[Mapping[str, Any]], ties: Sequence[str]) -> None:
-    """Tell which ties with the first a comparison case by case tells apart nevertheless."""
+    """Print the ties with the first that a comparison case by case can still tell apart."""
     for row, label in zip(rows[1:], ties[1:], strict=True):
         gap = row["difference_to_first"]
         if label == ties[0] and gap and gap["interval"] and gap["interval"][0] > 0:

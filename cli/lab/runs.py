@@ -141,7 +141,7 @@ def told(event: Event) -> str:
 
 
 def must_ask(models: Sequence[str], *, yes: bool, budget: bool, refusal: str, vain: bool = False) -> bool:
-    """Tell whether a person is to be asked before money is spent; where none can, ``--yes`` or a budget is needed.
+    """Return whether to ask a person before money is spent; without a terminal, ``--yes`` or a budget is needed.
 
     ``vain``: there is a budget, in money, and a model that does not tell what it costs.
     """
@@ -185,7 +185,7 @@ async def _answer() -> str:
 
 
 async def checked(project: str, least: float | None) -> int:
-    """Tell by the exit code whether a score is below what is asked, or a case could not be run."""
+    """Return the exit code: whether a score is too low, or a case could not be run."""
     from personalab.lab.reports.junit import outcome
     from personalab.operations.lab.reporting import report_data
 

@@ -36,7 +36,7 @@ def _show(settings: CliSettings, *, as_json: bool) -> None:
 
 
 def _found(cli_path: str) -> str:
-    """Tell where the program is, or that it is nowhere."""
+    """Describe where the program is, or that it was not found."""
     from personalab.providers.claude_cli import find_program
 
     path = find_program(cli_path)

@@ -175,7 +175,7 @@ async def import_skills(
 
 
 def _check_there(path: Path) -> None:
-    """Tell a path that leads nowhere from one whose form nobody knows."""
+    """Refuse a missing path, so that it is not reported as an unknown format."""
     if not path.exists():
         raise NotFound("lab_nothing_there", file=str(path))
 

@@ -76,7 +76,7 @@ class Run:
         await unbroken(set_status, self.place, status, self.services.now())
 
     async def after(self, evaluator: Evaluator, tally: Tally) -> dict[str, Any]:
-        """Tell how far it came, and whether it goes on."""
+        """Report the progress, and whether the run continues."""
         return {
             "status": "interrupted" if evaluator.stopped else "running",
             "completed": tally.completed,

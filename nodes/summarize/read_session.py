@@ -38,7 +38,7 @@ async def read_session(state: SummaryState, *, services: Services) -> dict[str, 
 
 
 def _has_news(services: Services, material: Material) -> bool:
-    """Tell whether anything happened that the session did not take over from the one before."""
+    """Return whether anything happened that the session did not take over from the previous one."""
     transcript = material.transcript
     instance = material.instance
     before = services.stories.session_before(instance.instance_id, instance.current_session_id)

@@ -103,12 +103,12 @@ _NEW: Mapping[str, Any] = {
 
 
 def is_world_info(entry: Mapping[str, Any]) -> bool:
-    """Tell whether an entry has the names of a World Info, whatever the book around it."""
+    """Return whether an entry has the field names of a World Info, whatever book contains it."""
     return "keys" not in entry and "key" in entry
 
 
 def has_patterns(entry: Mapping[str, Any]) -> bool:
-    """Tell whether an entry's keys are patterns even where they are not written as such."""
+    """Return whether an entry's keys are patterns even where they are not written as such."""
     if not switch_of(entry.get("use_regex"), "use_regex") or is_world_info(entry):
         return False
     extensions = entry.get("extensions")
@@ -128,7 +128,7 @@ def switch_of(value: object, where: str) -> bool | None:
 
 
 def shape_of(data: Mapping[str, Any]) -> BookShape:
-    """Tell which shape a book has."""
+    """Return the shape of a book."""
     if "entries" not in data and isinstance(data.get("data"), dict):
         return "lorebook_v3"
     return "world_info" if isinstance(data.get("entries"), dict) else "character_book"
@@ -306,7 +306,7 @@ def _parts(pattern: str) -> list[str]:
 
 
 def _any_pattern(keys: object) -> bool:
-    """Tell whether there is a pattern among keys, for programs that look at ``use_regex`` alone."""
+    """Return whether any key is a pattern, for programs that look at ``use_regex`` alone."""
     return any(_is_pattern(key) for key in _listed(keys))
 
 

@@ -161,7 +161,7 @@ def _without_nulls(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _version_of(root: Mapping[str, Any]) -> CardVersion:
-    """Tell the version by its spec, and without one by its number; whatever is newer is V3."""
+    """Return the version by its spec, and without one by its number; anything newer is V3."""
     spec = str(root.get("spec") or "").lower().removeprefix(_SPEC)
     number = _number_of(spec or root.get("spec_version"))
     return "v3" if number >= _NEWEST else "v2"

@@ -122,7 +122,7 @@ def _joined(card: Card, more: Mapping[str, str]) -> str:
 
 
 def _language_of(card: Card) -> Language | None:
-    """Tell the language by what was set here, or else by the texts."""
+    """Return the language that was set here, or else that of the texts."""
     if "language" in card.ours:
         found: object = card.ours["language"]
         return next((language for language in LANGUAGES if language == found), None)
@@ -198,7 +198,7 @@ def _written(
 
 
 def _changes(card: Card | None, character: Character) -> dict[str, Any]:
-    """Tell which fields of a card say something else of the character now."""
+    """Return the card's fields in which the character differs from the card now."""
     was = character_of(card, character.character_id) if card else Character("", "", "")
     changes: dict[str, Any] = {}
     if character.name != was.name or card is None:
@@ -265,7 +265,7 @@ def _says_all(written: dict[str, Any], character: Character, book: Mapping[str, 
 
 
 def marked_id(card: Card) -> str | None:
-    """Tell the id a card left with, if it carries one."""
+    """Return the id that a card was exported with, if it carries one."""
     found: object = card.ours.get(_ID)
     return str(found) if is_id(found) else None
 

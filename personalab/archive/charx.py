@@ -92,7 +92,7 @@ def read_member(file: BinaryIO, name: str, limit: int) -> bytes | None:
 
 
 def is_member_name(name: str) -> bool:
-    """Tell whether a file in a zip may be called so."""
+    """Return whether a file in a zip may have this name."""
     return 0 < len(name) <= _LONGEST_NAME and not name.endswith("/") and not _wrong_name(name)
 
 

@@ -97,7 +97,7 @@ def without_reasoning(message: Raw) -> dict[str, Any]:
 
 
 def _text_before(kept: Raw) -> str | None:
-    """Tell what the text was when the message came, as far as what is kept tells it."""
+    """Return the text that the message was imported with, as far as the kept data shows it."""
     if "mes" in kept:
         return spoken(kept["mes"])
     at = chosen(kept)
@@ -155,7 +155,7 @@ def hidden_line(message: Raw) -> OtherLine:
 
 
 def speaker_of(message: Raw) -> str:
-    """Tell who says a message, on one line."""
+    """Return the speaker of a message, on one line."""
     found: object = message.get("name")
     return clean_name(found)[:_LONGEST_SPEAKER].strip() if isinstance(found, str) else ""
 
@@ -168,7 +168,7 @@ def spoken_by(line: Line, speaker: object) -> Line:
 
 
 def prefixed_speaker(line: Line) -> str | None:
-    """Tell whose name stands before a line's words, as long as it stands there."""
+    """Return the name before a line's words, as long as it is there."""
     if not isinstance(line, AssistantLine):
         return None
     speaker: object = line.extra.get(SPEAKER)
@@ -221,7 +221,7 @@ def _taken_off(place: Raw) -> tuple[dict[str, Any], dict[str, Any] | None]:
 
 
 def added_to(made: Raw, message: Raw, inner: Inner, own: Sequence[str] = _TEXTS) -> dict[str, Any]:
-    """Tell what a message has beyond what we make of its lines."""
+    """Return the fields of a message beyond those that its lines produce."""
     added = {
         name: value
         for name, value in message.items()
@@ -335,7 +335,7 @@ def rows_of(
 
 
 def _failed(line: Line) -> bool:
-    """Tell whether a reply is no reply, as long as its text is the one it ended with."""
+    """Return whether a reply counts as failed, as long as its text is the one it ended with."""
     return isinstance(line, AssistantLine) and (line.empty or line.error)
 
 

@@ -178,7 +178,7 @@ def _object_in(text: bytes, number: int) -> dict[str, Any]:
 
 
 def is_header(data: object) -> TypeGuard[dict[str, Any]]:
-    """Tell a header from a message."""
+    """Return whether a value is a header rather than a message."""
     return isinstance(data, dict) and "mes" not in data and any(name in data for name in HEADER_FIELDS)
 
 

@@ -169,7 +169,7 @@ def _restored(message: Raw, mark: Raw, names: tuple[str, str]) -> list[Line] | N
 
 
 def user_named_in(lines: Sequence[Line]) -> str:
-    """Tell what a chat that came from elsewhere calls the person who plays; blank where it does not say."""
+    """Return the player's name in an imported chat; blank where it has none."""
     first = lines[0] if lines else None
     header: object = first.extra.get(FOREIGN) if isinstance(first, Metadata) else None
     name: object = cast("dict[str, object]", header).get("user_name") if isinstance(header, dict) else ""

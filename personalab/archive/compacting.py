@@ -50,17 +50,17 @@ class Piece:
 
 
 def piece_tokens(max_total_tokens: int) -> int:
-    """Tell how many tokens of the conversation a prompt may carry."""
+    """Return the number of tokens of the conversation that a prompt may carry."""
     return max_total_tokens // 4
 
 
 def summary_limit(max_total_tokens: int) -> int:
-    """Tell how many characters an account may have, so that it leaves room for what follows it."""
+    """Return the maximum characters of an account that leave room for what follows it."""
     return max(_LEAST_SUMMARY, min(MAX_SUMMARY, max_total_tokens // 8))
 
 
 def language_of(entries: Iterable[Entry]) -> Language | None:
-    """Tell in which language the user writes, or else all of them do."""
+    """Return the language in which the user writes, or else all of them do."""
     said = [(entry.role, entry.message) for entry in entries]
     mine = language_among(message for role, message in said if role == "user")
     return mine or language_among(message for _, message in said)

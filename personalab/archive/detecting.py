@@ -52,7 +52,7 @@ _SHOWN_NAME = 40
 
 
 def detect(name: str, file: BinaryIO, size: int) -> Format:
-    """Tell a file's format by what is in it; ``name`` is shown where that helps. The file's position is moved."""
+    """Return a file's format by its content; ``name`` is shown in errors. The file's position is moved."""
     if size == 0:
         raise BadRecord("file_empty")
     if size > MAX_RECORD_BYTES:
@@ -93,7 +93,7 @@ def _looks(head: bytes) -> Reason | None:
 
 
 def _of_text(name: str, file: BinaryIO, size: int) -> Format:
-    """Tell what JSON is; a file that is too long to be a card or a lorebook is not read for that."""
+    """Return the format of a JSON file; one too long to be a card or a lorebook is not parsed for that."""
     file.seek(0)
     if size > MAX_CARD_BYTES:
         return _of_long_text(name, file, size)
@@ -134,7 +134,7 @@ def _first_line(file: BinaryIO) -> object | None:
 
 
 def _of_first_line(name: str, value: object) -> Format:
-    """Tell a chat by its first line: of all we read, it alone has a JSON value a line."""
+    """Recognize a chat by its first line: of all supported formats, only chats have one JSON value per line."""
     if _of_value(name, value) != "chat":
         raise BadRecord("format_unknown", name=name, reason=Reason("holds_several"))
     return "chat"

@@ -110,7 +110,7 @@ def _entry_fields(entry: LibraryEntry | None) -> dict[str, Any] | None:
 
 
 def carries_instance(doc: object) -> bool:
-    """Tell whether a Veloca document was made of a story of ours."""
+    """Return whether a Veloca document was made from a story of ours."""
     own = cast("dict[str, Any]", doc).get(OWN) if isinstance(doc, dict) else None
     return isinstance(own, dict) and "instance" in own and "character_state" in own
 
@@ -194,7 +194,7 @@ def _unpacked(value: object, where: str) -> bytes:
 
 
 def is_other_file(name: str) -> bool:
-    """Tell whether a path in an instance's folder may name one of its other files."""
+    """Return whether a path in an instance's folder may name one of its other files."""
     folder, _, file = name.rpartition("/")
     ours = name.lower() in (*STATE_FILES, "sessions") or (
         folder == "sessions" and file.lower().endswith(".jsonl")

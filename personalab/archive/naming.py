@@ -41,7 +41,7 @@ def id_of_bytes(prefix: str, content: bytes) -> str:
 
 
 def called_by_file(name: str) -> str:
-    """Tell what the name of a file calls it."""
+    """Return the name that a file's name gives to its content."""
     return _ENDINGS.sub("", PurePath(name).stem)
 
 

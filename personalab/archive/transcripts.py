@@ -41,7 +41,7 @@ def transcript_of(
     language: Language,
     shown_too: Shown = WORDS_ONLY,
 ) -> Iterator[str]:
-    """Tell sessions in their order, in pieces of text."""
+    """Write sessions in their order, in pieces of text."""
     teller = _Teller(_STYLES[style](), _one_line(character), _one_line(player), language, shown_too)
     yield teller.style.title(teller.character)
     for session in sessions:
@@ -71,7 +71,7 @@ class _Teller:
     """The last turn of a session, while nobody has answered it: the next session may go on with it."""
 
     def tell(self, session: Transcript) -> Iterator[str]:
-        """Tell what is new in a session."""
+        """Yield the new part of a session."""
         older = self._continued(session.metadata)
         known = taken_over(session.turns, older) if older is not None else 0
         if self.held is not None and not (older is not None and _goes_on(session.turns[known:], self.held)):
@@ -93,7 +93,7 @@ class _Teller:
             yield self.style.summary(self._word("summary"), note.content)
 
     def rest(self) -> Iterator[str]:
-        """Tell what was held back to the end."""
+        """Yield what was held back to the end."""
         if self.held is not None:
             yield from self._turn(self.held)
 
@@ -135,7 +135,7 @@ class _Teller:
 
 
 def _goes_on(turns: list[Turn], held: Turn) -> bool:
-    """Tell whether a session begins with a turn that was left unanswered in the one before."""
+    """Return whether a session begins with a turn that was left unanswered in the one before."""
     if not turns or turns[0].user is None or held.user is None:
         return False
     first = turns[0].user

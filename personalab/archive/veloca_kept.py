@@ -43,7 +43,7 @@ def kept_in(line: Line | None) -> Mapping[str, Any]:
 
 
 def is_foreign(summary: Summary) -> bool:
-    """Tell whether a summary was made by another program."""
+    """Return whether a summary was made by another program."""
     return "trigger_entry_id" in kept_in(summary)
 
 

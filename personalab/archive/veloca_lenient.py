@@ -41,7 +41,7 @@ def stored(record: Record) -> dict[str, Any]:
 
 
 def _meant(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Tell the values that were meant, of the fields that are not as the format has them."""
+    """Return the intended values of the fields that are not as the format has them."""
     read = {key: reader(data[key]) for key, reader in _READERS.items() if key in data}
     found = {key: value for key, value in read.items() if value is not None}
     if data.get("tools") == []:

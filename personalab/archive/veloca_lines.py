@@ -161,7 +161,7 @@ class _Told:
         return entry.fields()
 
     def _is_compacted(self, place: int, turn: Turn) -> bool:
-        """Tell whether a line stands only in a summary: of the session that follows, or of another program."""
+        """Return whether a line is covered by a summary: of the following session, or of another program."""
         if id(turn) in self.covered:
             return True
         kept = kept_in(self.session.lines[place])
@@ -240,5 +240,5 @@ def _times(lines: Sequence[Line], begun: str) -> list[str]:
 
 
 def _sums_up(line: Line) -> bool:
-    """Tell whether a line is a summary that another program made of what stands before it."""
+    """Return whether a line is a summary that another program made of the preceding lines."""
     return isinstance(line, Summary) and is_foreign(line)

@@ -100,7 +100,7 @@ class Archive:
     # --- finding
 
     def has(self, name: Array, record_id: str) -> bool:
-        """Tell whether an id is taken."""
+        """Return whether an id is taken."""
         return record_id in self._rows[name]
 
     def session(self, session_id: str) -> Session:

@@ -164,7 +164,7 @@ def report_of(summary: Summary, now: str, found: Found, project: str) -> Analysi
 
 
 def spans_of(segments: Sequence[AdvantageSegment], contents: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Tell where each segment stands in its skill, and its hash: the source's report has no place for it."""
+    """Return each segment's position in its skill and its hash, for which the source's report has no field."""
     spans: dict[str, dict[str, Any]] = {}
     for row in segments:
         span = find_exact(contents[row.skill_id], row.content)

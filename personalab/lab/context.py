@@ -70,7 +70,7 @@ def room_beside(threshold: int, *fixed: str, skill: str | None = None) -> int:
 
 
 def _reach(text: str, tokens: int) -> int:
-    """Tell how many characters from the beginning have so many tokens."""
+    """Return the number of leading characters that have so many tokens."""
     low, high = 0, min(len(text), tokens * 4)
     while low < high:
         middle = (low + high + 1) // 2

@@ -135,7 +135,7 @@ def _record(
 def compare_cases(
     before: Sequence[Case], after: Sequence[Case]
 ) -> tuple[list[str], dict[str, dict[str, Any]]]:
-    """Tell which cases were added, removed and changed; a changed one shows only the fields that differ."""
+    """Return the cases that were added, removed and changed; a changed one has only the fields that differ."""
     old, new = {case.id: case for case in before}, {case.id: case for case in after}
     names: list[str] = []
     diff: dict[str, dict[str, Any]] = {}

@@ -122,7 +122,7 @@ class IterationReport(Record):
     rounds: tuple[RoundRow, ...]
 
     def doubts(self) -> list[Doubt]:
-        """Tell where averages differ from their parts, and where a strategy is missing."""
+        """List the averages that differ from their parts, and missing strategies."""
         found: list[Doubt] = []
         for at, row in enumerate(self.rounds):
             if row.strategy is None:

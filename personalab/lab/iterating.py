@@ -160,7 +160,7 @@ class IterationPlan(Record):
         return self.names.get(skill_id) or self.base_name
 
     def original(self, candidate: Candidate) -> str | None:
-        """Tell which original skill a candidate is, if it is one."""
+        """Return the original skill that a candidate is, if it is one."""
         return next((name for name, ids in self.skills.items() if set(ids) == set(candidate.segments)), None)
 
 
@@ -176,7 +176,7 @@ def round_name(base: str, number: int) -> str:
 
 
 def rounds_table(plan: IterationPlan, rounds: Sequence[RoundLog], skill_of: SkillOf) -> tuple[RoundRow, ...]:
-    """Tell each round by its winner; one in which no candidate went through all cases has no row."""
+    """List each round with its winner; a round without a candidate on all cases has no row."""
     rows: list[RoundRow] = []
     before: float | None = None
     for found in rounds:
@@ -221,7 +221,7 @@ def iteration_report(
 def exploration_log(
     plan: IterationPlan, rounds: Sequence[RoundLog], skill_of: SkillOf, completed_at: str | None
 ) -> ExplorationLog:
-    """Tell everything that was tried, in the source's shape."""
+    """Return everything that was tried, in the source's shape."""
     asked = plan.parameters
     log = ExplorationLog(
         project_id=plan.project_id,

@@ -136,7 +136,7 @@ class _Told(Record):
 
 
 def lacks_baselines(summary: Summary, baselines: Sequence[str], extra: Mapping[str, Any]) -> bool:
-    """Tell whether a project's files do not say which baseline a score is of, so that its results have to be read."""
+    """Return whether a project's files do not name the baseline of a score, so that its results must be read."""
     told = _told(summary, extra)
     return len(baselines) > 1 and not set(baselines) <= {row.baseline_id for row in told.baselines}
 
@@ -233,7 +233,7 @@ def _record(
 
 
 def is_changed(version: str, sha256: str, now: CurrentAsset | None) -> bool:
-    """Tell whether an asset is another one than was tested: by its version, or by its content, edited by hand.
+    """Return whether an asset differs from the tested one: in its version, or in content edited by hand.
 
     What the library has no more cannot have changed.
     """

@@ -22,7 +22,7 @@ _LONGEST_SLUG = 40
 
 
 def is_folder_name(value: object) -> bool:
-    """Tell whether a value may name a folder on any system."""
+    """Return whether a value may name a folder on any system."""
     return isinstance(value, str) and bool(_FOLDER.fullmatch(value)) and value.lower() not in _DEVICES
 
 

@@ -27,19 +27,19 @@ class Tested:
 
 
 def failed_result(tested: Tested, executed: Sequence[CallRow], failure: CallRow, *, by_judge: bool) -> Result:
-    """Tell that a case failed, when it was executed or when it was judged; what was answered is kept."""
+    """Make the result of a case that failed in execution or judging; an answer is kept."""
     error = failure.error or failure.error_code or str(Reason("no_reason"))
     told = f"{JUDGE}{error}" if by_judge else error
     return _result(tested, "failed", executed or (failure,), told[:MAX_ERROR])
 
 
 def left_out(tested: Tested, executed: Sequence[CallRow], reason: Reason) -> Result:
-    """Tell that the budget did not suffice for a case."""
+    """Make the result of a case that the budget did not cover."""
     return _result(tested, "skipped", executed, f"{BUDGET}{reason}")
 
 
 def skipped_result(tested: Tested, now: str) -> Result:
-    """Tell that a person does not want a case."""
+    """Make the result of a case that a person skipped."""
     return _result(tested, "skipped", (), SKIPPED).changed(executed_at=now)
 
 

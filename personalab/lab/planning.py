@@ -37,11 +37,11 @@ class Known:
     """Whether an answer came without its price."""
 
     def output(self, role: Role) -> float:
-        """Tell how long an answer is, about."""
+        """Estimate the length of an answer."""
         return (self.mean_output or {}).get(role, USUAL_OUTPUT[role])
 
     def cost(self, role: Role) -> float | None:
-        """Tell what a call costs, about; a control costs what a judgement does."""
+        """Estimate the cost of a call; a control costs what a judgement does."""
         found = (self.mean_cost or {}).get(role)
         return self.cost("judge") if found is None and role == "control" else found
 

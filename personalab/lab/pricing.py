@@ -8,15 +8,15 @@ _HERE = ("scripted:", "local:")
 
 
 def is_free(model: str) -> bool:
-    """Tell whether a model runs here, and so costs nothing."""
+    """Return whether a model runs on this machine, and is therefore free."""
     return model == "rehearsal" or model.startswith(_HERE)
 
 
 def tells_price(model: str) -> bool:
-    """Tell whether a model's answers say what they cost: those of the command line do, a chat model's do not."""
+    """Return whether a model's answers report their cost: the command line's do, a chat model's do not."""
     return is_free(model) or ":" not in model
 
 
 def is_limited(models: Sequence[str], max_calls: int | None, max_usd: float | None) -> bool:
-    """Tell whether a budget bounds what is spent; one in money does if every model tells what it costs."""
+    """Return whether a budget limits the spending; one in money does if every model reports its cost."""
     return max_calls is not None or (max_usd is not None and all(map(tells_price, models)))

@@ -329,7 +329,7 @@ def _difference(one: Standing | None, other: Standing | None) -> Difference | No
 
 
 def _detectable(ranked: Sequence[Standing]) -> float | None:
-    """Tell the least difference to the first that so many cases would show, over all skills."""
+    """Return the smallest difference to the first that so many cases could show, over all skills."""
     found = [gap for row in ranked[1:] if (gap := _difference(ranked[0], row)) is not None]
     known = [(gap.sd, gap.n) for gap in found if gap.sd is not None]
     if not known:

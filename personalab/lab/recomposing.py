@@ -201,7 +201,7 @@ class WriterReader:
 
 
 def language_of(contents: Iterable[str]) -> Language:
-    """Tell in which language to speak of skills."""
+    """Return the language for texts about skills."""
     return language_among(contents) or "en"
 
 
@@ -212,7 +212,7 @@ def recomposed_name(best: str, language: Language) -> str:
 
 
 def strategy_text(choice: Choice, language: Language, model: str = "") -> str:
-    """Tell how a skill was recomposed."""
+    """Describe how a skill was recomposed."""
     ids = ", ".join(row.id for row in choice.segments)
     told = fill(getattr(_WRITTEN if model else _JOINED, language), ids=ids, model=model)
     if choice.kept:
@@ -225,7 +225,7 @@ def strategy_text(choice: Choice, language: Language, model: str = "") -> str:
 def iteration_strategy(
     number: int, strategy: str, parent: str, segments: Iterable[str], language: Language
 ) -> str:
-    """Tell how a round of an iteration made a skill: the source's provenance has no other place for it."""
+    """Describe how a round of an iteration made a skill, for which the source's provenance has no other field."""
     template = getattr(_ROUND, language)
     return fill(template, round=number, strategy=strategy, parent=parent, ids=", ".join(segments))
 
@@ -240,7 +240,7 @@ def provenance_of(
     segments: Iterable[tuple[str, str]],
     now: str,
 ) -> Provenance:
-    """Tell where a skill comes from: ``skills`` gives names and versions, ``segments`` pairs of skill and segment."""
+    """Make a skill's provenance: ``skills`` gives names and versions, ``segments`` pairs of skill and segment."""
     given: dict[str, list[str]] = {}
     for skill_id, segment_id in segments:
         given.setdefault(skill_id, []).append(segment_id)

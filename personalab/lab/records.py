@@ -40,7 +40,7 @@ def _uuid4(value: str, info: ValidationInfo) -> str:
 
 
 def is_uuid4(value: str) -> bool:
-    """Tell whether a text is a UUID of version 4, written as is usual."""
+    """Return whether a text is a UUID of version 4 in its usual form."""
     try:
         found = uuid.UUID(value)
     except ValueError:
@@ -134,7 +134,7 @@ class Record(BaseModel):
         return self.read({**self.model_dump(by_alias=True), **changes}, type(self).__name__)
 
     def doubts(self) -> list[Doubt]:
-        """Tell what contradicts itself in what was read."""
+        """List contradictions in the record."""
         return []
 
 

@@ -77,7 +77,7 @@ class CallRow(Record):
 
 
 def unreadable(row: CallRow, error: ValueError) -> CallRow:
-    """Tell of a call that its answer cannot be read, and why."""
+    """Return a call as one whose answer cannot be read, with the reason."""
     params = plain_params({"reason": as_reason(error)})
     told = {"status": "unreadable", "error": str(error)[:300], "error_params": params}
     return row.model_copy(update=told)
@@ -174,7 +174,7 @@ def nth(prefix: str, attempt: int) -> str:
 
 
 def role_of(call_id: str) -> Role | None:
-    """Tell what a call is for by its name."""
+    """Return the purpose of a call by its name."""
     return _ROLES.get(call_id.partition("-")[0])
 
 
@@ -202,7 +202,7 @@ def hash_of(*texts: str) -> str:
 
 
 def standing(rows: Sequence[CallRow], retry_count: int) -> Standing:
-    """Tell whether there is an answer or an attempt left: some for failures that pass, one for an unreadable one.
+    """Return whether there is an answer or an attempt left: some for transient failures, one for an unreadable answer.
 
     What ended a whole run is no attempt: it says nothing of the case.
     """
@@ -218,7 +218,7 @@ def standing(rows: Sequence[CallRow], retry_count: int) -> Standing:
 
 
 def wait_before(rows: Sequence[CallRow], base: float, limit: float) -> float:
-    """Tell how long to wait before the next attempt; what a service asks for counts if it is longer."""
+    """Return the delay before the next attempt; a longer one that a service asks for takes precedence."""
     failed = [row for row in rows if row.status == "failed"]
     if not failed or rows[-1].status != "failed":
         return 0.0
@@ -231,12 +231,12 @@ def answer_of(calls: CaseCalls, prefix: str) -> CallRow | None:
 
 
 def is_judge_failure(result: Result) -> bool:
-    """Tell whether a case was executed and only its judgement failed."""
+    """Return whether a case was executed and only its judgement failed."""
     return result.status == "failed" and (result.error or "").startswith(JUDGE)
 
 
 def is_open(result: Result | None, *, again: bool) -> bool:
-    """Tell whether a case is still to be done.
+    """Return whether a case is still to be done.
 
     A judge that failed is asked again in every run; what failed to execute only where it is wanted (``again``). What
     the budget left out is open, what a person left out is not.

@@ -287,7 +287,7 @@ def _excepts(said: str) -> bool:
 
 
 def _wish(clause: _Clause, at: int, sentence: list[_Clause], last: Wish | None, whole: _Whole) -> Wish | None:
-    """Tell what a clause wants among the others; ``None`` if that is not sure."""
+    """Return a clause's intention among the others; ``None`` if that is not certain."""
     before, nameless = sentence[:at], [part for part in sentence if not part.mark]
     match clause.reading:
         case "keep":

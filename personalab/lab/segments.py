@@ -152,7 +152,7 @@ def pool(skills: Mapping[str, str], marks: Mapping[str, Sequence[Mark]] | None =
 
 
 def _keys(cuts: Mapping[str, Sequence[Segment]]) -> dict[str, list[_Key]]:
-    """Tell which pieces are the same one: by their words, and as the how manieth with these words in a skill.
+    """Group segments that are the same: by their words, and by their ordinal among equal ones in a skill.
 
     Skills that are made of the same pieces in another way share none, so that a set of pieces means one skill.
     """

@@ -39,7 +39,7 @@ class TempSession(Record):
     context_exports: tuple[str, ...]
 
     def is_over(self, now: str) -> bool:
-        """Tell whether its time has come."""
+        """Return whether it has expired."""
         return parse_time(now) >= parse_time(self.expires_at)
 
     @property
@@ -49,5 +49,5 @@ class TempSession(Record):
 
 
 def expiry(created_at: str, ttl_days: int) -> str:
-    """Tell when a session expires."""
+    """Return when a session expires."""
     return (parse_time(created_at) + timedelta(days=ttl_days)).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -23,7 +23,7 @@ class Interval:
     high: float
 
     def overlaps(self, other: Interval) -> bool:
-        """Tell whether both may be the same."""
+        """Return whether both values may be equal."""
         return self.low <= other.high and other.low <= self.high
 
     def within(self, least: float, most: float) -> Interval:
@@ -76,7 +76,7 @@ def difference_of(pairs: Sequence[tuple[float, float]]) -> Difference | None:
 
 
 def detectable_of(spread: float, n: int) -> float:
-    """Tell the least paired difference that ``n`` pairs would show four times in five."""
+    """Return the smallest paired difference that ``n`` pairs would show four times in five."""
     return (t_quantile(0.5 + LEVEL / 2, n - 1) + t_quantile(POWER, n - 1)) * spread / math.sqrt(n)
 
 

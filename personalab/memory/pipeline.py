@@ -185,7 +185,7 @@ def _pairs(text: str) -> set[str]:
 
 
 def language_of(conversation: Conversation) -> Language | None:
-    """Tell in which language the user writes."""
+    """Return the language in which the user writes."""
     return language_among(message.content for message in conversation.messages if message.role == "user")
 
 
@@ -224,7 +224,7 @@ def shown_messages(conversation: Conversation, count: Count, budget: int) -> Sai
 
 
 def _newest(rows: Sequence[str], count: Count, budget: int) -> int:
-    """Tell how many of the newest rows fit."""
+    """Return the number of newest rows that fit."""
     for kept, row in enumerate(reversed(rows)):
         if len(row) > budget * _CHARACTERS_A_TOKEN or (budget := budget - count(row) - 1) < 0:
             return kept
@@ -479,10 +479,10 @@ def pipeline_metadata(
 
 
 def has_succeeded(result: Mapping[str, Any] | None) -> bool:
-    """Tell whether a conversation has been learned from."""
+    """Return whether a conversation has been learned from."""
     return result is not None and "pipeline_metadata" in result and not result.get("error")
 
 
 def room_for(conversation_tokens: int) -> int:
-    """Tell how many tokens what is known may take beside a conversation."""
+    """Return the number of tokens that the known entries may take next to a conversation."""
     return max(conversation_tokens // _SHOWN_SHARE, 500)

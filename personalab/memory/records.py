@@ -390,7 +390,7 @@ def check_name(data: Mapping[str, Any], name: str) -> str:
 
 
 def _is_seen(char: str) -> bool:
-    """Tell whether a character takes its place on paper: a wide or unbreakable space does, too."""
+    """Return whether a character is visible or takes space: a wide or unbreakable space does, too."""
     return char.isprintable() or unicodedata.category(char) == "Zs"
 
 

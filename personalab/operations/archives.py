@@ -342,7 +342,7 @@ async def undo_compaction(place: ArchivePlace, named: str) -> dict[str, Any]:
 
 
 def _session_of(store: VelocaStore, dialogue: CompactedDialogue) -> str | None:
-    """Tell which session a summary is of; another program's may name an entry that is not there."""
+    """Return the session of a summary; another program's may name a missing entry."""
     try:
         return store.entry(dialogue.trigger_entry_id).session_id
     except NotFound:

@@ -146,7 +146,7 @@ class _Ward:
     # --- one file
 
     def unfit(self, path: Path) -> Finding | None:
-        """Tell why a path must not even be opened."""
+        """Return why a path must not even be opened."""
         self.seen.add(path)
         try:
             mode = path.stat().st_mode
@@ -343,7 +343,7 @@ class _Instance:
         self._add(finding)
 
     def _check_lock(self) -> bool:
-        """Tell whether someone else is writing now; find a request to stop that nobody waits for."""
+        """Return whether another process is writing now; report a stop request that nobody waits for."""
         lock = self.folder / ".lock"
         if lock.exists() and not lock.is_file():
             self._add(Finding("not_a_file", self.ward.shown(lock)))

@@ -162,7 +162,7 @@ class _Project:
             self.cases = None if self.cases is None or cases is None else self.cases + len(cases.cases)
 
     def _check_folder_name(self, at: int, skill: SkillRef) -> None:
-        """Tell that a skill's results cannot have a folder: a run would refuse."""
+        """Report that a skill's results cannot have a folder: a run would refuse."""
         try:
             arm_folder(skill.ref_id, skill.version)
         except PersonaLabError:

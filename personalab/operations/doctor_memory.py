@@ -60,7 +60,7 @@ async def _ask(services: Services) -> list[Finding]:
 
 
 def _looked_at(path: Path) -> tuple[str, int]:
-    """Tell how a database file is damaged, and how many rows were set aside in it."""
+    """Return the damage of a database file, and the number of rows that were set aside in it."""
     from personalab.retrieval.memory.salvage import is_damage
 
     for part in (*_PARTS, "-journal"):

@@ -172,7 +172,7 @@ def _mismatches(
 
 
 def too_large(path: Path) -> Reason | None:
-    """Tell why a session file is not read at all."""
+    """Return why a session file is not read at all."""
     size = path.stat().st_size
     return Reason("too_many_bytes", count=size, limit=MAX_SESSION_BYTES) if size > MAX_SESSION_BYTES else None
 
@@ -208,7 +208,7 @@ def _worth_recovering(torn: RawLine) -> bool:
 
 
 def _moved(scan: Scan, raw: RawLine, *, hopeless: bool) -> str | None:
-    """Tell why a line is moved out of the session; ``None`` if it stays."""
+    """Return why a line is moved out of the session; ``None`` if it stays."""
     if raw.number in scan.broken:
         return str(scan.broken[raw.number])[:200]
     if hopeless and not raw.whole:

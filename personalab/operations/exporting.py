@@ -181,7 +181,7 @@ def _usual(stories: StoryFiles, kind: Kind, entry_id: str) -> ExportFormat:
 
 
 def file_of(format: ExportFormat) -> tuple[str, str]:
-    """Tell how the files of a form end, and of which media type they are."""
+    """Return a format's file ending and media type."""
     return _ENDINGS[format]
 
 

@@ -80,7 +80,7 @@ def _is_same(
     fields: dict[str, Any],
     read: Callable[[str], Character | Background],
 ) -> bool:
-    """Tell whether the one who is here is the one who came along, lorebook and all."""
+    """Return whether the existing entry equals the imported one, lorebook included."""
     try:
         here = read(entry.entry_id).fields()
     except PersonaLabError:

@@ -108,7 +108,7 @@ def _read_card(file: Arriving) -> _Brought:
 
 
 def _arrival(library: Library, brought: _Brought) -> Arrival:
-    """Tell a card by its own words and by those it would leave with, whichever id it has."""
+    """Identify a card by its own content and by its content as exported, whichever id it has."""
     version, closely = brought.card.version, library.wishes.overwrite
 
     def looks(entry_id: str) -> Iterator[object]:
@@ -228,7 +228,7 @@ def bring_book(library: Library, file: Arriving) -> Imported:
 
 
 def _arrival_of_book(library: Library, book: _Book) -> Arrival:
-    """Tell a book by its own words and by those it would leave with."""
+    """Identify a book by its own content and by its content as exported."""
     shape = shape_of(book.data)
 
     def looks(entry_id: str) -> Iterator[object]:
@@ -303,7 +303,7 @@ def bring_world(library: Library, file: Arriving) -> Imported:
 
 
 def _arrival_of_world(library: Library, raw: bytes, world: Background) -> Arrival:
-    """Tell a world by what it says, whichever id it has."""
+    """Identify a background by its content, whichever id it has."""
 
     def looks(entry_id: str) -> Iterator[object]:
         if (found := _world(library, entry_id)) is not None:

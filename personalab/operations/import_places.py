@@ -146,7 +146,7 @@ class Library:
         return self._sizes[kind]
 
     def _says(self, arrival: Arrival, entry_id: str, said: bytes) -> bool:
-        """Tell whether an entry says the same; what is remembered is looked at again before it counts."""
+        """Return whether an entry has the same content; a remembered match is verified before it counts."""
         known = self._looks.setdefault((arrival.kind, entry_id), {})
         if arrival.variant in known and said not in known[arrival.variant]:
             return False
@@ -175,7 +175,7 @@ class Library:
 
 
 def _digest(value: object) -> bytes:
-    """Tell JSON values apart by what they say, not by how they are written."""
+    """Compute a digest of a JSON value that depends on its content, not on how it is written."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return _fingerprint(text.encode("ascii"))
 

@@ -51,7 +51,7 @@ class Arriving:
     path: Path | None = None
 
     def became(self, kind: EntryKind, entry_id: str, name: str, outcome: Outcome) -> Imported:
-        """Tell what it became."""
+        """Make the result of the imported file."""
         return Imported(self.shown, self.format, kind, entry_id, name, outcome)
 
 

@@ -92,7 +92,7 @@ async def unlearned(services: Services, instance_id: str, user_id: str) -> Unlea
 
 
 def tries_of(conversation: Conversation) -> int:
-    """Tell how often it was tried to learn from a conversation."""
+    """Return the number of attempts to learn from a conversation."""
     match conversation.pipeline_result:
         case {"error": {"tries": int(tries)}}:
             return tries

@@ -121,7 +121,7 @@ class CallFiles:
             os.close(fd)
 
     def size(self, part: str) -> int:
-        """Tell how large one of the files is; nothing, where nobody can say."""
+        """Return the size of one of the files; 0 if it is unknown."""
         try:
             return os.lstat(self.path(part)).st_size
         except OSError:
@@ -140,7 +140,7 @@ class CallFiles:
             return
 
     def is_kept(self) -> bool:
-        """Tell whether an answer was kept."""
+        """Return whether an answer was kept."""
         return os.path.lexists(self.path("done"))
 
     def kept(self) -> CallAnswer | None:

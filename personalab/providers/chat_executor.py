@@ -53,7 +53,7 @@ class ChatExecutor:
         self._model = model
 
     async def version(self) -> str:
-        """Tell what stands in the place of the program's version."""
+        """Return the model's identity in place of a program's version."""
         return self._version()
 
     def forget(self, spool: Path, call_id: str) -> None:
@@ -129,7 +129,7 @@ class ChatExecutor:
         )
 
     def _is_free(self) -> bool:
-        """Tell whether nobody is paid for an answer."""
+        """Return whether an answer is free."""
         from personalab.providers.rehearsal import RehearsalModel
         from personalab.providers.scripted import ScriptedModel
 

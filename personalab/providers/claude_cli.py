@@ -65,7 +65,7 @@ def find_program(cli_path: str, path: str | None = None) -> str | None:
 
 
 def is_under_way(spool: Path, call_id: str) -> bool:
-    """Tell whether a program that an earlier process started still works on a call."""
+    """Return whether a program that an earlier process started still works on a call."""
     files = CallFiles(spool, call_id)
     with spooling(files):
         return is_held(files)

@@ -61,7 +61,7 @@ def hold(files: CallFiles) -> int | None:
 
 
 def is_held(files: CallFiles) -> bool:
-    """Tell whether some program still holds the output file."""
+    """Return whether some program still holds the output file."""
     try:
         fd = files.open("out", os.O_RDONLY)
     except FileNotFoundError:
@@ -298,7 +298,7 @@ def _group_exists(pid: int) -> bool:
 
 
 def _leads(pid: int) -> bool:
-    """Tell whether a process leads its group, as what we start does."""
+    """Return whether a process leads its group, as the processes started here do."""
     try:
         return os.getpgid(pid) == pid
     except ProcessLookupError:

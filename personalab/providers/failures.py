@@ -82,7 +82,7 @@ def explain(error: Exception, attempt: Attempt) -> Failure:
 
 
 def may_refuse_schema(error: Exception) -> bool:
-    """Tell whether a request may have failed only because it had a schema; asking again without it tells for sure.
+    """Return whether a request may have failed only because of its schema; repeating it without one settles that.
 
     A wrong key, a limit, a prompt that is too long and a lost connection are never taken for that. A bad request that
     gives no reason is; a missing model or a failing server only where its words are about schemas.

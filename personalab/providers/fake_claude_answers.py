@@ -55,7 +55,7 @@ def fitting(schema: object, text: str, path: tuple[str, ...] = ()) -> object:
 
 
 def _index(path: tuple[str, ...]) -> int:
-    """Tell which item of a list a place is."""
+    """Return the list index at the end of a path; 0 if there is none."""
     return int(path[-1]) if path and path[-1].isdecimal() else 0
 
 

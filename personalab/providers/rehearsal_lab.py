@@ -98,7 +98,7 @@ def _judge(_: str, asked: str, language: Language) -> str | None:
 
 
 def _shared(asked: str, expected: str, answer: str) -> float:
-    """Tell how much of what was wanted is spoken of: the words of the expectation, and some of the request."""
+    """Return the share of what was wanted that occurs: words of the expectation, and some of the request."""
     said = _words(answer)
     if not said:
         return 0.0

@@ -55,7 +55,7 @@ class Catalogue:
 
 
 def fits(place: Place, search: Search) -> bool:
-    """Tell whether a search asks for events of this character and background."""
+    """Return whether a search asks for events of this character and background."""
     return search.character_id in (None, place[0]) and search.background_id in (None, place[1])
 
 
@@ -67,7 +67,7 @@ class CatalogueFile:
         self._known: tuple[object, Catalogue] | None = None
 
     def peek(self) -> Catalogue | bool | None:
-        """Tell without reading: ``None`` for no catalogue, the known one, or ``True`` for an unread one."""
+        """Check without reading: ``None`` for no catalogue, the known one, or ``True`` for an unread one."""
         key = self._key()
         if key is None:
             return None

@@ -25,7 +25,7 @@ def rival_score(words: Iterable[float]) -> float:
 
 
 def confidence(words: float, rival: float, substance: float) -> float:
-    """Tell how surely a hit is meant: it has most of the query's words, others don't, and they are rare.
+    """Rate the confidence in a hit: it has most of the query's words, others don't, and they are rare.
 
     Meaning does not enter: among turns of one story, similarity tells small talk from a question badly.
     """

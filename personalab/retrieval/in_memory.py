@@ -69,7 +69,7 @@ class InMemoryLibrary:
         ]
 
     async def missing(self, instance_id: str, event_ids: Sequence[str]) -> list[str]:
-        """Tell which events were never written."""
+        """Return the events that were never written."""
         return [event_id for event_id in event_ids if event_id not in self.events]
 
     async def state(self) -> IndexState:

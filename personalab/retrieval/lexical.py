@@ -148,7 +148,7 @@ class LexicalIndex:
         return terms << _DOCUMENT_BITS | (owners + first), np.bincount(owners, minlength=len(texts))
 
     def rarity(self, word: str) -> float:
-        """Tell how rare a word is among the documents, by its rarest term."""
+        """Return a word's rarity among the documents, by its rarest term."""
         return max((self._idf(self._frequency(term)) for term in self._terms.of_word(word)), default=0.0)
 
     def search(self, query: str, limit: int, allowed: Mask | None = None) -> Found:

@@ -73,13 +73,13 @@ class ChromaLibrary:
         return await asyncio.to_thread(self._search, search)
 
     async def missing(self, instance_id: str, event_ids: Sequence[str]) -> list[str]:
-        """Tell which of an instance's events are not in the library yet."""
+        """Return the events of an instance that are not in the library yet."""
         if self._catalogue_file.peek() is None or not event_ids:
             return list(event_ids)
         return await asyncio.to_thread(self._missing, instance_id, event_ids)
 
     async def state(self) -> IndexState:
-        """Tell what is indexed and whether the configured embedder made it."""
+        """Return the indexed counts and whether the configured embedder made the index."""
         return await asyncio.to_thread(self._state)
 
     async def reset(self) -> None:

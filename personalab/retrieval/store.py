@@ -25,7 +25,7 @@ def collection_name(instance_id: str, kind: Kind) -> str:
 
 
 def named(name: str) -> tuple[str, Kind]:
-    """Tell whose collection it is, and of which kind."""
+    """Return the owner and the kind of a collection."""
     instance_id, _, ending = name.rpartition(".")
     return instance_id, _KINDS[ending]
 

@@ -124,7 +124,7 @@ def _without_participle(word: str) -> str:
 
 @lru_cache(maxsize=1)
 def _cjk_table() -> NDArray[np.bool_]:
-    """Tell for every code point whether it is written without spaces."""
+    """Return for every code point whether it is written without spaces."""
     table = np.zeros(0x110000, dtype=bool)
     for low, high in _CJK_RANGES:
         table[low : high + 1] = True
@@ -192,7 +192,7 @@ class Terms:
 
 
 def words_worth(terms: Int64s) -> NDArray[np.float64]:
-    """Tell how much of a word each term is: a Chinese word of two characters gives three terms."""
+    """Return each term's share of a word: a Chinese word of two characters gives three terms."""
     return np.where(terms >= _WORD, 1.0, 1 / 3)
 
 

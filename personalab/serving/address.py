@@ -16,7 +16,7 @@ _PLACE = re.compile(r"(\[[0-9A-Za-z:.%]+\]|[^\s\[\]:/?#@\\]+)(?::[0-9]*)?")
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether an address is reached from this machine alone."""
+    """Return whether an address is reachable from this machine alone."""
     if host == "localhost":
         return True
     try:
@@ -64,11 +64,11 @@ class Names:
     """Those that were allowed by name, for instance a proxy's, which may call this server by another."""
 
     def is_ours(self, host: str) -> bool:
-        """Tell whether a ``Host`` header names this server, at any port."""
+        """Return whether a ``Host`` header names this server, at any port."""
         return self.known is None or _name(host) in self.known
 
     def is_our_origin(self, origin: str, host: str) -> bool:
-        """Tell whether an ``Origin`` header is a page of this server, which was called ``host``.
+        """Return whether an ``Origin`` header is a page of this server, which was addressed as ``host``.
 
         A page at another port of this machine is another site's.
         """

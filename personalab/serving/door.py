@@ -50,11 +50,11 @@ class Ours:
     """Paths that take large bodies."""
 
     def guards(self, path: str) -> bool:
-        """Tell whether a path is behind the door."""
+        """Return whether a path is protected."""
         return self.guarded is None or _below(path, self.guarded)
 
     def is_open(self, path: str) -> bool:
-        """Tell whether a path needs no token."""
+        """Return whether a path needs no token."""
         return _below(path, self.open)
 
 
@@ -249,7 +249,7 @@ def _passes(cookies: list[str]) -> list[str]:
 
 
 def is_bearer(value: str, token: str) -> bool:
-    """Tell whether an ``Authorization`` header carries the token, taking the same time for every wrong one."""
+    """Return whether an ``Authorization`` header carries the token, in constant time for every wrong one."""
     scheme, _, rest = value.partition(" ")
     given = rest.strip().encode("latin-1")
     return scheme.lower() == "bearer" and hmac.compare_digest(given, token.encode("utf-8"))
@@ -267,6 +267,6 @@ def pass_for(token: str) -> str:
 
 
 def has_pass(cookies: str, token: str) -> bool:
-    """Tell whether a ``Cookie`` header carries the pass of this token, whatever else other programs put there."""
+    """Return whether a ``Cookie`` header carries the pass of this token, whatever else other programs put there."""
     wanted = pass_for(token).encode()
     return any(hmac.compare_digest(value.encode("utf-8", "replace"), wanted) for value in _passes([cookies]))

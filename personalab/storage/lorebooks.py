@@ -45,7 +45,7 @@ class LorebookFiles:
         self._keeping = threading.Lock()
 
     def has_any(self, character_id: str, background_id: str | None) -> bool:
-        """Tell whether there is a book at all, so quickly that it needs no thread."""
+        """Return whether there is a book at all, fast enough to need no thread."""
         paths = self._paths(character_id, background_id)
         return any(os.path.lexists(path) for path, _ in paths)
 

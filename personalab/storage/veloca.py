@@ -58,7 +58,7 @@ FOLD_BYTES = 8 * 1024 * 1024
 
 
 def utc_now() -> str:
-    """Tell the time: ISO 8601, UTC, to the millisecond."""
+    """Return the current time: ISO 8601, UTC, to the millisecond."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
@@ -272,7 +272,7 @@ class VelocaStore:
             return context_of(archive, session_id)
 
     def compaction_material(self, session_id: str, trigger_entry_id: str | None = None) -> Material:
-        """Tell what a compaction would sum up; without a trigger the last few entries stay."""
+        """Return what a compaction would summarize; without a trigger the last few entries stay."""
         with self._open.reading() as archive:
             return material_of(archive, session_id, trigger_entry_id)
 

@@ -89,7 +89,7 @@ def broken(place: Place, error: BadRecord) -> StorageError:
 
 
 def is_gone(place: Place, journal: Head | None) -> bool:
-    """Tell whether an archive that is missing had been there."""
+    """Return whether a missing archive had existed before."""
     return bool(backup_numbers(place)) if journal is None else journal.base is not None
 
 
@@ -187,7 +187,7 @@ def _described(pair: _Pair) -> Backup:
 
 
 def _problem_of(pair: _Pair) -> Problem | None:
-    """Tell what is wrong with a backup or the journal that belongs to it."""
+    """Return what is wrong with a backup or the journal that belongs to it."""
     try:
         pair.file.archive()
         return _damage(pair.journal_path, pair.journal.journal())

@@ -126,7 +126,7 @@ def scan(raw: bytes, *, whole: bool = False) -> Scan:
 
 
 def _is_put(value: object) -> bool:
-    """Tell whether a value is lists of objects that have their ids, by the names of the arrays."""
+    """Return whether a value is lists of objects that have their ids, by the names of the arrays."""
     if not isinstance(value, dict):
         return False
     for name, records in cast("dict[Any, Any]", value).items():
@@ -165,7 +165,7 @@ class Journal:
         return self.end > self._head_end
 
     def is_current(self) -> bool:
-        """Tell whether the file that is open is still the one at its path."""
+        """Return whether the open file is still the one at its path."""
         try:
             found = os.stat(self.path)
         except FileNotFoundError:

@@ -238,7 +238,7 @@ class OpenArchive:
         make_backup(self._place)
 
     def _is_untouched(self, since: Head | None = None) -> bool:
-        """Tell whether the file is still the one that was read; a program that knows no lock may have written it.
+        """Return whether the file is still the one that was read; a program without locking may have written it.
 
         Then its content is taken in at the next call. The time of the last change is not looked at: a backup is
         a second name of the same file, and that counts as a change.

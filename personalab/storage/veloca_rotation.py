@@ -59,7 +59,7 @@ def join_backup(place: Place, seconds: float, size: int) -> bool:
 
 
 def _is_young(backup: Path, seconds: float) -> bool:
-    """Tell whether a backup was made a short time ago; its time of writing is that of the file it had been."""
+    """Return whether a backup was made a short time ago; its modification time is that of the file it had been."""
     try:
         return 0 <= time.time() - backup.stat().st_ctime < seconds
     except FileNotFoundError:

@@ -16,7 +16,7 @@ UNDONE = "summary_undone"
 def care_due(
     config: Config, tokens: Mapping[str, Any] | None, *, remembers: bool, turn: int, is_continued: bool
 ) -> list[CareTask]:
-    """Tell what may be due after a session's turn and its prompt's tokens; a caller's own reply has none counted."""
+    """Return what may be due after a turn, given its prompt's tokens; a caller's own reply has no token count."""
     if tokens is None:
         return []
     due: list[CareTask] = []
@@ -30,7 +30,7 @@ def care_due(
 
 
 def undone_lately(instance: InstanceState, turn: int, kept: int) -> bool:
-    """Tell whether a summary of this session was undone, and not many turns came since."""
+    """Return whether a summary of this session was undone within the last few turns."""
     match instance.source.get(UNDONE):
         case {"session_id": str(session_id), "turn": int(undone)}:
             return session_id == instance.current_session_id and turn <= undone + 2 * kept

@@ -69,7 +69,7 @@ def current_point(background: Background, plot: PlotState) -> OutlinePoint | Non
 
 
 def needs_reminder(plot: PlotState, threshold: int) -> bool:
-    """Tell whether so many replies came without a marker that the model is reminded."""
+    """Return whether so many replies lacked a marker that the model is reminded."""
     return plot.no_update_count >= threshold
 
 

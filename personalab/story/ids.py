@@ -13,7 +13,7 @@ _DEVICES = frozenset(
 
 
 def is_id(value: object) -> bool:
-    """Tell whether a value may be used as an id."""
+    """Return whether a value may be used as an id."""
     return isinstance(value, str) and _ID.fullmatch(value) is not None and value.lower() not in _DEVICES
 
 

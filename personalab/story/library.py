@@ -85,7 +85,7 @@ def is_placeholder(character: Character) -> bool:
 
 
 def called(character: Character) -> str:
-    """Tell what a character is called in its story: by the nickname its author gave it, or else by its name."""
+    """Return a character's name in its story: the nickname its author gave it, or else its name."""
     given = character.source.get("nickname")
     nickname = one_line(given) if isinstance(given, str) and len(given) <= MAX_NAME else ""
     return nickname or one_line(character.name[:MAX_NAME]) or character.character_id

@@ -173,7 +173,7 @@ class _Shelf:
 
 
 def _unfinished(book: Lorebook) -> LoreHit:
-    """Tell of a book that not all of it was searched."""
+    """Return a hit that reports a book which was not searched completely."""
     return LoreHit(book.name, "", book.name, "before_char", 0, "search", shown=False, left_out="search_slow")
 
 

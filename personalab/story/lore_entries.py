@@ -208,7 +208,7 @@ class NamedKeys:
 
 
 def _names(fill: Callable[[str], str]) -> Hashable:
-    """Tell what a filling depends on: a method on whose it is, for that is made anew each turn."""
+    """Return what a filling depends on: for a method its object, because methods are new objects each turn."""
     owner: object = getattr(fill, "__self__", None)
     if owner is None or type(owner).__hash__ in (None, object.__hash__):
         return fill

@@ -104,7 +104,7 @@ class PlainKey:
     whole: bool
 
     def found_in(self, heard: Heard) -> bool:
-        """Tell whether the words occur."""
+        """Return whether the words occur."""
         text = heard.raw if self.case_sensitive else heard.folded
         return stands_alone(self.text, text) if self.whole else self.text in text
 
@@ -118,7 +118,7 @@ class PatternKey:
     flags: str
 
     def found_in(self, heard: Heard, allowance: Allowance) -> bool | Trouble:
-        """Tell whether the pattern matches somewhere, or why that could not be found out."""
+        """Return whether the pattern matches somewhere, or why that could not be determined."""
         if allowance.slow[self] >= MAX_STRIKES or not allowance.has_patterns:
             allowance.is_unsure = True
             return "pattern_slow"
@@ -164,7 +164,7 @@ def read_key(key: str, case_sensitive: bool, whole: bool, use_regex: bool) -> Ke
 
 
 def stands_alone(word: str, text: str) -> bool:
-    """Tell whether a word occurs that does not go on in latin letters; where its edge is none, anything may follow."""
+    """Return whether a word occurs without adjoining latin letters; a non-latin edge may adjoin any letter."""
     at = text.find(word)
     for _ in range(_FEW_TRIES):
         if at < 0:

@@ -86,7 +86,7 @@ class Patterns:
         return asked.trouble
 
     def called(self, key: PatternKey) -> bool:
-        """Tell whether a pattern matches in what entered."""
+        """Return whether a pattern matches in the entries that were added."""
         asked = self._called.setdefault(key, _Asked(0))
         asked.look(key, self.calling, len(self.calling), self._allowance)
         return asked.found is not None

@@ -269,7 +269,7 @@ class Scan:
         return self._fits(opened, one)
 
     def _fits(self, opened: _Open, one: Prepared) -> bool:
-        """Tell whether the keys beside the first ones are there, or are missing, as they should be."""
+        """Return whether the secondary keys are present or missing, as the entry requires."""
         wishes, entry = one.wishes, one.entry
         if not one.is_selective and not wishes.additional_keys and not wishes.exclude_keys:
             return True
@@ -288,7 +288,7 @@ class Scan:
         return any(self._occurs(opened, one, key) for key in keys)
 
     def _occurs(self, opened: _Open, one: Prepared, written: str) -> bool:
-        """Tell whether a key stands in the messages that are searched for an entry, or in what entered."""
+        """Return whether a key occurs in the messages searched for an entry, or in the entries that were added."""
         for side, number in _numbered(opened, one, written):
             key = side.index.keys[number]
             depth = opened.depth_of(one)
@@ -311,7 +311,7 @@ class Scan:
         return None
 
     def _was(self, opened: _Open, one: Prepared, written: str) -> bool:
-        """Tell whether a key occurred before the last exchange."""
+        """Return whether a key occurred before the last exchange."""
         for side, number in _numbered(opened, one, written):
             key = side.index.keys[number]
             if isinstance(key, PatternKey):

@@ -113,7 +113,7 @@ def _rolled(given: str, below: Callable[[int, int], int]) -> str:
 
 
 def player_name(config: Config, language: Language) -> str:
-    """Tell what the person who plays is called: by the name that was set, or by a plain word."""
+    """Return the player's name: the one that was set, or a plain word."""
     return one_line(config.player_name) or say("player", language)
 
 

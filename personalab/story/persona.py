@@ -281,7 +281,7 @@ def sentences(text: str) -> list[str]:
 
 
 def diff(before: str, after: str) -> list[DiffPart]:
-    """Tell sentence by sentence what stayed, went and came."""
+    """Compare two texts sentence by sentence."""
     old, new = sentences(before), sentences(after)
     parts: list[DiffPart] = []
     for op, old_from, old_to, new_from, new_to in SequenceMatcher(None, old, new, False).get_opcodes():

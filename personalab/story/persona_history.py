@@ -59,7 +59,7 @@ class Revision:
         return self.source.get("by") == "hand"
 
     def same_edit(self, other: Revision) -> bool:
-        """Tell whether both are one edit by hand, noted twice because a write broke off."""
+        """Return whether both are the same edit by hand, recorded twice because a write was interrupted."""
         return (
             self.by_hand
             and other.by_hand
@@ -121,7 +121,7 @@ def _list_of(data: Raw, name: str) -> tuple[Revision, ...]:
 
 
 def revision_of(state: CharacterState) -> int:
-    """Tell at which revision a state stands; 0 while nothing has changed."""
+    """Return the revision of a state; 0 while nothing has changed."""
     number = state.source.get("persona_revision", 0)
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
         raise Invalid("field_not_whole", field="persona_revision")
@@ -134,7 +134,7 @@ def at_revision(state: CharacterState, text: str, number: int) -> CharacterState
 
 
 def edited_by_hand(state: CharacterState, history: PersonaHistory) -> bool:
-    """Tell whether someone wrote another persona into the state since its revision."""
+    """Return whether someone wrote another persona into the state since its revision."""
     last = history.at(revision_of(state))
     return last is not None and last.after != state.evolved_persona
 

@@ -298,7 +298,7 @@ def _tokens_key(templates: Templates, count: Count) -> object:
 
 
 def uncounted_characters(turns: Sequence[Turn], templates: Templates, count: Count) -> int:
-    """Tell how many characters stand in turns that were not counted yet."""
+    """Return the number of characters in turns that were not counted yet."""
     key = _tokens_key(templates, count)
     return sum(turn.characters for turn in turns if key not in turn.memo)
 
@@ -365,7 +365,7 @@ def with_reminder(messages: Sequence[Message], reminder: str) -> list[Message]:
 
 
 def _opens_unasked(turns: Sequence[Turn]) -> bool:
-    """Tell whether the character spoke first."""
+    """Return whether the character spoke first."""
     return bool(turns) and turns[0].user is None and not turns[0].notes and turns[0].answer is not None
 
 

@@ -185,7 +185,7 @@ def recalled_item(hit: Hit, templates: Mapping[str, str], language: Language) ->
 
 
 def _is_placed(event: StoryEvent) -> bool:
-    """Tell whether it is known where an event happened; 0 is the turn a story opens with, or nothing."""
+    """Return whether an event's position is known; 0 is the opening turn, or none."""
     return event.kind == "turn" or event.last_turn > 0
 
 

@@ -180,7 +180,7 @@ async def _import(
 
 
 def _fields(services: Services, report: ImportReport) -> dict[str, Any]:
-    """Tell what a file became; one that did not come in is an error with its reason."""
+    """Describe what a file became; a failed import is an error with its reason."""
     if report.skipped:
         raise report.skipped[0].error
     return report.fields(services.preferences.language())

@@ -229,7 +229,7 @@ def _revisions(rows: Sequence[Mapping[str, Any]], newest: int) -> list[RevisionT
 
 
 def _revision(row: Mapping[str, Any]) -> RevisionTold:
-    """Tell a revision; what else its file says of it may be of any shape, and is told only where it fits."""
+    """Describe a revision; other values in its file may have any shape, and are included only where they fit."""
     return RevisionTold(
         revision=row["revision"],
         time=row["time"],

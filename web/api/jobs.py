@@ -33,7 +33,7 @@ _STREAM = described(progress=JobNews, warning=JobNews, done=JobState, error=JobS
 
 
 def started(job: Job) -> JobStarted:
-    """Tell a client where to follow a job."""
+    """Return where a client can follow a job."""
     stream = f"/api/jobs/{job.job_id}/stream"
     return JobStarted(job_id=job.job_id, kind=job.kind, subject=job.subject, stream=stream)
 

@@ -78,7 +78,7 @@ async def project_get(desk: AtDesk, project: ProjectName) -> ProjectView:
 
 
 async def view(desk: Desk, project: str) -> ProjectView:
-    """Tell how a project stands."""
+    """Return a project's status."""
     status = await projects.project_status(desk.services, project)
     free, spent = all(map(is_free, models_of(status["options"]))), status["spent_usd"]
     more = {

@@ -298,7 +298,7 @@ async def _learning(
 
 
 def _learned(found: dict[str, Any]) -> dict[str, Any]:
-    """Tell in brief what was learned."""
+    """Summarize what was learned."""
     kept = {name: found[name] for name in ("turns", "left_out")}
     return {**kept, "steps": len(found["steps"]), "dropped": len(found["dropped"])}
 

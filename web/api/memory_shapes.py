@@ -260,7 +260,7 @@ class Forgotten(Told):
 
 
 def lists_told(memory: Memory, changes: Sequence[Change]) -> dict[str, list[dict[str, Any]]]:
-    """Tell what is known, list by list, and why, as far as these changes say it."""
+    """Return the known entries by list, with the reasons that these changes give."""
     reasons: dict[str, str] = {}
     for step in (step for change in changes for step in change.steps if step.reason):
         reasons.setdefault(step.entry.content_id, step.reason)
@@ -271,7 +271,7 @@ def lists_told(memory: Memory, changes: Sequence[Change]) -> dict[str, list[dict
 
 
 def conversation_fields(found: Conversation) -> dict[str, Any]:
-    """Tell of a conversation what a list of them shows."""
+    """Return the fields of a conversation for a list."""
     return {
         "conversation_id": found.conversation_id,
         "agent_id": found.agent_id,
@@ -287,12 +287,12 @@ def conversation_fields(found: Conversation) -> dict[str, Any]:
 
 
 def changed(made: Change | None) -> Changed:
-    """Tell what a call changed."""
+    """Describe what a call changed."""
     return Changed(change=change_told(made) if made else None)
 
 
 def change_told(change: Change) -> ChangeTold:
-    """Tell what was changed at once."""
+    """Describe a change."""
     steps = [_step(step) for step in change.steps]
     return ChangeTold.model_validate({**change.fields(), "steps": steps})
 

@@ -179,7 +179,7 @@ class _Look:
         return self.scene.data.preferences
 
     def told(self) -> PromptTold:
-        """Tell the whole prompt."""
+        """Return the whole prompt."""
         config, found = self.preferences.config, self.found
         warnings, too_long = list(found.warnings), None
         try:

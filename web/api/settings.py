@@ -143,7 +143,7 @@ async def reset_settings(desk: AtDesk) -> Settings:
 
 
 def _settings(services: Services, values: dict[str, Any] | None = None) -> Settings:
-    """Tell what is set, as it stands in the files now."""
+    """Return the settings as they are in the files now."""
     found = services.preferences.read()
     language = found.config.language
     recall, memory, lore = found.recall, found.memory, found.lore

@@ -239,6 +239,6 @@ async def current_response(
 
 
 def _begun(which: Which) -> BegunTurn:
-    """Tell where to watch a turn."""
+    """Return where to watch a turn."""
     query = urlencode(asdict(which))
     return BegunTurn(**asdict(which), stream=f"/api/chat/stream?{query}")

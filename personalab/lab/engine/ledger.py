@@ -171,7 +171,7 @@ def _shares(left: Floats) -> Floats:
 
 
 def _kernel(left: Floats, right: Floats, scales: Scales) -> Floats:
-    """Tell how alike two sets are: by what they share, one by one and two by two."""
+    """Compute the similarity of two sets from their shared segments and their shared pairs."""
     common = left @ right.T
     length = np.outer(left.sum(axis=1), right.sum(axis=1))
     return _LEVEL + scales.segment * common + _SHARED * length + scales.pair * common * (common - 1.0) / 2.0

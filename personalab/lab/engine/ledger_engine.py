@@ -71,7 +71,7 @@ _Phase = Literal["screen", "promote", "retest", "over"]
 
 
 def screened(cases: int) -> int:
-    """Tell on how many of so many cases a new candidate is tried first."""
+    """Return the number of cases, of so many, that a new candidate is tried on first."""
     return min(cases, max(_LEAST_SCREENED, round(cases / _SCREENED)))
 
 
@@ -174,7 +174,7 @@ class LedgerEngine:
         )
 
     def ledger(self) -> list[dict[str, Any]]:
-        """Tell what each segment does to the best candidate, in points with a 95 % interval."""
+        """Return each segment's effect on the best candidate, in points with a 95 % interval."""
         if not self._place:
             return []
         best_id = self._best_id()
@@ -182,7 +182,7 @@ class LedgerEngine:
         return segment_rows(self._problem, self._ledger, chosen)
 
     def strategy_odds(self) -> dict[str, dict[str, float]]:
-        """Tell how often each strategy was tried, promoted and better than all before, and the odds of that."""
+        """Return how often each strategy was tried, promoted and a new best, and the odds of that."""
         tried: list[Strategy | None] = [one.strategy for log in self._rounds for one in log.candidates]
         promoted: list[Strategy | None] = [self._book.candidates[one].strategy for one in self._promoted]
         return odds_of(tried, promoted, self._improved)
@@ -253,7 +253,7 @@ class LedgerEngine:
         return screened(len(self._case))
 
     def _room(self) -> int:
-        """Tell how many candidates can be screened so that one of them can still be promoted."""
+        """Return the number of candidates that can be screened with enough budget left to promote one."""
         wide = max(1, self._params.beam_width)
         if self._params.max_evaluations is None:
             return wide
@@ -262,7 +262,7 @@ class LedgerEngine:
         return min(wide, (self._left() - self._reserve() - promotion) // screened)
 
     def _is_near_the_end(self) -> bool:
-        """Tell whether what is learnt now comes too late: then the best that is believed in is tried instead."""
+        """Return whether new evidence would come too late, so that the best estimate is tried instead."""
         if self._params.max_rounds - len(self._rounds) <= _HARVEST_ROUNDS:
             return True
         screened = self._screened()

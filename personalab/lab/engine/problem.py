@@ -185,7 +185,7 @@ def check_kept(problem: Problem, candidate: Candidate) -> Candidate:
 
 
 def plateau_level(streak: int, before_escape: int) -> int:
-    """Tell how stuck a search is after ``streak`` rounds without enough gain."""
+    """Return the plateau level of a search after ``streak`` rounds without enough gain."""
     if streak <= 0:
         return 0
     if streak < before_escape:

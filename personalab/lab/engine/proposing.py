@@ -61,7 +61,7 @@ def strategy_at(level: int, number: int) -> Strategy:
 
 
 def is_focus(ledger: Ledger, best: Floats, chosen: Floats, weakest: int) -> bool:
-    """Tell whether at least half of what a change promises lies in the weakest dimension."""
+    """Return whether at least half of a change's expected gain is in the weakest dimension."""
     whole, part = ledger.mean(), ledger.dimension(weakest)
     gain = part.value(chosen) - part.value(best)
     return gain > 0.0 and 2.0 * gain >= whole.value(chosen) - whole.value(best)

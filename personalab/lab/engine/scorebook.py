@@ -61,7 +61,7 @@ class Scorebook:
         return self._tried.get(candidate_id, set())
 
     def is_whole(self, candidate_id: str) -> bool:
-        """Tell whether a candidate has scores on every case; only such ones can be compared."""
+        """Return whether a candidate has scores on every case; only such candidates can be compared."""
         return 0 < len(self._cases) == len(self.totals(candidate_id))
 
     def failures(self, candidate_id: str) -> int:
@@ -69,12 +69,12 @@ class Scorebook:
         return len(self.tried(candidate_id)) - len(self.totals(candidate_id))
 
     def is_open(self, candidate_id: str) -> bool:
-        """Tell whether a candidate can still become whole; an original is tried by the project's own run alone."""
+        """Return whether a candidate can still become whole; originals are evaluated only by the project's own run."""
         is_candidate = candidate_id not in self.originals and not self.failures(candidate_id)
         return is_candidate and len(self.tried(candidate_id)) < len(self._cases)
 
     def is_answered(self, candidate_id: str) -> bool:
-        """Tell whether any evaluation of a candidate was answered."""
+        """Return whether any evaluation of a candidate was answered."""
         return candidate_id in self._totals
 
     def totals(self, candidate_id: str) -> Mapping[str, float]:

@@ -21,7 +21,7 @@ _UNLIKELY, _STRANGE = 2.0, 3.0
 
 
 def segment_rows(problem: Problem, ledger: Ledger, chosen: Floats) -> list[dict[str, Any]]:
-    """Tell what each segment does to a set, in points with a 95 % interval."""
+    """Return each segment's effect on a set, in points with a 95 % interval."""
     by_dimension, spread = ledger.effects(chosen)
     return [
         {
@@ -46,7 +46,7 @@ def _effect(points: float, spread: float) -> dict[str, float]:
 def odds_of(
     tried: Sequence[Strategy | None], promoted: Sequence[Strategy | None], improved: Sequence[Strategy]
 ) -> dict[str, dict[str, float]]:
-    """Tell how often each strategy was tried, promoted and better than all before, and the odds of that."""
+    """Return how often each strategy was tried, promoted and a new best, and the odds of that."""
     return {
         name: {
             "tried": tried.count(name),
@@ -78,14 +78,14 @@ def settled(belief: Estimate, seen: Estimate, misfit: float) -> Estimate:
 
 
 def by_evidence(ledger: Ledger, place: int, belief: Estimate) -> Estimate:
-    """Tell a score without a re-test: as the ledger has it, unless that cannot be squared with what was seen."""
+    """Return a score without a re-test: the ledger's, unless that contradicts the observed scores."""
     surprise, variance = ledger.surprise(place)
     seen = Estimate(float(ledger.shift.sum() + ledger.values[place].sum()), sqrt(float(ledger.noise[place])))
     return settled(belief, seen, surprise**2 - _STRANGE**2 * variance)
 
 
 def by_retest(expected: Mapping[str, Estimate], found: Mapping[str, Estimate], candidate_id: str) -> Estimate:
-    """Tell a finalist's score after the re-test.
+    """Return a finalist's score after the re-test.
 
     The mean surprise of the finalists does not depend on which of them won, so choosing the winner does not colour
     it. Where the finalists surprise more than chance allows, the ledger does not fit, and the re-test alone counts.

@@ -27,7 +27,7 @@ _BY_ENDING: dict[str, Format] = {
 
 
 def format_of_file(name: str) -> Format:
-    """Tell the form of a file that is no folder."""
+    """Return the format of a file that is not a folder."""
     if name in SKILL_MD_NAMES:
         return "skill_md"
     found = _BY_ENDING.get(PurePath(name).suffix.lower())

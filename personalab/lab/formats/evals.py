@@ -158,13 +158,13 @@ def title_of(text: str) -> str:
 
 
 def stated_id(evals: Evals) -> str | None:
-    """Tell which baseline a file left from, if it left from here."""
+    """Return the baseline that a file was exported from, if it was exported here."""
     found = evals.stated.get("id", "")
     return found if is_uuid4(found) else None
 
 
 def has_same_extras(one: Evals, other: Evals) -> bool:
-    """Tell whether two files of evals are the same but for what is ours in them and the skill's name."""
+    """Return whether two files of evals are equal except for our own fields and the skill's name."""
     return _extras(one) == _extras(other)
 
 

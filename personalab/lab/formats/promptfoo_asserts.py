@@ -37,7 +37,7 @@ OF_THE_RUN = ("cost", "latency", "finish-reason", "perplexity", "perplexity-scor
 
 
 def is_known(kind: str) -> bool:
-    """Tell whether a word is a kind of assertion that is told here in its own words."""
+    """Return whether a word is a kind of assertion that has a wording here."""
     return kind in _WORDED or kind in _AS_IT_IS or kind in _CODE or kind in OF_THE_RUN
 
 

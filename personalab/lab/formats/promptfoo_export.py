@@ -80,7 +80,7 @@ def rubric(dimension: str, expected: str, language: Language) -> str:
 
 
 def is_own_rubric(row: Mapping[str, Any], expected: str) -> bool:
-    """Tell whether an assertion is one that was written here for an expectation, and is as it was written."""
+    """Return whether an assertion was written here for an expectation, and is unchanged."""
     if row.get("type") != "llm-rubric":
         return False
     named = [dimension for dimension in DIMENSIONS if dimension == row.get("metric")]

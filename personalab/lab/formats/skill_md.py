@@ -80,7 +80,7 @@ def read_skill_md(raw: bytes, file: str, called: str) -> SkillMd:
 
 
 def stated(document: SkillMd) -> Stated:
-    """Tell what a document says of its skill."""
+    """Return what a document states about its skill."""
     fields, ours = document.fields, _metadata(document.fields)
     name, description = _scalar(fields.get("name")).strip(), _scalar(fields.get("description")).strip()
     given = ours.get(f"{_MARK}id", "")
@@ -130,7 +130,7 @@ _OURS_ALONE = re.compile(rf"^[ \t]+{_MARK}(?:tags|version):.*\r?\n", re.MULTILIN
 
 
 def has_same_head(one: SkillMd, other: SkillMd) -> bool:
-    """Tell whether two front matters are the same to the letter, but for the tags and the version in them."""
+    """Return whether two front matters are identical except for their tags and version."""
     return _OURS_ALONE.sub("", one.head) == _OURS_ALONE.sub("", other.head)
 
 
@@ -149,7 +149,7 @@ def kebab(name: str, skill_id: str) -> str:
 
 
 def name_in_file(meta: SkillMeta, original: SkillMd | None) -> str:
-    """Tell which name stands in a skill's SKILL.md, and is that of its folder: one it came with stays while it fits."""
+    """Return the name for a skill's SKILL.md and its folder; an imported name is kept while it fits."""
     if original is not None:
         given = _scalar(original.fields.get("name")).strip()
         is_valid = len(given) <= MAX_NAME and _KEBAB.fullmatch(given)
@@ -176,7 +176,7 @@ def skill_md(meta: SkillMeta, content: str, tags: Sequence[str], original: Skill
 
 
 def is_untouched(meta: SkillMeta, content: str, tags: Sequence[str], original: SkillMd) -> bool:
-    """Tell whether a skill still says what its original says.
+    """Return whether a skill still equals its original.
 
     One that names no purpose and provider says nothing of them, so there any edit counts as a change.
     """

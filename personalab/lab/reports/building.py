@@ -153,7 +153,7 @@ def case_rows(baselines: Iterable[RankedBaseline]) -> tuple[CaseRow, ...]:
 def result_notices(
     rows: Sequence[SkillRow], cells: Sequence[Sequence[Cell | None]], versions: Iterable[str]
 ) -> list[Notice]:
-    """Tell what is wrong with a matrix: that it is unreal, unfinished, or has holes."""
+    """List problems of a matrix: fake executors, unfinished runs, or holes."""
     found = list[Notice]()
     unreal = sorted(
         {version for version in versions if version.startswith(_UNREAL) or version == "rehearsal"}

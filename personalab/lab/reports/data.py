@@ -238,5 +238,5 @@ class ReportData:
 
     @property
     def with_texts(self) -> bool:
-        """Tell whether the matrix is small enough to be shown with its texts."""
+        """Whether the matrix is small enough to be shown with its texts."""
         return len(self.rows) * len(self.cases) <= MAX_CELLS_WITH_TEXTS

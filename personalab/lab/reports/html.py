@@ -152,7 +152,7 @@ def _verdict(data: ReportData, say: Tongue) -> str:
 
 
 def _paired(tied: Sequence[SkillRow], say: Tongue) -> str:
-    """Tell which of the ties a comparison case by case tells from the first nevertheless."""
+    """Describe the ties that a comparison case by case can still tell from the first."""
     told = list[str]()
     for row in tied:
         span = row.behind_interval

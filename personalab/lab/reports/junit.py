@@ -101,7 +101,7 @@ def _outcome(cell: Cell | None, pass_score: float, body: int) -> str:
 
 
 def outcome(cell: Cell | None, pass_score: float) -> str:
-    """Tell what a test runner would call a result: passed, failure, error or skipped."""
+    """Return a test runner's name for a result: passed, failure, error or skipped."""
     if cell is None or cell.status == "skipped":
         return "skipped"
     if cell.status != "completed" or cell.total is None:

@@ -51,7 +51,7 @@ class CameIn:
 
     @classmethod
     def of(cls, assets: AssetFiles, stored: Stored, outcome: Outcome) -> CameIn:
-        """Tell it of what is kept now."""
+        """Make the result from the stored asset."""
         meta, shown = stored.meta, assets.workspace.shown(stored.folder)
         return cls(stored.kind, meta.id, meta.name, meta.version, outcome, shown)
 
@@ -258,5 +258,5 @@ def skill_from(assets: AssetFiles, source: str, purpose: str) -> StoredSkill | N
 
 
 def is_here(assets: AssetFiles, kind: AssetKind, short: str) -> bool:
-    """Tell whether an asset of an id, or of the same beginning, is here, readable or not."""
+    """Return whether an asset with this id, or the same beginning, exists, readable or not."""
     return any(place.name.short == short for place in assets.workspace.places(kind))

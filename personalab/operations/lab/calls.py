@@ -59,7 +59,7 @@ class Sheet(Protocol):
         ...
 
     def given_up(self, prefix: str) -> int:
-        """Tell how many of the attempts belong to an earlier run that gave up."""
+        """Return how many of the attempts belong to an earlier run that failed for good."""
         ...
 
     def keep(self, row: CallRow) -> None:
@@ -321,7 +321,7 @@ class CallDesk:
         self._freed = asyncio.Event()
 
     def _may_begin(self, role: Role, call_id: str) -> bool:
-        """Tell whether a call may begin at once; if not, one that is under way will tell what it cost."""
+        """Return whether a call may start at once; if not, one in progress will show its cost first."""
         if self.ending:
             raise NoMoreCalls
         if call_id in self._spooled:
@@ -334,7 +334,7 @@ class CallDesk:
         return options.max_usd is None or self._is_affordable(role, options.max_usd)
 
     def _is_affordable(self, role: Role, limit: float) -> bool:
-        """Tell whether a call is paid for even if it and all under way are as dear as the dearest of their kind.
+        """Return whether the budget covers a call if it and all in progress cost as much as the dearest of their kind.
 
         As long as no price of a kind is known, one of it is under way at a time.
         """
@@ -358,7 +358,7 @@ class CallDesk:
         raise NoMoreCalls(self.budget)
 
     def _price(self, role: Role | None) -> float:
-        """Tell what a call may cost: as much as the dearest of its kind, or of all where there is none yet."""
+        """Return a call's assumed cost: that of the dearest of its kind, or of all while there is none."""
         account = self.journal.account
         price = account.dearest(role) if role else None
         return account.dearest_of_all if price is None else price

@@ -94,7 +94,7 @@ class Evaluator:
         return self.desk.budget
 
     async def language(self) -> Language:
-        """Tell in which language the judges are asked."""
+        """Return the language in which the judges are asked."""
         if self._language is None:
             baselines = await asyncio.to_thread(self._place.baselines)
             self._language = language_of(self._options, baselines)

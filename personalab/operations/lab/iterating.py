@@ -27,7 +27,7 @@ _CAUSES: dict[StopReason, StopCause] = {
 
 
 async def iteration_bound(services: Services, project: str, wishes: Mapping[str, Any]) -> dict[str, int]:
-    """Tell how many evaluations a search makes at the most, and how many calls that are; none if it has ended."""
+    """Return the maximum evaluations of a search and the calls they take; none if it has ended."""
 
     def read() -> dict[str, int]:
         place = services.projects.project(project)
@@ -49,7 +49,7 @@ async def iteration_bound(services: Services, project: str, wishes: Mapping[str,
 
 
 async def iteration_status(services: Services, project: str) -> dict[str, Any]:
-    """Tell how far an iteration is, from its files."""
+    """Return an iteration's status, from its files."""
 
     def read() -> dict[str, Any]:
         place = services.projects.project(project)
@@ -82,7 +82,7 @@ def _planned(plan: IterationPlan) -> dict[str, Any]:
 
 
 def _told_by_others(report: IterationReport | None, log: ExplorationLog | None) -> dict[str, Any]:
-    """Tell what another program wrote of its iteration."""
+    """Return what another program wrote about its iteration."""
     return {
         "parameters": log.params.model_dump() if log else {},
         "retention_rules": "",

@@ -45,7 +45,7 @@ def begin(services: Services, place: ProjectPlace, asked: Mapping[str, Any]) -> 
 
 
 def is_over(plan: IterationPlan, wishes: Mapping[str, Any]) -> bool:
-    """Tell whether a search has come to its end, and stays so: nothing is wished that would let it go on."""
+    """Return whether a search has ended and no requested option would let it continue."""
     ended = plan.completed_at is not None and plan.stop_cause not in ("manual", "budget")
     return ended and _grown(plan, wishes) == plan.parameters
 

@@ -49,7 +49,7 @@ def _round(
 
 
 def ledger_fields(search: Search) -> dict[str, Any]:
-    """Tell what is known of each segment, and how the search came to its end."""
+    """Return the estimates of each segment, and how the search ended."""
     best = search.best
     return {
         "stop_cause": best.stop_cause,
@@ -62,7 +62,7 @@ def ledger_fields(search: Search) -> dict[str, Any]:
 
 
 def best_fields(search: Search) -> dict[str, Any] | None:
-    """Tell the best so far."""
+    """Return the best candidate so far."""
     best = search.best
     if best.candidate is None:
         return None
@@ -129,7 +129,7 @@ def _add_winner(services: Services, search: Search, now: str) -> str | None:
 
 
 def _provenance(search: Search, candidate: Candidate, now: str) -> Provenance:
-    """Tell which originals gave which segments, and by which way the search came to it."""
+    """Return the originals that gave segments, and how the search arrived at the candidate."""
     plan, place = search.plan, search.place
     chosen = [row for row in plan.pool() if row.segment_id in candidate.segments]
     parents = [row.candidate for found in search.engine.rounds for row in found.candidates]
@@ -154,7 +154,7 @@ def _provenance(search: Search, candidate: Candidate, now: str) -> Provenance:
 
 
 def ended_before(place: ProjectPlace) -> dict[str, Any]:
-    """Tell how a search ended that has come to its end before."""
+    """Return the result of a search that has ended before."""
     files = IterationFiles(place.folder)
     plan, report, ledger = files.plan(), files.report(), files.ledger() or {}
     best: Any = ledger.get("best") or {}

@@ -159,7 +159,7 @@ async def list_projects(services: Services) -> list[dict[str, Any]]:
 
 
 async def project_status(services: Services, project: str) -> dict[str, Any]:
-    """Tell how a project stands, with what its calls have cost and its ranking if there is one."""
+    """Return a project's status, with the costs of its calls and its ranking if there is one."""
 
     def read() -> dict[str, Any]:
         place = services.projects.project(project)
@@ -198,7 +198,7 @@ def _status(services: Services, place: ProjectPlace) -> dict[str, Any]:
 
 
 def status_of(services: Services, place: ProjectPlace) -> ProjectStatus:
-    """Tell a project's status; one that says it runs while nobody holds it was interrupted."""
+    """Return a project's status; one marked as running without a holder was interrupted."""
     status = place.config.status
     if status == "running" and not services.projects.is_running(place):
         return "interrupted"
@@ -209,7 +209,7 @@ def status_of(services: Services, place: ProjectPlace) -> ProjectStatus:
 
 
 async def plan_project(services: Services, project: str, *, rerun_failed: bool = False) -> Plan:
-    """Tell how many calls are left to make, and about how many tokens and how much money they take."""
+    """Return the calls that are left to make, with estimated tokens and costs."""
 
     def read() -> Plan:
         place = services.projects.project(project)

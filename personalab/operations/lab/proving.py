@@ -80,7 +80,7 @@ def unproven(place: ProjectPlace, options: RunOptions, language: Language) -> li
 
 
 def judge_facts(place: ProjectPlace, options: RunOptions, language: Language) -> tuple[JudgeFacts, ...]:
-    """Tell who judges, and how each did on the planted answers."""
+    """List the judges with their results on the planted answers."""
     known = place.controls().get("judges", {})
     found: list[JudgeFacts] = []
     for model in options.judging():

@@ -82,7 +82,7 @@ async def recompose(
 
 
 async def understood(services: Services, project: str, rules: str) -> dict[str, list[str]]:
-    """Tell which segments of a project's analysis rules keep and drop."""
+    """Return the segments of a project's analysis that rules keep and drop."""
     place = await asyncio.to_thread(services.projects.project, project)
     report = await asyncio.to_thread(place.analysis)
     found = read_retention(rules, [row.id for row in report.advantage_segments] if report else ())
@@ -90,7 +90,7 @@ async def understood(services: Services, project: str, rules: str) -> dict[str, 
 
 
 async def understood_by_search(services: Services, project: str) -> dict[str, list[str]]:
-    """Tell which segments a project's search keeps; it drops none by rule."""
+    """Return the segments that a project's search keeps; it drops none by rule."""
     place = await asyncio.to_thread(services.projects.project, project)
     plan = await asyncio.to_thread(IterationFiles(place.folder).plan)
     return {"kept": list(plan.kept) if plan else [], "dropped": []}

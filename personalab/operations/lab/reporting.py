@@ -279,7 +279,7 @@ class _Gathering:
     def _iteration(
         self, measured: _Measured, ranking: Ranking, options: RunOptions
     ) -> tuple[Iteration | None, ContentPair | None]:
-        """Tell how an iteration went, and what its winner has that the best of the originals has not."""
+        """Return an iteration, and the winner's text next to that of the best original."""
         files = IterationFiles(self.place.folder)
         report, log = self._try(files.report, None), self._try(files.log, None)
         plan, ledger = self._try(files.plan, None), self._try(files.ledger, None)

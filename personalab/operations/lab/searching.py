@@ -100,7 +100,7 @@ def _first(place: ProjectPlace) -> Search:
 
 
 def _advanced(search: Search) -> Search:
-    """Tell the engine what is on disk, as long as all that it asked for is."""
+    """Pass the results on disk to the engine, as long as everything it asked for is there."""
     while search.trials:
         observed = [_observed(search, trial) for trial in search.trials]
         if any(found is None for found in observed):
@@ -148,7 +148,7 @@ def _was_left_out(result: Result) -> bool:
 
 
 def version_of(search: Search, skill_id: str) -> str:
-    """Tell which version of a skill is tested: an original's own, or a candidate's first."""
+    """Return the tested version of a skill: an original's own, or a candidate's first."""
     return next((ref.version for ref in search.place.config.skills if ref.ref_id == skill_id), FIRST_VERSION)
 
 
@@ -209,7 +209,7 @@ def _arm(search: Search, candidate: Candidate, now: str) -> Arm:
 def failing(
     place: ProjectPlace, tasks: Sequence[Task], results: Sequence[Result | None]
 ) -> ProviderError | None:
-    """Tell that most of a batch failed: no search can be built on that, and it is made again the next time."""
+    """Return an error if most of a batch failed: no search can rely on it, and the batch is repeated next time."""
     failed = [
         (task, result)
         for task, result in zip(tasks, results, strict=True)

@@ -165,7 +165,7 @@ async def skill_diff(services: Services, skill_id: str, from_version: str, to_ve
 
 
 async def _test_summaries(services: Services) -> dict[str, dict[str, Any]]:
-    """Tell how each tested skill did, by its id."""
+    """Return the test summary of each tested skill, by its id."""
     from personalab.operations.lab.leaderboard import test_summaries
 
     found = await test_summaries(services)
@@ -210,7 +210,7 @@ def check_expected(stored: Stored, version: str | None) -> None:
 
 
 def is_meant(stored: Stored, purpose: str | None, tag: str | None, query: str | None, text: str) -> bool:
-    """Tell whether an asset is one of those that are asked for."""
+    """Return whether an asset is one of the requested ones."""
     is_there = purpose is None or stored.meta.purpose == purpose
     return is_there and has_tag(stored, tag) and speaks_of(stored, query, text)
 
@@ -225,12 +225,12 @@ def tags_and_past(services: Services, stored: Stored) -> dict[str, Any]:
 
 
 def has_tag(stored: Stored, tag: str | None) -> bool:
-    """Tell whether an asset has a tag that counts."""
+    """Return whether an asset has a tag that counts."""
     return tag is None or tag.casefold() in {value.casefold() for value in stored.tags.valid()}
 
 
 def speaks_of(stored: Stored, query: str | None, text: str) -> bool:
-    """Tell whether every word of a query stands in an asset's names, tags or text."""
+    """Return whether every word of a query occurs in an asset's names, tags or text."""
     if query is None or not query.strip():
         return True
     meta = stored.meta

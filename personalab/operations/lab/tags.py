@@ -206,7 +206,7 @@ def _cases_text(stored: Stored) -> str:
 
 
 def language_of(texts: Sequence[str]) -> Language:
-    """Tell in which language a model is asked about texts: English unless most of them are Chinese."""
+    """Return the language in which a model is asked about texts: English unless most of them are Chinese."""
     return language_among(texts) or language_among(["".join(texts)]) or "en"
 
 

@@ -268,7 +268,7 @@ def tasks_of(place: ProjectPlace, arms: Sequence[Arm], baselines: Sequence[Basel
 
 
 def language_of(options: RunOptions, baselines: Sequence[BaselineCopy]) -> Language:
-    """Tell in which language judges are asked: as wished, else as the cases are written."""
+    """Return the language in which judges are asked: the requested one, else that of the cases."""
     cases = [case for found in baselines for case in found.cases.cases][:_LANGUAGE_CASES]
     texts = [text for case in cases for text in (case.input, case.expected_output)]
     return options.language or language_among(texts) or "en"

@@ -112,7 +112,7 @@ class Backend(Protocol):
         ...
 
     def learned(self, agent_id: str, user_id: str, session_id: str) -> int:
-        """Tell up to which turn a story's session was saved."""
+        """Return the turn up to which a story's session was saved."""
         ...
 
     def forget(self, agent_id: str, user_id: str) -> bool:

@@ -96,7 +96,7 @@ class MemoryBook:
         return await asyncio.to_thread(self._backend.changes, agent_id, user_id, limit)
 
     async def learned(self, agent_id: str, user_id: str, session_id: str) -> int:
-        """Tell up to which turn a story's session was saved; 0 for not at all."""
+        """Return the turn up to which a story's session was saved; 0 for not at all."""
         if not self._backend.exists():
             return 0
         return await asyncio.to_thread(self._backend.learned, agent_id, user_id, session_id)

@@ -89,7 +89,7 @@ class Lexicon:
         self._seen = np.append(self._seen, np.ones(len(texts), dtype=bool))
 
     def rarity(self, word: str) -> float:
-        """Tell how rare a word is among the texts."""
+        """Return a word's rarity among the texts."""
         with self._lock:
             return self._index.rarity(word)
 
@@ -106,7 +106,7 @@ class Lexicon:
             return len(self) - int(self._allowed(types).sum())
 
     def places(self, text_ids: Iterable[str], types: Collection[str] | None) -> dict[str, int]:
-        """Tell where texts of these types stand among all; one that may not be found is left out."""
+        """Return the positions of texts of these types among all; excluded texts are left out."""
         with self._lock:
             codes = None if types is None else {self._types.get(content_type) for content_type in types}
             numbers = ((text_id, self._numbers.get(text_id)) for text_id in text_ids)
@@ -124,5 +124,5 @@ class Lexicon:
 
 
 def _print(text: Text) -> int:
-    """Tell texts apart without keeping them: a conversation may be long."""
+    """Compute a fingerprint that tells texts apart without keeping them: a conversation may be long."""
     return hash((text.content_type, text.text))

@@ -154,7 +154,7 @@ def _version(connection: Connection, where: str) -> int:
 
 
 def has_table(connection: Connection, name: str) -> bool:
-    """Tell whether there is a table, in the schema that is searched."""
+    """Return whether a table exists in the schema that is searched."""
     row = connection.execute("select to_regclass(%s) is not null", [name]).fetchone()
     return bool(row and row[0])
 

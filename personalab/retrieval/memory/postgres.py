@@ -139,7 +139,7 @@ class PostgresBackend(PostgresFinding):
         )
 
     def learned(self, agent_id: str, user_id: str, session_id: str) -> int:
-        """Tell up to which turn a story's session was saved."""
+        """Return the turn up to which a story's session was saved."""
         row = self._row(
             "select last_turn from story_marks where agent_id = %s and user_id = %s and session_id = %s",
             agent_id,

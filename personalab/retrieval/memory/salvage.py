@@ -25,7 +25,7 @@ _OWNED = ("memory_stamps", "memory_contents", "conversations", "memory_changes")
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Tell a damaged file from one that cannot be read just now."""
+    """Return whether an error means a damaged file rather than one that cannot be read just now."""
     code = getattr(error, "sqlite_errorcode", None)
     return isinstance(code, int) and code & 0xFF in DAMAGED
 

@@ -63,7 +63,7 @@ class SqliteBackend(ChromaVectors):
         super().__init__(self._file, folder)
 
     def exists(self) -> bool:
-        """Tell whether anything was ever kept."""
+        """Return whether anything was ever stored."""
         return self._file.exists()
 
     def close(self) -> None:
@@ -199,7 +199,7 @@ class SqliteBackend(ChromaVectors):
         return self._conversations(query, [agent_id, user_id, instance_id])
 
     def learned(self, agent_id: str, user_id: str, session_id: str) -> int:
-        """Tell up to which turn a story's session was saved."""
+        """Return the turn up to which a story's session was saved."""
         query = "SELECT last_turn FROM story_marks WHERE agent_id = ? AND user_id = ? AND session_id = ?"
         with self._file.reading() as connection:
             row = connection.execute(query, [agent_id, user_id, session_id]).fetchone()

@@ -31,7 +31,7 @@ class SqliteFile:
         self._release = weakref.finalize(self, _close_all, self._idle)
 
     def exists(self) -> bool:
-        """Tell whether the file is there."""
+        """Return whether the file exists."""
         return os.path.exists(self._path)
 
     def close(self) -> None:

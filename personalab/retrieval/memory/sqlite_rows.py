@@ -122,7 +122,7 @@ def list_entries(connection: sqlite3.Connection, memory_id: str, types: Iterable
 
 
 def touch(connection: sqlite3.Connection, memory_id: str) -> None:
-    """Tell everyone that a memory's entries and conversations may have changed."""
+    """Notify all processes that a memory's entries and conversations may have changed."""
     query = "UPDATE memory_stamps SET entries_stamp = ?1, conversations_stamp = ?1 WHERE memory_id = ?2"
     connection.execute(query, [new_stamp(connection), memory_id])
 

@@ -61,7 +61,7 @@ class VectorFolder:
             self._let_go()
 
     def holds(self, epoch: int) -> bool:
-        """Tell whether the vectors of an epoch are there."""
+        """Return whether the vectors of an epoch exist."""
         return (self._path / str(epoch) / "chroma.sqlite3").exists()
 
     def begin(self, epoch: int) -> None:

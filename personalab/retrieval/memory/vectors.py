@@ -320,7 +320,7 @@ def _stamp(connection: sqlite3.Connection, name: str) -> int:
 
 
 def _announce(connection: sqlite3.Connection, name: str) -> int:
-    """Tell everyone, before it is written, that a collection is another one from now on."""
+    """Notify all processes, before it is written, that a collection is about to change."""
     stamp = new_stamp(connection)
     query = "INSERT OR REPLACE INTO vector_stamps (collection, stamp) VALUES (?, ?)"
     connection.execute(query, [name, stamp])

@@ -76,7 +76,7 @@ class AssetFiles:
         return self._shelf(stored).versions(stored)
 
     def problems(self) -> list[Problem]:
-        """Tell what cannot be read of the workspace, and what contradicts itself."""
+        """List what cannot be read of the workspace, and contradictions."""
         return [*self._skills.problems(), *self._baselines.problems()]
 
     def history(self, stored: Stored) -> list[HistoryRecord]:
@@ -213,7 +213,7 @@ class AssetFiles:
             )
 
     def _folder(self, kind: AssetKind, meta: SkillMeta | BaselineMeta) -> Path:
-        """Tell where a version stands; its meta is checked before a path is made of it."""
+        """Return the folder of a version; its meta is checked before it becomes part of a path."""
         meta.fields("meta.json")
         purpose = check_folder_name(meta.purpose, "purpose")
         provider = check_folder_name(meta.provider, "provider")

@@ -77,7 +77,7 @@ class IterationFiles:
                 path.unlink(missing_ok=True)
 
     def stop_wanted(self) -> bool:
-        """Tell whether a person wants the search to end."""
+        """Return whether a person wants the search to end."""
         return (self.folder / _STOP).exists()
 
     # --- rounds

@@ -76,7 +76,7 @@ class Account:
         return sum(total for total, _ in self._costs.values()) if self._costs else None
 
     def dearest(self, role: str) -> float | None:
-        """Tell what the dearest call for something has cost; ``None`` before the first."""
+        """Return the cost of the dearest call for a purpose; ``None`` before the first."""
         return self._dearest.get(role)
 
     @property
@@ -103,7 +103,7 @@ class Account:
         self.call_ids.add(row["call_id"])
 
     def known(self) -> Known:
-        """Tell what a plan can learn from it."""
+        """Return what a plan can learn from it."""
         return Known(
             calls=self.calls,
             spent_usd=self.spent,

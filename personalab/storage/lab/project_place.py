@@ -191,14 +191,14 @@ class ProjectPlace:
     # --- results
 
     def has_results(self) -> bool:
-        """Tell whether anything was measured yet."""
+        """Return whether anything was measured yet."""
         if not self.results.is_dir():
             return False
         with os.scandir(self.results) as entries:
             return any(entry.is_dir() for entry in entries)
 
     def is_completed(self, path: str) -> bool:
-        """Tell quickly that a result is completed and sound; what is not told so has to be read."""
+        """Return quickly whether a result is complete and valid; if ``False``, it must be read."""
         try:
             with os.fdopen(open_regular(path), "rb", buffering=0) as file:
                 if os.fstat(file.fileno()).st_size > MAX_JSON_BYTES:

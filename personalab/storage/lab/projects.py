@@ -62,7 +62,7 @@ class ProjectFiles:
         return self._scan()[0]
 
     def problems(self) -> list[ProjectProblem]:
-        """Tell which folders are no projects."""
+        """List the folders that are not projects."""
         return self._scan()[1]
 
     def _scan(self) -> tuple[list[ProjectPlace], list[ProjectProblem]]:
@@ -107,7 +107,7 @@ class ProjectFiles:
         raise NotFound("lab_no_project", project=name_or_id[:80])
 
     def is_running(self, place: ProjectPlace) -> bool:
-        """Tell whether someone holds the project right now."""
+        """Return whether some process holds the project right now."""
         return running(place.folder) is not None
 
     def create(

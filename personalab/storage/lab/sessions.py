@@ -102,7 +102,7 @@ class SessionFiles:
         return TempSession.read(data, self._workspace.shown(path))
 
     def exists(self, session_id: str) -> bool:
-        """Tell whether there is such a session."""
+        """Return whether the session exists."""
         return self._path(session_id).is_file()
 
     def sessions(self) -> list[TempSession]:
@@ -172,7 +172,7 @@ class SessionFiles:
                     shutil.rmtree(folder, ignore_errors=True)
 
     def _is_ours(self, session: TempSession) -> bool:
-        """Tell whether a session stands in the file of its name."""
+        """Return whether a session is in the file of its name."""
         return is_folder_name(session.session_id) and self._path(session.session_id).is_file()
 
     def _files(self) -> list[Path]:

@@ -121,7 +121,7 @@ class Shelf(Generic[S]):
         )
 
     def problems(self) -> list[Problem]:
-        """Tell which newest versions cannot be read, and which contradict themselves."""
+        """List the newest versions that cannot be read or contradict themselves."""
         found: list[Problem] = []
         for folder in self._workspace.unreadable(self._kind):
             shown = self._workspace.shown(folder)

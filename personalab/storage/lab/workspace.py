@@ -175,7 +175,7 @@ def _may_read(folder: Path) -> bool:
 
 
 def _is_text(name: str) -> bool:
-    """Tell whether a name can be written in JSON and shown: a name of other bytes is nobody's of ours."""
+    """Return whether a name can be written in JSON and shown; names of other bytes are never ours."""
     return name.isprintable()
 
 
