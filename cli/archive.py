@@ -180,7 +180,7 @@ def _show(archive: ArchivePlace, record: dict[str, Any], code: str, as_json: boo
 
 
 def _option(archive: ArchivePlace) -> str:
-    """Give what a command needs to work with the same archive."""
+    """Return what a command needs to work with the same archive."""
     return "" if archive.in_root else f" --file {shlex.quote(str(archive.path))}"
 
 

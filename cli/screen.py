@@ -62,7 +62,7 @@ def closed_rows(rows: Iterable[str]) -> list[str]:
 
 
 def fragments(row: str) -> list[tuple[str, str]]:
-    """Give a row of the reply as prompt_toolkit takes it: its dimmed parts are grey."""
+    """Return a row of the reply as prompt_toolkit takes it: its dimmed parts are grey."""
     parts = _COLOUR.split(row)
     styles = ["", *("fg:ansibrightblack" if code == DIM else "" for code in parts[1::2])]
     return [(style, text) for style, text in zip(styles, parts[::2], strict=True) if text]

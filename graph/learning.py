@@ -30,7 +30,7 @@ class Learned:
     error: dict[str, Any] | None = None
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object."""
+        """Return its JSON object."""
         return {
             "turns": self.turns,
             "steps": self.steps,

@@ -72,7 +72,7 @@ def word_faults(error: ValidationError, schema: Mapping[str, Any], language: Lan
 
 
 def _words(context: Mapping[str, Any]) -> dict[str, Any]:
-    """Give what a fault is about; pydantic lists choices in English."""
+    """Return the parameters of a fault; pydantic lists choices in English."""
     joined = {"expected": str(context["expected"]).replace(" or ", ", ")} if "expected" in context else {}
     return {**context, **joined}
 

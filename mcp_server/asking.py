@@ -68,7 +68,7 @@ class AnswerBook:
         self._answers = answers
 
     async def stream(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
-        """Give the answer to these messages, or ask for it."""
+        """Yield the answer to these messages, or ask for it."""
         answer = self._answers.get(digest(messages))
         if answer is None:
             raise Needed(messages)

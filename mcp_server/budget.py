@@ -40,7 +40,7 @@ class Budget:
         return self.counter.count(json.dumps(text, ensure_ascii=False)[1:-1])
 
     def cut(self, text: str, tokens: int = RESULT_TOKENS) -> str:
-        """Give as much of a text's beginning as costs no more; at least one character, so that pages end."""
+        """Return as much of a text's beginning as costs no more; at least one character, so that pages end."""
         if len(text) <= 1 or (tokens >= RESULT_TOKENS and len(text) <= _SURELY):
             return text
         tokens = max(tokens, 1)
@@ -53,7 +53,7 @@ class Budget:
         return text[: _whole(text, length)]
 
     def cut_from_end(self, text: str, tokens: int) -> str:
-        """Give as much of a text's end as costs no more."""
+        """Return as much of a text's end as costs no more."""
         return self.cut(text[::-1], tokens)[::-1]
 
 
@@ -79,7 +79,7 @@ _PLACE = re.compile(r"(\d{1,9}):(\d{1,9})", re.ASCII)
 def page_of(
     parts: Sequence[Mapping[str, Any]], cursor: str | None, budget: Budget
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """Give messages from a place on, as many as a result may carry, and the cursor of the rest."""
+    """Return messages from a place on, as many as a result may carry, and the cursor of the rest."""
     index, start = _place(parts, cursor)
     shown: list[dict[str, Any]] = []
     left = RESULT_TOKENS

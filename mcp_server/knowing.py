@@ -19,20 +19,20 @@ _MARKS = {"add": "+", "replace": "~", "remove": "-", "cite": "="}
 
 
 def brief(text: str, budget: Budget, tokens: int) -> str:
-    """Give a text, or its beginning with a sign that there is more."""
+    """Return a text, or its beginning with a sign that there is more."""
     shown = budget.cut(text, tokens)
     return shown if len(shown) == len(text) else f"{shown}…"
 
 
 def brief_steps(steps: Sequence[Mapping[str, Any]], budget: Budget, tokens: int) -> list[dict[str, Any]]:
-    """Give the first steps of a change, each within its share."""
+    """Return the first steps of a change, each within its share."""
     shown = steps[:MOST_STEPS]
     share = max(tokens // max(len(shown), 1) - _STEP_TOKENS, 8) // 3
     return [step_fields(step, budget, share) for step in shown]
 
 
 def step_fields(step: Mapping[str, Any], budget: Budget, tokens: int) -> dict[str, Any]:
-    """Give a step by its entry's id and the words before and after it, each within so many tokens."""
+    """Return a step by its entry's id and the words before and after it, each within so many tokens."""
     before, after = step.get("before"), step.get("after")
     entry: Mapping[str, Any] = after or before or {}
     return {

@@ -75,7 +75,7 @@ def _with_shorter_lists(data: Any, most: int) -> Any:
 def page(
     rows: Sequence[Mapping[str, Any]], cursor: str | None, budget: Budget, tokens: int = LIST_TOKENS
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """Give some rows from a place on, as many as fit with their texts cut, and the cursor of the rest."""
+    """Return some rows from a place on, as many as fit with their texts cut, and the cursor of the rest."""
     start = page_offset(cursor, max(len(rows), 1))
     count, some, shown, fits = ROWS, list[dict[str, Any]](), list[dict[str, Any]](), False
     while not fits and count:
@@ -87,7 +87,7 @@ def page(
 
 
 def page_text(text: str, cursor: str | None, budget: Budget, tokens: int) -> tuple[str, str | None]:
-    """Give as much of a text from a place on as may be shown, and the cursor of the rest."""
+    """Return as much of a text from a place on as may be shown, and the cursor of the rest."""
     start = page_offset(cursor, max(len(text), 1))
     shown = budget.cut(text[start:], tokens)
     following = start + len(shown)

@@ -45,7 +45,7 @@ def plan_text(plan: Mapping[str, Any], language: Language) -> str:
 
 
 def ranking_of(place: ProjectPlace) -> list[dict[str, Any]]:
-    """Give the ranking of a project with its intervals; the arm without a skill comes last, without a rank."""
+    """Return the ranking of a project with its intervals; the arm without a skill comes last, without a rank."""
     details = place.extra_summary()
     skills: list[dict[str, Any]] = details.get("skills") or []
     rows = [_ranked(row) for row in skills[:_RANKED]]
@@ -92,7 +92,7 @@ def notices(place: ProjectPlace, language: Language) -> list[str]:
 
 
 def analysis_fields(report: Any) -> dict[str, Any]:
-    """Give an analysis as a result has it."""
+    """Return an analysis as a result has it."""
     told = report.model_dump(mode="json")
     shown = {name: told[name] for name in ("generated_at", "best_skill_id", "best_skill_name")}
     return {
@@ -122,7 +122,7 @@ def analysis_text(analysis: Mapping[str, Any], language: Language) -> list[str]:
 
 
 def iteration_fields(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a search as a result has it, from its result or from its files."""
+    """Return a search as a result has it, from its result or from its files."""
     report: Mapping[str, Any] = found.get("report") or {}
     ledger: Mapping[str, Any] = found.get("ledger") or {}
     rounds: list[dict[str, Any]] = report.get("rounds") or []

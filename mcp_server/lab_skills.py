@@ -251,7 +251,7 @@ class SkillTools:
 
 
 def asset_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Give what a list shows of an asset."""
+    """Return what a list shows of an asset."""
     return {name: row[name] for name in ROW_FIELDS if name in row}
 
 
@@ -264,7 +264,7 @@ def row_text(row: Mapping[str, Any]) -> str:
 
 
 def valid_tags(tags: Mapping[str, Any]) -> list[str]:
-    """Give the values that count: those of people, and those a person approved."""
+    """Return the values that count: those of people, and those a person approved."""
     approved = [row["value"] for row in tags["auto"] if row["status"] == "approved"]
     return [*(row["value"] for row in tags["manual"]), *approved]
 
@@ -275,7 +275,7 @@ def history_row(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def needed(value: str | None, name: str) -> str:
-    """Give an argument that this use of a tool cannot do without."""
+    """Return an argument that this use of a tool requires."""
     if value is None:
         raise BadRecord("field_missing", field=name)
     return value

@@ -29,7 +29,7 @@ class Prompts:
         self._stories = stories
 
     def add_to(self, server: MCPServer[Any]) -> None:
-        """Give the server its prompts."""
+        """Add the prompts to the server."""
         for ask in (self.play, self.recap):
             server.prompt(ask.__name__, description=ask.__doc__)(ask)
 

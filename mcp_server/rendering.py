@@ -129,7 +129,7 @@ def _within(prompt: Mapping[str, Any], budget: Budget, language: Language) -> di
 
 
 def plain_warnings(warnings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Give warnings without what only a stream needs."""
+    """Return warnings without what only a stream needs."""
     return [
         {name: value for name, value in warning.items() if name not in ("type", "turn")}
         for warning in warnings

@@ -49,7 +49,7 @@ class Resources:
         self._desk = desk
 
     def add_to(self, server: MCPServer[Any]) -> None:
-        """Give the server its templates and its completion of ids."""
+        """Add the resource templates and the completion of ids to the server."""
         for template, name, mime, read in (
             (INSTANCE, "instance", JSON, self.instance),
             (SESSION, "session", MARKDOWN, self.session),

@@ -256,7 +256,7 @@ class Compacted(TypedDict):
 
 
 def result(text: str, data: Any, *, is_error: bool = False) -> CallToolResult:
-    """Give both copies: the text that stands alone and the structured content."""
+    """Return both copies: the text that stands alone and the structured content."""
     return CallToolResult(
         content=[TextContent(type="text", text=well_formed(text))],
         structured_content=all_well_formed(data),

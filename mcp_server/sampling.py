@@ -78,7 +78,7 @@ class SamplingClients:
         client.refused = False
 
     def open_question(self, ctx: Context[Any], about: str) -> OpenQuestion | None:
-        """Give the question that the client has not answered."""
+        """Return the question that the client has not answered."""
         return self._client(ctx).questions.get(about)
 
     def _client(self, ctx: Context[Any]) -> _Client:

@@ -220,7 +220,7 @@ class PersonaServer(MCPServer[None]):
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[None, Any] | None = None
     ) -> GetPromptResult | InputRequiredResult:
-        """Give a prompt; a name or an argument that cannot be used is the caller's to mend."""
+        """Return a prompt; an unusable name or argument is the caller's error."""
         language = self.desk.language
         found = self._prompt_manager.get_prompt(name)
         if found is None:

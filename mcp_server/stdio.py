@@ -25,7 +25,7 @@ MAX_LINE_CHARACTERS = 16 * 1024 * 1024
 
 @asynccontextmanager
 async def wire(on_gone: Callable[[], None]) -> AsyncGenerator[tuple[Any, Any]]:
-    """Give the streams of messages; ``on_gone`` is called, from a thread, when the client reads no more.
+    """Yield the streams of messages; ``on_gone`` is called, from a thread, when the client reads no more.
 
     The standard streams themselves are turned away from the wire, so that what a library prints or reads cannot
     break the protocol.

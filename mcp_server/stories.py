@@ -271,7 +271,7 @@ def _short(text: str) -> str:
 
 
 def instance_fields(state: InstanceState) -> dict[str, Any]:
-    """Give a story's state as the tools name it."""
+    """Return a story's state as the tools name it."""
     return {
         "instance_id": state.instance_id,
         "character_id": state.character_id,

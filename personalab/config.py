@@ -219,7 +219,7 @@ def config_of(values: Mapping[str, Any]) -> Config:
 
 
 def all_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Give every setting by its dotted name, the defaults filled in."""
+    """Return every setting by its dotted name, the defaults filled in."""
     return {name: values.get(name, rule.default) for name, rule in FIELDS.items()}
 
 
@@ -277,7 +277,7 @@ def new_shape(data: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, A
 
 
 def reset_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the defaults; the language stays, for it is the reader's, not a tuning."""
+    """Return the defaults; the language stays, for it is the reader's, not a tuning."""
     return {name: values[name] for name in ("preferences.language",) if name in values}
 
 

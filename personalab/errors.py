@@ -143,7 +143,7 @@ def worded(reason: Because, language: Language) -> str:
 
 
 def as_reason(error: BaseException) -> Because:
-    """Give an exception as the ``reason`` of an error: known ones by their type, others in their own words."""
+    """Return an exception as the ``reason`` of an error: known ones by their type, others in their own words."""
     text = str(error) or type(error).__name__
     match error:
         case PersonaLabError():
@@ -164,20 +164,20 @@ def as_reason(error: BaseException) -> Because:
 
 
 def reason_of(error: BaseException) -> Because:
-    """Give an error's own reason, or the whole error where it has none."""
+    """Return an error's own reason, or the whole error where it has none."""
     reason = error.params.get("reason") if isinstance(error, PersonaLabError) else None
     return reason if isinstance(reason, Because) and reason else as_reason(error)
 
 
 def json_reason(error: ValueError | RecursionError) -> Because:
-    """Give the reason why a text is no JSON; a plain ``ValueError`` comes from a number with too many digits."""
+    """Return the reason why a text is no JSON; a plain ``ValueError`` comes from a number with too many digits."""
     if type(error) is ValueError:
         return Reason("python_large_number", text=str(error))
     return as_reason(error)
 
 
 def pydantic_reason(detail: Mapping[str, Any]) -> Because:
-    """Give what pydantic says about a value, one of ``errors()``, with its context."""
+    """Return what pydantic says about a value, one of ``errors()``, with its context."""
     context: dict[str, Any] = detail.get("ctx") or {}
     if isinstance(cause := context.get("error"), Exception):
         return as_reason(cause)

@@ -190,7 +190,7 @@ def _status_of_event(event: Mapping[str, Any]) -> int:
 
 
 def _body_reason(error: HTTPException) -> Because:
-    """Give why a request was refused; FastAPI names a body that it could not parse by the cause alone."""
+    """Return why a request was refused; FastAPI names a body that it could not parse by the cause alone."""
     parsed = error.__cause__ is None
     return error.detail if parsed else Reason("pydantic_json_invalid", text=error.detail)
 

@@ -17,7 +17,7 @@ class PageFiles(StaticFiles):
     """The page's files; a browser asks each time whether they are still the same, so that an update is seen."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        """Give a file with its validator."""
+        """Return a file with its validator."""
         response = await super().get_response(path, scope)
         response.headers["cache-control"] = "no-cache"
         return response

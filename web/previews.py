@@ -18,7 +18,7 @@ class Previews:
         self._answers: OrderedDict[tuple[str, str], dict[str, str]] = OrderedDict()
 
     def answers(self, kind: str, instance_id: str, *, fresh: bool) -> dict[str, str]:
-        """Give what a work knows already, to be added to; a ``fresh`` one begins anew."""
+        """Return the known answers for an operation, to be added to; with ``fresh`` it starts without any."""
         known = self._answers.pop((kind, instance_id), {})
         self._answers[kind, instance_id] = {} if fresh else known
         while len(self._answers) > _KEPT:

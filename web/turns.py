@@ -443,7 +443,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _shown(line: AssistantLine | None, *, written: bool) -> AssistantLine | None:
-    """Give a reply as it can be told: its file may hold half a character, or what a writer who died has left open."""
+    """Return a reply as it can be told: its file may hold half a character, or what a writer who died has left open."""
     if line is None:
         return None
     left = not line.closed and not written  # the next turn will close it so

@@ -42,7 +42,7 @@ def size_of(text: str) -> int:
 
 
 def after(text: str, offset: int) -> str:
-    """Give what stands after so many bytes of a text; inside a character, from that character on."""
+    """Return the text after so many bytes; inside a character, from that character on."""
     if text.isascii():
         return text[offset:]
     whole = text.encode("utf-8", "surrogatepass")
@@ -122,7 +122,7 @@ class Log:
         self._wake()
 
     def shortened(self) -> Log:
-        """Give what is worth keeping of one that ended: what is said again, and the last event."""
+        """Return what is worth keeping of an ended log: the notes to replay, and the last event."""
         kept = Log()
         last = len(self._sent) - 1
         kept._sent = [self._sent[at] for at in sorted({*self._notes, last}) if at >= 0]
@@ -130,7 +130,7 @@ class Log:
         return kept
 
     def merged(self) -> Log:
-        """Give one that ended with its reasoning and its reply in one piece each.
+        """Return an ended log with its reasoning and its reply merged into one event each.
 
         Thousands of events weigh fifty times what they say.
         """
@@ -155,7 +155,7 @@ class Log:
         self._news = asyncio.Event()
 
     async def watch(self, offset: int | None) -> AsyncGenerator[bytes]:
-        """Give everything after an offset of the reply, joined as it comes, until the end.
+        """Yield everything after an offset of the reply, joined as it comes, until the end.
 
         Without an offset: from the beginning. A client may know more than was told here, for it may have read the
         file: of the reply it is told nothing twice. The reasoning before the offset comes again, in one piece.
@@ -209,7 +209,7 @@ class Log:
         return self._ends[told - 1] if told else 0
 
     def _unknown(self, place: int, offset: int) -> list[bytes]:
-        """Give the events from a place on, without what a client has of the reply."""
+        """Return the events from a place on, without what a client has of the reply."""
         found = self._sent[place:]
         first = bisect_left(self._tokens, place, key=lambda token: token[0])
         for (at, turn, text), end in zip(self._tokens[first:], self._ends[first:], strict=True):

@@ -188,7 +188,7 @@ def _arm(row: Mapping[str, Any], width: int) -> str:
 
 
 def _tie_labels(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Give everyone in a group of ties its first rank, with a sign."""
+    """Return the labels of tied rows: the first rank of their group, with a sign."""
     groups = [row["tie_group"] for row in rows]
     labels: list[str] = []
     for row, group in zip(rows, groups, strict=True):

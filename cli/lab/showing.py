@@ -80,7 +80,7 @@ def padded(text: str, width: int) -> str:
 
 
 def stored_fields(stored: Stored) -> dict[str, Any]:
-    """Give an asset as JSON."""
+    """Return an asset as JSON."""
     from personalab.operations.lab.skills import shown
 
     return {"kind": stored.kind, **shown(stored)}

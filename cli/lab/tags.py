@@ -23,7 +23,7 @@ async def show_tags(word: str, kind: Kind | None, *, as_json: bool) -> None:
 async def change_tags(
     word: str, kind: Kind | None, values: Sequence[str], *, adding: bool, as_json: bool
 ) -> None:
-    """Give an asset tags, or take them away."""
+    """Add tags to an asset, or remove them."""
     found, stored = await asset_of(word, kind)
     change = tags.add_tag if adding else tags.remove_tag
     changed: dict[str, Any] = {}

@@ -22,7 +22,7 @@ def reply_id(instance_id: str, session_id: str, turn: int) -> str:
 
 
 def reasoning_fields(reasoning: str) -> dict[str, Any]:
-    """Give what a message carries of a model's reasoning, where chat models of LangChain put theirs."""
+    """Return what a message carries of a model's reasoning, where chat models of LangChain put theirs."""
     return {"reasoning_content": reasoning} if reasoning else {}
 
 

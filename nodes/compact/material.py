@@ -15,7 +15,7 @@ def seen_of(material: Material) -> str:
 
 
 def same_as(seen: str) -> Callable[[Material], None]:
-    """Give what refuses material that someone has changed since it was seen."""
+    """Return a check that refuses material which has changed since it was seen."""
 
     def check(material: Material) -> None:
         if seen_of(material) != seen:

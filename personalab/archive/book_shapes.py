@@ -135,7 +135,7 @@ def shape_of(data: Mapping[str, Any]) -> BookShape:
 
 
 def book_as(data: Mapping[str, Any], shape: BookShape, name: str) -> dict[str, Any]:
-    """Give a book in a shape; ``name`` is what it is called where it does not say.
+    """Return a book in a shape; ``name`` is what it is called where it does not say.
 
     The book has been read without complaint before.
     """
@@ -332,7 +332,7 @@ def _listed(value: object) -> list[Any]:
 
 
 def _extensions(holder: dict[str, Any]) -> dict[str, Any]:
-    """Give an object's ``extensions``, made where they are missing."""
+    """Return an object's ``extensions``, made where they are missing."""
     found = holder.get("extensions")
     if not isinstance(found, dict):
         found = holder["extensions"] = {}

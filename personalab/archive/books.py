@@ -78,7 +78,7 @@ def check_book_says_something(book: Lorebook) -> None:
 
 
 def _entries(found: object, where: str) -> list[tuple[str, object]]:
-    """Give each entry with the id it has where it names none."""
+    """Return each entry with the id it has where it names none."""
     if isinstance(found, dict):
         named = list(cast("dict[str, object]", found).items())
     elif isinstance(found, list):

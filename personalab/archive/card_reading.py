@@ -147,7 +147,7 @@ def check_card_says_something(card: Card) -> None:
 
 
 def clean_name(name: str) -> str:
-    """Give a name on one line, without what a terminal would obey."""
+    """Return a name on one line, without what a terminal would obey."""
     return " ".join(_OBEYED.sub(" ", name).split())
 
 

@@ -280,7 +280,7 @@ def with_id(written: dict[str, Any], character_id: str) -> dict[str, Any]:
 
 
 def without_id(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a card as it is whichever id it left with, to compare it."""
+    """Return a card as it is whichever id it left with, to compare it."""
     fields: object = data.get("data")
     if not isinstance(fields, dict):
         return dict(data)
@@ -296,7 +296,7 @@ def without_id(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _converted(card: Card | None, version: CardVersion) -> dict[str, Any]:
-    """Give a card the shape of another version, with all that it must have there."""
+    """Convert a card to another version, with all the fields that it requires."""
     card = card or _BLANK
     fields, taken = _fields_of(card), _KNOWN_FIELDS if card.version == "v1" else ()
     around = {name: value for name, value in card.data.items() if name not in (*_WRAPPING, *taken)}

@@ -69,7 +69,7 @@ def chosen(message: Raw) -> int | None:
 
 
 def kept_of(message: Raw) -> dict[str, Any]:
-    """Give all of a message that its line has no place for: all but the text, where nothing else tells it."""
+    """Return all of a message that its line has no place for: all but the text, where nothing else tells it."""
     text, at = message.get("mes"), chosen(message)
     told = at is None and isinstance(text, str) and _speech(message, text) == text
     if told or (at is not None and isinstance(text, str) and spoken(message["swipes"][at]) == text):
@@ -78,7 +78,7 @@ def kept_of(message: Raw) -> dict[str, Any]:
 
 
 def _speech(message: Raw, text: str) -> str:
-    """Give what a line holds of a message's text: a character's without its thoughts."""
+    """Return what a line holds of a message's text: a character's without its thoughts."""
     return text if message.get("is_user") else split_reasoning(text)[1]
 
 
@@ -119,7 +119,7 @@ def message_of(kept: Raw, text: str) -> dict[str, Any]:
 
 
 def foreign_message(line: Line) -> dict[str, Any] | None:
-    """Give the message a line came from, with the line's text; ``None`` for a line of our own."""
+    """Return the message a line came from, with the line's text; ``None`` for a line of our own."""
     if isinstance(line, OtherLine):
         return _hidden_message(line)
     if not isinstance(line, UserLine | AssistantLine) or not isinstance(line.extra.get(FOREIGN), dict):
@@ -234,7 +234,7 @@ def added_to(made: Raw, message: Raw, inner: Inner, own: Sequence[str] = _TEXTS)
 
 
 def with_added(made: Raw, added: object, inner: Inner, own: Sequence[str] = _TEXTS) -> dict[str, Any] | None:
-    """Give a message what had been added to it; ``None`` if that is no such thing."""
+    """Return a message with what another program had added to it; ``None`` if that is invalid."""
     if not isinstance(added, dict):
         return None
     more = cast("dict[str, Any]", added)
@@ -305,7 +305,7 @@ def _message(name: str, text: str, when: str, *, hidden: bool = False) -> dict[s
 
 
 def shown_text(line: Line, shown_too: Shown = WORDS_ONLY) -> str:
-    """Give what a message shows of a line."""
+    """Return what a message shows of a line."""
     if isinstance(line, AssistantLine):
         text = usable_reply(line) or line.content
         return text if shown_too.markers else without_markers(text)
@@ -315,7 +315,7 @@ def shown_text(line: Line, shown_too: Shown = WORDS_ONLY) -> str:
 def rows_of(
     group: Sequence[Line], *, without: str | None = None, shown_too: Shown = WORDS_ONLY
 ) -> list[dict[str, Any]]:
-    """Give what a mark says of each line: its fields but for a text that is shown whole, and which swipe that is."""
+    """Return what a mark says of each line: its fields but for a text that is shown whole, and which swipe that is."""
     rows: list[dict[str, Any]] = []
     shown = [line for line in group if not isinstance(line, AssistantLine) or usable_reply(line) is not None]
     for line in group:
@@ -377,7 +377,7 @@ def _from_row(row: object, texts: Sequence[str], thoughts: Sequence[str]) -> tup
 
 
 def _texts_in(message: Raw) -> tuple[list[str], int]:
-    """Give the texts of a message and which is shown; what stands in ``mes`` is the one that counts."""
+    """Return the texts of a message and which is shown; what stands in ``mes`` is the one that counts."""
     shown, at = spoken(message.get("mes")) or "", chosen(message)
     if at is None:
         return [shown], 0

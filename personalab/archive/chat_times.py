@@ -39,19 +39,19 @@ def moment_of(sent: object) -> datetime | None:
 
 
 def time_of(sent: object) -> str:
-    """Give a time as our lines have it, in UTC to the second; blank where it cannot be read."""
+    """Return a time as our lines have it, in UTC to the second; blank where it cannot be read."""
     moment = moment_of(sent)
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ") if moment is not None else ""
 
 
 def sent_at(timestamp: str) -> str:
-    """Give one of our times as SillyTavern writes a message's today; one that cannot be read stays as it is."""
+    """Return one of our times as SillyTavern writes a message's today; one that cannot be read stays as it is."""
     moment = moment_of(timestamp)
     return with_milliseconds(moment) if moment is not None else timestamp
 
 
 def begun_at(timestamp: str) -> str:
-    """Give one of our times as SillyTavern writes the beginning of a chat."""
+    """Return one of our times as SillyTavern writes the beginning of a chat."""
     moment = moment_of(timestamp)
     if moment is None:
         return timestamp

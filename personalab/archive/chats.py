@@ -118,7 +118,7 @@ def _carried(rows: object) -> Iterator[Line]:
 
 
 def _told(chat: Chat, names: tuple[str, str] | None) -> Iterator[Line]:
-    """Give the lines of the messages; with names, those of the messages we made, marks are heeded."""
+    """Yield the lines of the messages; with names, those of the messages we made, marks are heeded."""
     numbering, others = Numbering(), chat.others
     for given in chat.messages:
         message, lines, place = dict(given), None, None
@@ -200,7 +200,7 @@ def chat_of(
 
 
 def _as_it_came(lines: Sequence[Line]) -> list[dict[str, Any]] | None:
-    """Give a session back as the chat it came from, if it still is no more than that."""
+    """Return a session as the chat it was imported from, if it has not changed beyond that."""
     first = lines[0] if lines else None
     if not isinstance(first, Metadata) or set(first.extra) != {FOREIGN}:
         return None

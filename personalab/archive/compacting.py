@@ -97,7 +97,7 @@ def cut_into_pieces(entries: Sequence[Entry], before: str, count: Count, budget:
 
 
 def first_account(before: str, count: Count, budget: int) -> str:
-    """Give the account that the first piece follows: the one so far, if there is room for it."""
+    """Return the account that the first piece follows: the one so far, if there is room for it."""
     return before if count(before) <= budget else ""
 
 
@@ -144,7 +144,7 @@ def compact_messages(piece: Piece, before: str, limit: int, templates: Templates
 
 
 def account_schema(limit: int) -> AnswerSchema:
-    """Give the JSON schema of the account that ``read_account`` reads."""
+    """Return the JSON schema of the account that ``read_account`` reads."""
     return AnswerSchema("account", object_schema(summary=text_schema(at_most=limit)))
 
 

@@ -233,7 +233,7 @@ class Conversation:
 
 
 def sessions_of(doc: object) -> list[Conversation]:
-    """Give the conversations of a Veloca document that are in use and not empty."""
+    """Return the conversations of a Veloca document that are in use and not empty."""
     records = read_records(arrays_of(doc))
     made: list[Conversation] = []
     for session in records.sessions:

@@ -63,7 +63,7 @@ def _slug(name: str) -> str:
 
 
 def numbered(entry_id: str) -> Iterator[str]:
-    """Give an id and then the same with a number, from 2 on, as short as an id has to be."""
+    """Yield an id and then the same with a number, from 2 on, as short as an id has to be."""
     yield entry_id
     number = 2
     while True:

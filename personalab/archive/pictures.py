@@ -24,7 +24,7 @@ _SCHEME = "embeded://"
 
 
 def with_main_icon(card: Mapping[str, Any]) -> tuple[dict[str, Any], str] | None:
-    """Give a V3 card a main icon in the zip, and its place there; ``None`` if it has one that lies elsewhere."""
+    """Return a V3 card with a main icon in the zip, and its path there; ``None`` if its icon is elsewhere."""
     fields = dict(as_object(card.get("data")))
     icon = _main_icon(fields)
     uri = str((icon or {}).get("uri") or "")

@@ -198,7 +198,7 @@ def write_card_png(png: bytes | None, chunks: Mapping[str, Mapping[str, Any]]) -
 
 
 def without_cards(png: bytes) -> bytes:
-    """Give a picture as it is without the cards in it."""
+    """Return a picture as it is without the cards in it."""
     return write_card_png(png, {})
 
 

@@ -98,7 +98,7 @@ class Session:
         return self.session_id
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object."""
+        """Return its JSON object."""
         return {
             "session_id": self.session_id,
             "name": self.name,
@@ -148,7 +148,7 @@ class Entry:
         return self.status == NORMAL and self.is_compaction == NOT_COMPACTED
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object."""
+        """Return its JSON object."""
         return {
             "entry_id": self.entry_id,
             "session_id": self.session_id,
@@ -202,7 +202,7 @@ class CompactedDialogue:
         return self.entry_id
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object."""
+        """Return its JSON object."""
         return {
             "entry_id": self.entry_id,
             "trigger_entry_id": self.trigger_entry_id,
@@ -343,7 +343,7 @@ class Problem:
         return say(self.code, language, **self.params)
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object."""
+        """Return its JSON object."""
         return {"code": self.code, **in_language(self.params, "en")}
 
 

@@ -50,7 +50,7 @@ class Context:
     entries: tuple[Entry, ...]
 
     def messages(self) -> list[dict[str, Any]]:
-        """Give it as messages with role, content and tools: the summaries first, as the system's."""
+        """Return it as messages with role, content and tools: the summaries first, as the system's."""
         role: Role = "system"
         told = [{"role": role, "content": found.summary, "tools": None} for found in self.summaries]
         said = [
@@ -91,7 +91,7 @@ def material_of(archive: Archive, session_id: str, trigger_entry_id: str | None 
 
 
 def compacted(material: Material, summary: str, dialogue_id: str, now: str) -> list[Record]:
-    """Give the records that a compaction writes: the entries as compacted, and what stands for them."""
+    """Return the records that a compaction writes: the entries as compacted, and what stands for them."""
     dialogue = made(
         "compacted_dialogues",
         {
@@ -112,7 +112,7 @@ def compacted(material: Material, summary: str, dialogue_id: str, now: str) -> l
 
 
 def undone(archive: Archive, dialogue_id: str) -> list[Record]:
-    """Give the records that an undo writes: the dialogue as unused, and the entries that no other one tells."""
+    """Return the records that an undo writes: the dialogue as unused, and the entries that no other one tells."""
     dialogue = archive.dialogue(dialogue_id)
     if dialogue.status != NORMAL:
         raise BadRecord("archive_already_undone", dialogue_id=dialogue_id)

@@ -38,7 +38,7 @@ def object_in(value: object) -> Mapping[str, Any]:
 
 
 def kept_in(line: Line | None) -> Mapping[str, Any]:
-    """Give what is kept in a line."""
+    """Return what is kept in a line."""
     return {} if line is None or isinstance(line, OtherLine) else object_in(line.extra.get(FOREIGN))
 
 
@@ -51,7 +51,7 @@ def is_foreign(summary: Summary) -> bool:
 
 
 def unknown_of(fields: Mapping[str, Any], array: Array) -> dict[str, Any]:
-    """Give the fields that are neither the format's nor ours."""
+    """Return the fields that are neither the format's nor ours."""
     return {name: value for name, value in fields.items() if name not in KNOWN_FIELDS[array] and name != OWN}
 
 
@@ -70,7 +70,7 @@ def told_of(line: Said) -> tuple[int | float, Mapping[str, Any] | None]:
 
 
 def kept_time(line: Line | None) -> str:
-    """Give the time of a record as it is kept; blank where it is none."""
+    """Return the time of a record as it is kept; blank where it is none."""
     told = kept_in(line).get("create_at")
     try:
         Session.read({"session_id": _SAMPLE_ID, "name": "", "create_at": told})
@@ -80,7 +80,7 @@ def kept_time(line: Line | None) -> str:
 
 
 def said_at(line: Said) -> str:
-    """Give the time of a line as its record has it: as it is kept, while it is the line's; blank where it has none."""
+    """Return the time of a line as its record has it: the kept one while it still fits; blank if there is none."""
     moment = moment_of(line.timestamp)
     if moment is None:
         return ""
@@ -89,7 +89,7 @@ def said_at(line: Said) -> str:
 
 
 def name_of(metadata: Metadata | None, otherwise: str) -> str:
-    """Give a session the name that another program gave it."""
+    """Return a session's name as another program set it."""
     kept: object = kept_in(metadata).get("name")
     return kept if isinstance(kept, str) else otherwise
 

@@ -228,7 +228,7 @@ def _same_words(turns: Sequence[Turn], last: Turn) -> bool:
 
 
 def _times(lines: Sequence[Line], begun: str) -> list[str]:
-    """Give every line a time: one without has its neighbour's."""
+    """Return a time for every line: one without takes its neighbour's."""
     known = [said_at(line) if isinstance(line, UserLine | AssistantLine) else "" for line in lines]
     first = moment_of(begun)
     last = with_milliseconds(first) if first else next((time for time in known if time), _NO_TIME)

@@ -130,18 +130,18 @@ class Archive:
         return found
 
     def sessions(self) -> Iterator[Session]:
-        """Give all sessions."""
+        """Return all sessions."""
         return (row for row in self._rows["sessions"].values() if isinstance(row, Session))
 
     def entries(self, session_id: str | None = None) -> Iterator[Entry]:
-        """Give the entries of a session, or all."""
+        """Return the entries of a session, or all."""
         rows = self._rows["entries"]
         if session_id is None:
             return (row for row in rows.values() if isinstance(row, Entry))
         return (cast("Entry", rows[key]) for key in self._by_session.get(session_id, ()))
 
     def dialogues(self, session_id: str | None = None) -> list[CompactedDialogue]:
-        """Give the compacted dialogues of a session (those whose trigger is an entry of it), or all."""
+        """Return the compacted dialogues of a session (those whose trigger is an entry of it), or all."""
         rows = self._rows["compacted_dialogues"]
         found = [row for row in rows.values() if isinstance(row, CompactedDialogue)]
         if session_id is None:
@@ -160,7 +160,7 @@ class Archive:
     # --- as a document
 
     def document(self) -> dict[str, Any]:
-        """Give the whole as the source's document."""
+        """Return the whole as the source's document."""
         rows = {name: [_stored(row) for row in self._rows[name].values()] for name in ARRAYS}
         return {**rows, **self.root}
 
@@ -294,7 +294,7 @@ class EntryFilter:
     until: str | None = None
 
     def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]:
-        """Give those that are wanted, in their order."""
+        """Yield those that are wanted, in their order."""
         since = None if self.since is None else moment_of(self.since, "since")
         until = None if self.until is None else moment_of(self.until, "until")
         needle = None if self.contains is None else self.contains.casefold()

@@ -37,7 +37,7 @@ def read_world(data: object, background_id: str) -> Background:
 
 
 def meaning_of(world: Background) -> dict[str, Any]:
-    """Give what a world says, whichever id it has."""
+    """Return what a world says, whichever id it has."""
     return {name: value for name, value in world.fields().items() if name != "background_id"}
 
 

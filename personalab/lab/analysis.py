@@ -100,7 +100,7 @@ class Shown:
         return numbered_spans(self.text)
 
     def numbered(self) -> str:
-        """Give the text with its line numbers; blank lines have none."""
+        """Return the text with its line numbers; blank lines have none."""
         parts: list[str] = []
         end = 0
         for number, (start, stop) in enumerate(self.lines, start=1):
@@ -234,7 +234,7 @@ def _scores(row: RankRow, language: Language) -> str:
 
 
 def analysis_schema(shown: Sequence[Shown]) -> dict[str, Any]:
-    """Give the JSON schema of an analysis: each skill has its own line numbers."""
+    """Return the JSON schema of an analysis: each skill has its own line numbers."""
     dimension = choice_schema(DIMENSIONS)
     named = [row for row in shown if row.lines]
     segments = [
@@ -270,7 +270,7 @@ class AnalysisReader:
         self._skills = {row.letter: row for row in shown}
 
     def __call__(self, data: Mapping[str, object]) -> Found:
-        """Give what was found; segments with the same text are one."""
+        """Return what was found; segments with the same text are one."""
         placed: list[tuple[int, int, AdvantageSegment]] = []
         order = list(self._skills)
         for at, row in enumerate(_rows(data, "segments")):

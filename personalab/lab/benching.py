@@ -65,7 +65,7 @@ class BenchReport:
     rows: tuple[Row, ...]
 
     def fields(self) -> dict[str, Any]:
-        """Give it as JSON."""
+        """Return it as JSON."""
         return {
             "seeds": list(self.seeds),
             "budgets": list(self.budgets),
@@ -240,7 +240,7 @@ def _times_fewer(report: BenchReport) -> float | None:
 
 
 def _least_lead(report: BenchReport) -> float | None:
-    """Give the least lead in headroom; under pure noise, a claim counts against whoever makes it."""
+    """Return the least lead in headroom; under pure noise, a claim counts against whoever makes it."""
     leads: list[float] = []
     for row in report.rows:
         beam = report.row(row.preset, "beam_3")

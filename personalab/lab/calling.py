@@ -90,7 +90,7 @@ class CallAnswer:
     cost_usd: float | None = None
 
     def fields(self) -> dict[str, object]:
-        """Give it as JSON."""
+        """Return it as JSON."""
         return {name: getattr(self, name) for name in self.__slots__}
 
     @classmethod

@@ -76,7 +76,7 @@ _VERDICTS: dict[Cause, Text] = {
 
 
 def chosen(language: Language) -> tuple[Control, ...]:
-    """Give the pairs of one language: two, so four calls for each judge."""
+    """Return the pairs of one language: two, so four calls for each judge."""
     return tuple(control for control in CONTROLS if control.language == language)
 
 

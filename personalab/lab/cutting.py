@@ -156,7 +156,7 @@ def _stripped(content: str, start: int, end: int) -> _Span:
 
 
 def _units(content: str) -> Iterator[tuple[int, int, Kind | None]]:
-    """Give a text line by line, a code block in one; ``None`` is a blank line."""
+    """Yield a text line by line, a code block in one; ``None`` is a blank line."""
     fence, begun = "", 0
     for found in _LINE.finditer(content):
         line, opening = found[0], _FENCE.fullmatch(found[0])

@@ -159,7 +159,7 @@ def compare_cases(
 
 
 def case_ids(cases: Iterable[Case], history: Iterable[HistoryRecord], count: int) -> list[str]:
-    """Give ids to so many new cases: they go on after the highest that was ever used, so none is used twice."""
+    """Return ids for so many new cases, after the highest that was ever used, so that none is reused."""
     used = [case.id for case in cases]
     used += [name for record in history for name in record.changed_fields if name.startswith("cases.")]
     numbers = [int(found[1]) for name in used if (found := _CASE_NUMBER.search(name))]
@@ -185,7 +185,7 @@ def new_case(case_id: str, fields: Mapping[str, object], now: str) -> Case:
 
 
 def change_case(cases: Sequence[Case], case_id: str, changes: Mapping[str, object], now: str) -> list[Case]:
-    """Give the cases with some fields of one changed; one that stays as it is keeps its time."""
+    """Return the cases with some fields of one changed; one that stays as it is keeps its time."""
     at = _place(cases, case_id)
     wanted = {name: value for name, value in changes.items() if name in CASE_FIELDS and value is not None}
     if all(getattr(cases[at], name) == value for name, value in wanted.items()):
@@ -197,7 +197,7 @@ def change_case(cases: Sequence[Case], case_id: str, changes: Mapping[str, objec
 
 
 def remove_case(cases: Sequence[Case], case_id: str) -> list[Case]:
-    """Give the cases without one; the others keep their ids."""
+    """Return the cases without one; the others keep their ids."""
     at = _place(cases, case_id)
     return [*cases[:at], *cases[at + 1 :]]
 

@@ -101,7 +101,7 @@ class Drafts(Record):
     drafts: tuple[Draft, ...] = ()
 
     def pending(self) -> list[Draft]:
-        """Give those that nobody has decided on."""
+        """Return those that nobody has decided on."""
         return [draft for draft in self.drafts if draft.status == "pending"]
 
 
@@ -133,7 +133,7 @@ def _shares(count: int) -> dict[Category, int]:
 
 
 def cases_schema(count: int) -> dict[str, Any]:
-    """Give the JSON schema of so many cases: a list for each category, so that none is forgotten."""
+    """Return the JSON schema of so many cases: a list for each category, so that none is forgotten."""
     texts = {
         name: text_schema(at_least=int(name != "description"), at_most=most) for name, most in _ASKED.items()
     }

@@ -82,7 +82,7 @@ class IterationParams(Record):
     seed: int = 0
 
     def engine(self) -> Params:
-        """Give them as the engine takes them."""
+        """Return them as the engine takes them."""
         return Params(
             max_rounds=self.max_rounds,
             beam_width=self.beam_width,
@@ -135,7 +135,7 @@ class IterationPlan(Record):
         return self
 
     def problem(self) -> Problem:
-        """Give what is searched."""
+        """Return what is searched."""
         return Problem(
             segments=tuple(
                 Segment(found.segment_id, found.skill_id, found.dimension) for found in self.pool()
@@ -146,7 +146,7 @@ class IterationPlan(Record):
         )
 
     def pool(self) -> list[PoolSegment]:
-        """Give the pieces that candidates are made of."""
+        """Return the pieces that candidates are made of."""
         return [PoolSegment.read(found) for found in self.segments]
 
     def content(self, candidate: Candidate) -> str:
@@ -156,7 +156,7 @@ class IterationPlan(Record):
         return checked_content(compose(pool, candidate.segments), kept)
 
     def name_of(self, skill_id: str) -> str:
-        """Give the name of an original."""
+        """Return the name of an original."""
         return self.names.get(skill_id) or self.base_name
 
     def original(self, candidate: Candidate) -> str | None:
@@ -165,7 +165,7 @@ class IterationPlan(Record):
 
 
 def candidate_skill_id(plan: IterationPlan, candidate: Candidate) -> str:
-    """Give a candidate the id of a skill, the same one however often the search is gone through again."""
+    """Return a candidate's skill id, the same however often the search is replayed."""
     seed = f"{plan.project_id}\n{plan.started_at}\n{plan.earlier}\n{candidate.candidate_id}".encode()
     return str(uuid.UUID(bytes=hashlib.sha256(seed).digest()[:16], version=4))
 

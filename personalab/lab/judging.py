@@ -145,7 +145,7 @@ class Judgement:
         return math.fsum(self.scores.values())
 
     def fields(self) -> dict[str, Any]:
-        """Give the JSON object that ``read_judgement`` reads."""
+        """Return the JSON object that ``read_judgement`` reads."""
         return {name: {"score": self.scores[name], "reason": self.reasons[name]} for name in DIMENSIONS}
 
 
@@ -183,7 +183,7 @@ def unused_mark(*texts: str, length: int = _MARK) -> str:
 
 
 def judgement_schema() -> dict[str, Any]:
-    """Give the JSON schema of a judgement."""
+    """Return the JSON schema of a judgement."""
     return {
         "type": "object",
         "properties": {name: _score_schema(MAXIMA[name]) for name in DIMENSIONS},

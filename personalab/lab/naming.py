@@ -65,7 +65,7 @@ def project_slug(name: str, project_id: str) -> str:
 
 
 def numbered(stem: str, taken: Container[str], ending: str = "") -> str:
-    """Give the stem with its ending, or with ``_2``, ``_3``… between them, the first that is not taken."""
+    """Return the stem with its ending, or with ``_2``, ``_3``… between them, the first that is not taken."""
     found, number = f"{stem}{ending}", 2
     while found in taken:
         found = f"{stem}_{number}{ending}"

@@ -65,7 +65,7 @@ class RunOptions(Record):
         return self.judges or (self.model,)
 
     def call_config(self) -> CallConfig:
-        """Give the part of it that the source's ``config.json`` has."""
+        """Return the part of it that the source's ``config.json`` has."""
         return CallConfig(
             model=self.model,
             timeout_seconds=self.timeout_seconds,

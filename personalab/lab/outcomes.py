@@ -68,7 +68,7 @@ def judgement_of(row: CallRow) -> Judgement:
 
 
 def repeat_totals(judged: Sequence[CallRow]) -> list[float]:
-    """Give the mean total of each repeat of a case."""
+    """Return the mean total of each repeat of a case."""
     found: dict[int, list[float]] = {}
     for row in judged:
         found.setdefault(row.repeat, []).append(judgement_of(row).total)

@@ -69,7 +69,7 @@ class Plan:
     """Whether the budget suffices; ``None`` where it is one in money and nobody knows what calls cost."""
 
     def fields(self) -> dict[str, Any]:
-        """Give it as JSON."""
+        """Return it as JSON."""
         return asdict(self)
 
 

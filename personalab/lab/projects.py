@@ -110,11 +110,11 @@ class Scores(Record):
         return self
 
     def of(self, dimension: Dimension) -> float | None:
-        """Give one score."""
+        """Return one score."""
         return getattr(self, dimension)
 
     def by_dimension(self) -> dict[Dimension, float] | None:
-        """Give the six scores; ``None`` where one is missing."""
+        """Return the six scores; ``None`` where one is missing."""
         found: dict[Dimension, float] = {}
         for name in DIMENSIONS:
             if (value := self.of(name)) is not None:
@@ -188,7 +188,7 @@ class Breakdown(Record):
     format_compliance: Number
 
     def by_dimension(self) -> dict[Dimension, float]:
-        """Give the six."""
+        """Return the six."""
         return {name: getattr(self, name) for name in DIMENSIONS}
 
 
@@ -211,7 +211,7 @@ class RankRow(Record):
         return average_doubts(self.avg_score, self.score_breakdown, f"ranking[{self.rank - 1}].avg_score")
 
     def derived(self) -> Self:
-        """Give the row with the average of its parts, where another program wrote one that is not."""
+        """Return the row with the average of its parts, where another program wrote one that is not."""
         if self.score_breakdown is None or not self.doubts():
             return self
         total = sum(self.score_breakdown.by_dimension().values())
@@ -245,5 +245,5 @@ def breakdown_of(averages: dict[Dimension, float]) -> Breakdown:
 
 
 def rounded_average(averages: dict[Dimension, float]) -> float:
-    """Give the average score: the sum of the unrounded parts, to one decimal."""
+    """Return the average score: the sum of the unrounded parts, to one decimal."""
     return round(sum(averages[name] for name in DIMENSIONS), 1)

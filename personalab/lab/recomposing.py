@@ -181,7 +181,7 @@ class WriterReader:
         self._told = False
 
     def __call__(self, data: Mapping[str, object]) -> str:
-        """Give the content; ``ValueError`` says what to mend."""
+        """Return the content; ``ValueError`` says what to mend."""
         content = data.get("content")
         if not isinstance(content, str) or not content.strip():
             raise Invalid("field_blank_or_missing", field="content")

@@ -121,7 +121,7 @@ class Record(BaseModel):
             raise _worded(error, "lab_bad_record", file) from error
 
     def fields(self, file: str = "") -> dict[str, Any]:
-        """Give its JSON object, in the source's order, and only if it is strictly of the format."""
+        """Return its JSON object in the source's order; refuse one that does not strictly follow the format."""
         found = self.model_dump(mode="json", by_alias=True, exclude_unset=False)
         try:
             type(self).model_validate(found, context=_STRICT)
@@ -130,7 +130,7 @@ class Record(BaseModel):
         return found
 
     def changed(self, **changes: object) -> Self:
-        """Give a copy with other values, checked like a record that is read."""
+        """Return a copy with other values, checked like a record that is read."""
         return self.read({**self.model_dump(by_alias=True), **changes}, type(self).__name__)
 
     def doubts(self) -> list[Doubt]:
@@ -145,7 +145,7 @@ def _worded(error: ValidationError, code: str, file: str) -> BadRecord:
 
 
 def next_version(version: str) -> str:
-    """Give the version after this one."""
+    """Return the version after this one."""
     return f"v{int(version[1:]) + 1}"
 
 

@@ -71,7 +71,7 @@ class CallRow(Record):
     """The file of the project that has the whole prompt then."""
 
     def accounting(self) -> dict[str, Any]:
-        """Give what stands in ``calls.jsonl``: everything but texts."""
+        """Return the fields for ``calls.jsonl``: everything but texts."""
         left_out = {"text", "structured", "error_params", "retryable", "retry_after"}
         return self.model_dump(mode="json", exclude=left_out)
 

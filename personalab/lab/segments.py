@@ -66,7 +66,7 @@ class PoolSegment:
     places: tuple[Place, ...]
 
     def fields(self) -> dict[str, Any]:
-        """Give it as JSON."""
+        """Return it as JSON."""
         places = [{name: getattr(place, name) for name in Place.__slots__} for place in self.places]
         return {name: getattr(self, name) for name in self.__slots__} | {
             "also": list(self.also),
@@ -251,7 +251,7 @@ def _ordered(chosen: Sequence[PoolSegment], homes: Mapping[str, str]) -> list[Pl
 
 
 def _joined(place: Place, following: Place | None) -> str:
-    """Give a piece with the white space that belongs between it and the next one."""
+    """Return a piece with the white space that belongs between it and the next one."""
     core = place.text.removesuffix(place.after) if place.after else place.text
     if place.index == 0:
         core = core.lstrip("\r\n")

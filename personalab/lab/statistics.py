@@ -48,7 +48,7 @@ def mean_of(values: Sequence[float]) -> float:
 
 
 def spread_of(values: Sequence[float]) -> float | None:
-    """Give the standard deviation of a sample; one value has none."""
+    """Return the standard deviation of a sample; one value has none."""
     if len(values) < 2:
         return None
     mean = mean_of(values)
@@ -56,7 +56,7 @@ def spread_of(values: Sequence[float]) -> float | None:
 
 
 def interval_of(values: Sequence[float], level: float = LEVEL) -> Interval | None:
-    """Give Student's interval of an average; one value has none."""
+    """Return Student's interval of an average; one value has none."""
     spread = spread_of(values)
     if spread is None:
         return None
@@ -81,7 +81,7 @@ def detectable_of(spread: float, n: int) -> float:
 
 
 def pooled_spread(groups: Sequence[Sequence[float]]) -> float | None:
-    """Give the spread inside groups, whatever lies between them; groups of one say nothing."""
+    """Return the spread inside groups, whatever lies between them; groups of one say nothing."""
     telling = [group for group in groups if len(group) > 1]
     if not telling:
         return None
@@ -94,7 +94,7 @@ def pooled_spread(groups: Sequence[Sequence[float]]) -> float | None:
 
 @lru_cache(maxsize=1024)
 def t_quantile(share: float, freedom: int) -> float:
-    """Give the value that Student's t stays below in this share of all cases."""
+    """Return the value that Student's t stays below in this share of all cases."""
     if not 0 < share < 1 or freedom < 1:
         raise ValueError("a share lies between 0 and 1, and the degrees of freedom are at least 1")
     if share == 0.5:
@@ -113,7 +113,7 @@ def t_quantile(share: float, freedom: int) -> float:
 
 
 def t_share(value: float, freedom: int) -> float:
-    """Give the share of all cases in which Student's t stays below a value."""
+    """Return the share of all cases in which Student's t stays below a value."""
     if value == 0:
         return 0.5
     tail = _beta_share(freedom / (freedom + value * value), freedom / 2, 0.5) / 2

@@ -18,7 +18,7 @@ _CODES = {text.en: code for code, text in REASONS.items() if "{" not in text.en}
 
 
 def plain_params(params: Mapping[str, object]) -> dict[str, str | int | float]:
-    """Give an error's parameters as a file can keep them, texts no longer than a sentence.
+    """Return an error's parameters as a file can keep them, texts no longer than a sentence.
 
     A reason of ours is kept as its English words, and beside them as its code (``reason_code``; ``reason_error`` if it
     is an error) and its parameters (``reason.limit``).
@@ -34,7 +34,7 @@ def plain_params(params: Mapping[str, object]) -> dict[str, str | int | float]:
 
 
 def restored_params(params: Mapping[str, Any]) -> dict[str, object]:
-    """Give the parameters that ``plain_params`` kept, reasons as what they were."""
+    """Return the parameters that ``plain_params`` kept, reasons as what they were."""
     found: dict[str, object] = {name: value for name, value in params.items() if "." not in name}
     for name, value in [*found.items()]:
         prefix = f"{name}."

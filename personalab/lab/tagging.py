@@ -184,7 +184,7 @@ def _key(value: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Give a text on one line without what cannot be seen; one that shows nothing is empty."""
+    """Return a text on one line without what cannot be seen; one that shows nothing is empty."""
     seen = "".join(char for char in text if char.isspace() or unicodedata.category(char) not in _UNSEEN)
     shows = any(unicodedata.category(char)[0] in "LNPS" and char not in _BLANK for char in seen)
     return " ".join(seen.split()) if shows else ""

@@ -77,11 +77,11 @@ class World:
         return self.optimum - self.start >= LEAST_HEADROOM
 
     def true_score(self, candidate: Candidate) -> float:
-        """Give what a candidate would average if it were evaluated for ever."""
+        """Return what a candidate would average if it were evaluated for ever."""
         return float(self.truth[_bits(candidate.segments)])
 
     def headroom(self, candidate: Candidate) -> float:
-        """Give the share of what can be won above the best original that a candidate has won."""
+        """Return the share of what can be won above the best original that a candidate has won."""
         return (self.true_score(candidate) - self.start) / (self.optimum - self.start)
 
     def evaluate(self, trial: Trial) -> Observed:
@@ -114,7 +114,7 @@ class _Hidden:
     drawn: dict[tuple[int, int], Floats] = field(default_factory=dict[tuple[int, int], Floats])
 
     def scores(self, bits: int, repeat: int) -> Floats:
-        """Give the integer scores of a subset, by case and dimension."""
+        """Return the integer scores of a subset, by case and dimension."""
         key = (bits, repeat)
         if key not in self.drawn:
             rng = np.random.default_rng((self.seed, 77, bits, repeat))
@@ -205,7 +205,7 @@ def _expected_score(dimension: int, noise: float) -> Singles:
 
 @lru_cache(maxsize=1)
 def _members() -> Singles:
-    """Give every subset as a row of zeros and ones."""
+    """Return every subset as a row of zeros and ones."""
     return ((np.arange(2**SEGMENTS)[:, None] >> np.arange(SEGMENTS)) & 1).astype(np.float32)
 
 

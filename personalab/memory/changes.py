@@ -37,7 +37,7 @@ class Operation:
     messages: tuple[int, ...] = ()
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object."""
+        """Return its JSON object."""
         return {
             "op": self.verb,
             "type": self.content_type,
@@ -80,7 +80,7 @@ class Step:
         return "cite" if self.before.text == self.after.text else "replace"
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object."""
+        """Return its JSON object."""
         return {
             "verb": self.verb,
             "before": self.before.fields() if self.before else None,
@@ -117,7 +117,7 @@ class Change:
     """The change that this one takes back."""
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object."""
+        """Return its JSON object."""
         return {
             "change_id": self.change_id,
             "memory_id": self.memory_id,

@@ -30,7 +30,7 @@ class MemoryHit:
     confidence: float
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object: text, score, type and the conversation it came from."""
+        """Return its JSON object: text, score, type and the conversation it came from."""
         sources = self.entry.sources
         return {
             "content_id": self.entry.content_id,
@@ -51,7 +51,7 @@ class ConversationHit:
     score: float
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object."""
+        """Return its JSON object."""
         found = self.conversation
         return {
             "conversation_id": found.conversation_id,

@@ -94,7 +94,7 @@ class Fact:
     messages: tuple[int, ...]
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object."""
+        """Return its JSON object."""
         return {"text": self.text, "type": self.content_type, "messages": list(self.messages)}
 
     @classmethod
@@ -279,7 +279,7 @@ class Reader:
     # --- their schemas
 
     def findings_schema(self) -> AnswerSchema:
-        """Give the JSON schema of what ``findings`` reads."""
+        """Return the JSON schema of what ``findings`` reads."""
         fact = object_schema(
             text=text_schema(at_most=MAX_ENTRY),
             type=choice_schema(("profile", "event")),
@@ -288,11 +288,11 @@ class Reader:
         return AnswerSchema("facts", object_schema(facts=list_schema(fact, at_most=MAX_FACTS)))
 
     def wishes_schema(self, shown: Shown, types: Sequence[ContentType]) -> AnswerSchema:
-        """Give the JSON schema of what ``wishes`` reads."""
+        """Return the JSON schema of what ``wishes`` reads."""
         return AnswerSchema("operations", object_schema(operations=self._operations_schema(shown, types)))
 
     def minds_schema(self, shown: Shown) -> AnswerSchema:
-        """Give the JSON schema of what ``minds`` reads."""
+        """Return the JSON schema of what ``minds`` reads."""
         schema = object_schema(
             insights=text_schema(at_least=0, at_most=MAX_INSIGHTS),
             confidence_score=share_schema(),
@@ -450,7 +450,7 @@ def _fields(data: object, what: str, place: int) -> Mapping[str, Any]:
 
 
 def llm_usage(prompt_tokens: int, completion_tokens: int, *, estimated: bool) -> dict[str, Any]:
-    """Give a stage's usage as the source does; an estimate says that it is one."""
+    """Return a stage's usage as the source does; an estimate says that it is one."""
     told: dict[str, Any] = {
         "prompt_tokens": prompt_tokens,
         "completion_tokens": completion_tokens,
@@ -460,7 +460,7 @@ def llm_usage(prompt_tokens: int, completion_tokens: int, *, estimated: bool) ->
 
 
 def stage_result(stage: Stage, now: str, usage: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the metadata of a stage that ran."""
+    """Return the metadata of a stage that ran."""
     times = {"modify": "analyzed_at", "update": "updated_at", "theory_of_mind": "analyzed_at"}
     return {"stage": f"llm_{stage}", times[stage]: now, "llm_usage": dict(usage)}
 

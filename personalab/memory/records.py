@@ -56,7 +56,7 @@ class Source:
     messages: tuple[int, ...]
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object."""
+        """Return its JSON object."""
         return {"conversation_id": self.conversation_id, "messages": list(self.messages)}
 
     @classmethod
@@ -83,7 +83,7 @@ class Entry:
     """None where a person wrote it."""
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object."""
+        """Return its JSON object."""
         return {
             "content_id": self.content_id,
             "content_type": self.content_type,
@@ -125,12 +125,12 @@ class Memory:
     version: int = 0
 
     def of(self, content_type: ContentType) -> list[Entry]:
-        """Give the entries of a list, in their order."""
+        """Return the entries of a list, in their order."""
         found = [entry for entry in self.entries if entry.content_type == content_type]
         return sorted(found, key=lambda entry: (entry.position, entry.content_id))
 
     def texts(self, content_type: ContentType) -> list[str]:
-        """Give a list as strings."""
+        """Return a list as strings."""
         return [entry.text for entry in self.of(content_type)]
 
     def entry(self, content_id: str) -> Entry | None:
@@ -138,7 +138,7 @@ class Memory:
         return next((entry for entry in self.entries if entry.content_id == content_id), None)
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object, as the source's API does."""
+        """Return its JSON object, as the source's API does."""
         return {
             "memory_id": self.memory_id,
             "agent_id": self.agent_id,
@@ -189,7 +189,7 @@ class ConversationMessage:
     created_at: str
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object."""
+        """Return its JSON object."""
         return {
             "message_id": self.message_id,
             "role": self.role,
@@ -209,7 +209,7 @@ class StoryPlace:
     last_turn: int
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object."""
+        """Return its JSON object."""
         return {
             "instance_id": self.instance_id,
             "session_id": self.session_id,
@@ -261,11 +261,11 @@ class Conversation:
         return f"Conversation with {len(self.messages)} turns: {opening}..."
 
     def text(self) -> str:
-        """Give what was said, as it is searched."""
+        """Return what was said, as it is searched."""
         return "\n".join(message.content for message in self.messages)
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object, as the source's API does."""
+        """Return its JSON object, as the source's API does."""
         return {
             "conversation_id": self.conversation_id,
             "agent_id": self.agent_id,
@@ -280,12 +280,12 @@ class Conversation:
         }
 
     def data(self) -> dict[str, Any]:
-        """Give what stands in ``conversation_data``."""
+        """Return the content of ``conversation_data``."""
         place = {"story": self.story.fields()} if self.story else {}
         return {"messages": [message.fields() for message in self.messages], **place}
 
     def same_as(self) -> str:
-        """Give what two conversations have in common that are one and the same."""
+        """Return what identifies equal conversations."""
         import hashlib
         import json
 
@@ -332,7 +332,7 @@ def read_request(data: object, now: str) -> Conversation:
 
 
 def saved_response(conversation: Conversation) -> dict[str, Any]:
-    """Give the answer to a request to save, as the source does."""
+    """Return the answer to a request to save, as the source does."""
     return {
         "success": True,
         "message": "Conversation saved successfully",

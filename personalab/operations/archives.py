@@ -203,7 +203,7 @@ async def entries(
 async def context(
     place: ArchivePlace, session: str, *, on_unread: OnUnread = lambda _: None
 ) -> list[dict[str, Any]]:
-    """Give what a model should see of a session, as messages."""
+    """Return what a model should see of a session, as messages."""
 
     def read(store: VelocaStore) -> list[dict[str, Any]]:
         on_unread(store.unread())

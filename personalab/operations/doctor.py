@@ -185,7 +185,7 @@ class _Ward:
                 findings.append(replace(finding, fixed=_removed(path)) if fix else finding)
 
     def named_folders(self, folder: Path, findings: list[Finding]) -> Iterator[Path]:
-        """Give the folders whose names are ids; tell of the others."""
+        """Yield the folders whose names are ids; report the others."""
         for path in self.entries(folder, findings):
             if path.name.startswith("."):
                 continue

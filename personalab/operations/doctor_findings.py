@@ -36,7 +36,7 @@ class Finding:
         return render(text, language, file=self.file, **self.params)
 
     def as_json(self, language: Language) -> dict[str, Any]:
-        """Give the form that leaves the process, with the message in both languages."""
+        """Return the form that leaves the process, with the message in both languages."""
         return {
             "code": self.code,
             "level": self.level,
@@ -64,7 +64,7 @@ class Report:
         return all(finding.fixed or finding.level == "note" for finding in self.findings)
 
     def as_json(self, language: Language) -> dict[str, Any]:
-        """Give the form that leaves the process."""
+        """Return the form that leaves the process."""
         findings = [finding.as_json(language) for finding in self.findings]
         return {"healthy": self.healthy, "files": self.files, "findings": findings}
 

@@ -117,7 +117,7 @@ async def export_entry(
     markers: bool = False,
     reasoning: bool = False,
 ) -> Exported:
-    """Give a story, a character or a background in a form that others read.
+    """Export a story, a character or a background in a format that other programs read.
 
     ``characters/ID`` tells those that share an id apart. ``language`` is what a transcript's own words are in.
     Transcripts and chats show progress markers and reasoning only with ``markers`` and ``reasoning``; a Veloca file

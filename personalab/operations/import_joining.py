@@ -83,7 +83,7 @@ def _names(character: Character) -> set[str]:
 
 
 async def join_stories(services: Services, report: ImportReport) -> None:
-    """Give stories that began with a placeholder the persona of the card that has come, and note it."""
+    """Set the persona of an imported card in stories that began with a placeholder, and note it."""
     places = {
         entry.entry_id: place
         for place, entry in enumerate(report.imported)

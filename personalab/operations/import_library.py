@@ -207,7 +207,7 @@ class _Book:
 
 
 def bring_book(library: Library, file: Arriving) -> Imported:
-    """Give a lorebook to a character or a background, or make a background of it."""
+    """Add a lorebook to a character or a background, or make a background of it."""
     file.stream.seek(0)
     raw = file.stream.read(MAX_CARD_BYTES + 1)
     data = object_at(load_json(raw), "lorebook")

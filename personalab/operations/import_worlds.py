@@ -47,7 +47,7 @@ def link_worlds(library: Library, report: ImportReport) -> None:
 
 
 def _link_others(linking: _Linking, report: ImportReport, books: dict[str, int], done: set[str]) -> None:
-    """Give new books to the characters that were here before them and name them."""
+    """Link new books to the existing characters that name them."""
     given: dict[str, list[str]] = {}
     for character_id in linking.library.files.names("characters"):
         world = linking.wanted_by(character_id) if character_id not in done else None
@@ -108,7 +108,7 @@ class _Linking:
         return missing.with_note("world_missing", world=world, character_id=entry.entry_id)
 
     def link(self, character_id: str, background_id: str) -> bool:
-        """Give a character a copy of a background's lorebook; a character that cannot be read gets none."""
+        """Copy a background's lorebook to a character; a character that cannot be read gets none."""
         files = self.library.files
         raw = self.library.kept("backgrounds", background_id)
         if raw is None:

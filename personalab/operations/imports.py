@@ -80,7 +80,7 @@ class NamedWorld:
     """The backgrounds that have a lorebook of that name."""
 
     def fields(self) -> dict[str, Any]:
-        """Give it as JSON."""
+        """Return it as JSON."""
         return {"name": self.name, "status": self.status, "background_ids": list(self.background_ids)}
 
 
@@ -104,7 +104,7 @@ class Imported:
         return replace(self, told=(*self.told, Told(code, params)))
 
     def fields(self, language: Language) -> dict[str, Any]:
-        """Give it as JSON."""
+        """Return it as JSON."""
         offered: dict[str, Any] = {}
         if self.options:
             offered["options"] = list(self.options)
@@ -130,7 +130,7 @@ class Skipped:
     error: PersonaLabError
 
     def fields(self, language: Language) -> dict[str, Any]:
-        """Give it as JSON."""
+        """Return it as JSON."""
         return {"file": self.file, "code": self.error.code, "reason": self.error.message(language)}
 
 
@@ -144,7 +144,7 @@ class ImportReport:
     """Why the stories that came in cannot be recalled from before ``personalab reindex``."""
 
     def fields(self, language: Language) -> dict[str, Any]:
-        """Give it as JSON."""
+        """Return it as JSON."""
         found: dict[str, Any] = {
             "imported": [entry.fields(language) for entry in self.imported],
             "skipped": [entry.fields(language) for entry in self.skipped],

@@ -61,7 +61,7 @@ def _opening(
 
 
 def opening_line(services: Services, instance_id: str) -> str:
-    """Give the line a story opened with, blank if the person speaks first."""
+    """Return the line a story opened with, blank if the person speaks first."""
     state = services.stories.instance(instance_id)
     turns = services.stories.session(instance_id, state.current_session_id).view().turns
     return (turns[0].answer or "") if turns and turns[0].number == OPENING_TURN else ""

@@ -159,7 +159,7 @@ def _parts(turns: Sequence[Turn]) -> list[list[Turn]]:
 def _conversation(
     services: Services, instance: InstanceState, user_id: str, session: Session, turns: Sequence[Turn]
 ) -> Conversation:
-    """Give turns as a conversation between the character and the player."""
+    """Return turns as a conversation between the character and the player."""
     said = [
         (role, text, turn.user.timestamp if turn.user else "")
         for turn in turns

@@ -29,7 +29,7 @@ async def persona_history(services: Services, instance_id: str) -> dict[str, Any
 
 
 async def undo_persona(services: Services, instance_id: str) -> CharacterState:
-    """Give the character back who it was before the last change; an edit by hand since then is that change."""
+    """Restore a character's persona before the last change; an edit by hand since then is that change."""
     check_id(instance_id, "instance_id")
     wait = services.settings.busy_seconds
     async with services.leases.holding(instance_id, "undo-memory", wait=wait):

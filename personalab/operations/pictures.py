@@ -36,7 +36,7 @@ class Picture:
 
 
 def picture_mark(stories: StoryFiles, character_id: str) -> str | None:
-    """Give a word that changes when the file of the picture does; ``None`` where there is no such file."""
+    """Return a word that changes when the file of the picture does; ``None`` where there is no such file."""
     for name in _CARRIERS:
         try:
             found = stories.beside("characters", character_id, name).stat()

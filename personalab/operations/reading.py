@@ -100,7 +100,7 @@ async def read_newest(
 
 
 def place_of_reply(services: Services, instance_id: str, session_id: str, turn: int, offset: int) -> str:
-    """Give the cursor that goes on inside the newest reply of a turn."""
+    """Return the cursor that goes on inside the newest reply of a turn."""
     turns = services.stories.session(instance_id, session_id).view().turns
     position = next((at for at in range(len(turns) - 1, -1, -1) if turns[at].number == turn), 0)
     return str(Place(session_id, position, max(len(turn_lines(turns[position])) - 1, 0), offset))
@@ -126,7 +126,7 @@ def _transcript(services: Services, instance_id: str, session_id: str) -> Transc
 
 
 def _groups(transcript: Transcript, *, reasoning: bool) -> list[list[dict[str, Any]]]:
-    """Give each turn's lines; summaries after the last turn are the newest group."""
+    """Return each turn's lines; summaries after the last turn are the newest group."""
     groups = [plain_lines(turn, reasoning=reasoning) for turn in transcript.turns]
     if transcript.trailing:
         groups.append([_plain(note) for note in transcript.trailing])
@@ -140,7 +140,7 @@ def _is_there(groups: list[list[dict[str, Any]]], place: Place) -> bool:
 
 
 def plain_lines(turn: Turn, *, reasoning: bool = False) -> list[dict[str, Any]]:
-    """Give a turn's lines without what other programs added to them, and tell of one that nobody answered."""
+    """Return a turn's lines without what other programs added to them, and tell of one that nobody answered."""
     found = [_plain(line, reasoning=reasoning) for line in _said(turn)]
     if turn.user is not None and not turn.replies:
         found[-1]["unanswered"] = True
@@ -159,7 +159,7 @@ def _plain(line: Summary | UserLine | AssistantLine, *, reasoning: bool = False)
 
 
 def turn_lines(turn: Turn) -> list[dict[str, Any]]:
-    """Give a turn's lines as they stand in the file."""
+    """Return a turn's lines as they stand in the file."""
     return [line_fields(line) for line in _said(turn)]
 
 

@@ -61,7 +61,7 @@ class ChatExecutor:
         forget_call(spool, call_id)
 
     async def run(self, call: Call, spool: Path) -> CallAnswer:
-        """Give the answer that was kept, or ask the model; an answer, also a failed one, stays until ``forget``."""
+        """Return the answer that was kept, or ask the model; an answer, also a failed one, stays until ``forget``."""
         files = CallFiles(spool, call.call_id)
         if files.is_kept():  # mostly not: no thread is asked for that
             kept = await asyncio.to_thread(_kept, files)

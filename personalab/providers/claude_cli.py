@@ -123,7 +123,7 @@ class ClaudeCli:
         forget_call(spool, call_id)
 
     async def run(self, call: Call, spool: Path) -> CallAnswer:
-        """Give the answer that is there, or get it; an answer, also a failed one, stays until ``forget``.
+        """Return the answer that is there, or get it; an answer, also a failed one, stays until ``forget``.
 
         Cancelling ends the program and everything it started.
         """

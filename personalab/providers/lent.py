@@ -31,7 +31,7 @@ class Remembering:
         self._answers = answers
 
     def stream(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
-        """Give the answer that is known, or ask for one and remember it."""
+        """Return the answer that is known, or ask for one and remember it."""
         return self._stream(messages, None)
 
     def stream_json(self, messages: Sequence[Message], schema: AnswerSchema) -> AsyncIterator[ReplyChunk]:

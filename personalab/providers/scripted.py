@@ -91,7 +91,7 @@ class ScriptedModel:
         return self._name
 
     def stream(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
-        """Give the next reply's pieces; without any left it is a ``ProviderError``."""
+        """Return the next reply's pieces; without any left it is a ``ProviderError``."""
         at = len(self.calls)
         self.calls.append(tuple(messages))
         return self._play(at % len(self._replies) if self._loop and self._replies else at)

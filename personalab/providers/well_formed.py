@@ -21,7 +21,7 @@ class PairJoiner:
         self._held = ""
 
     def feed(self, piece: str) -> str:
-        """Give what can be shown by now."""
+        """Return the text that can be shown so far."""
         text = self._held + piece
         self._held = ""
         if text and "\ud800" <= text[-1] <= "\udbff":
@@ -29,6 +29,6 @@ class PairJoiner:
         return well_formed(text)
 
     def flush(self) -> str:
-        """Give what was held back when the stream ends."""
+        """Return what was held back, at the end of the stream."""
         held, self._held = self._held, ""
         return well_formed(held)

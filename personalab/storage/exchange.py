@@ -154,7 +154,7 @@ def _writing_out(shown: str) -> Generator[None]:
 
 
 def _put(fresh: Path, path: Path, *, overwrite: bool) -> None:
-    """Give a file its name; a link fails where someone else has made one meanwhile."""
+    """Move a file to its name; a link fails where another process has made one meanwhile."""
     if not overwrite:
         try:
             os.link(fresh, path)

@@ -240,7 +240,7 @@ def _other_files(files: InstanceFiles) -> Mapping[str, bytes]:
 
 
 def _move(fresh: Path, target: Path, instance_id: str) -> None:
-    """Give a folder its name, if nobody else has it."""
+    """Rename a folder to its final name, if that is free."""
     try:
         if target.exists():
             raise FileExistsError

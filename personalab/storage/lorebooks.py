@@ -59,7 +59,7 @@ class LorebookFiles:
         ]
 
     def of(self, character_id: str, background_id: str | None) -> tuple[tuple[Lorebook, ...], list[Notice]]:
-        """Give the character's book, then the background's, and what to tell of those that cannot be read.
+        """Return the character's book, then the background's, and what to tell of those that cannot be read.
 
         A book that both have, as after linking one to the character, counts once.
         """
@@ -76,7 +76,7 @@ class LorebookFiles:
         return tuple(books.values()), notices
 
     def _read(self, path: Path, name: str) -> tuple[Lorebook | None, bytes, Because]:
-        """Give a book and its digest, or why it cannot be read; one that is not there is neither."""
+        """Return a book and its digest, or why it cannot be read; one that is not there is neither."""
         try:
             kept = self._refreshed(self._kept.get(path), path, name)
         except (FileNotFoundError, NotADirectoryError):

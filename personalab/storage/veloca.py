@@ -322,7 +322,7 @@ class VelocaStore:
             return archive.unread()
 
     def document(self) -> dict[str, Any]:
-        """Give the whole archive as the source's document."""
+        """Return the whole archive as the source's document."""
         with self._open.reading() as archive:
             return archive.document()
 

@@ -36,7 +36,7 @@ class Backup:
     problem: Problem | None
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object."""
+        """Return its JSON object."""
         problem = self.problem.fields() if self.problem else None
         return {
             "number": self.number,
@@ -64,7 +64,7 @@ class Report:
         return not self.problems
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object."""
+        """Return its JSON object."""
         return {
             "path": self.path,
             "healthy": self.healthy,

@@ -33,7 +33,7 @@ def draft(path: Path, content: bytes, like: Path) -> Path:
 
 
 def _own_like(fd: int, like: Path) -> None:
-    """Give a file to whom another one belongs, as far as that is permitted."""
+    """Set a file's owner to that of another file, as far as that is permitted."""
     try:
         found = like.stat()
     except FileNotFoundError:
@@ -60,7 +60,7 @@ def settle(fresh: Path, path: Path) -> None:
 
 
 def keep_as(path: Path, kept: Path) -> bool:
-    """Give a file a second name, or make a copy where the system has no such names; tell whether there is one."""
+    """Give a file a second name, or make a copy where hard links are unavailable; return whether there is one."""
     with writing(str(kept)):
         try:
             os.link(path, kept)

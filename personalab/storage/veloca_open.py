@@ -53,7 +53,7 @@ class OpenArchive:
 
     @contextmanager
     def reading(self) -> Generator[Archive]:
-        """Give the archive as it is now, to look at."""
+        """Yield the current archive for reading."""
         with self._mutex:
             self._check_open()
             self._look_ahead()
@@ -63,7 +63,7 @@ class OpenArchive:
 
     @contextmanager
     def writing(self) -> Generator[Archive]:
-        """Give the archive as it is now, with nobody else at it while the block runs."""
+        """Yield the current archive, locked while the block runs."""
         with self._mutex:
             self._check_open()
             self._look_ahead()

@@ -51,7 +51,7 @@ class Restored:
         return self.backup is not None or bool(self.set_aside)
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object."""
+        """Return its JSON object."""
         return {
             "path": self.path,
             "changed": self.changed,

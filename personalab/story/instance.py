@@ -61,7 +61,7 @@ class PlotState:
         return cls(_number_of(data, "current_plot_index", 1), status, _number_of(data, "no_update_count", 0))
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object."""
+        """Return its JSON object."""
         return {
             "current_plot_index": self.current_plot_index,
             "current_status": self.current_status,
@@ -102,7 +102,7 @@ class InstanceState:
         )
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object, with what was unknown in the file."""
+        """Return its JSON object, with what was unknown in the file."""
         known = {
             "instance_id": self.instance_id,
             "character_id": self.character_id,
@@ -115,7 +115,7 @@ class InstanceState:
         return {**self.source, **known, "plot_state": {**kept, **self.plot_state.fields()}}
 
     def with_plot(self, plot_state: PlotState) -> InstanceState:
-        """Give the same instance at another point of its story."""
+        """Return the same instance at another point of its story."""
         return replace(self, plot_state=plot_state)
 
 
@@ -137,7 +137,7 @@ class Instructions:
         return cls(*(text_of(data, name, "") for name in INSTRUCTION_FIELDS))
 
     def fields(self, before: Mapping[str, Any]) -> dict[str, Any]:
-        """Give those that are there, or were there before."""
+        """Return those that are there, or were there before."""
         known: dict[str, str] = {name: getattr(self, name) for name in INSTRUCTION_FIELDS}
         return {name: text for name, text in known.items() if text or name in before}
 
@@ -172,7 +172,7 @@ class CharacterState:
         )
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object, with what was unknown in the file."""
+        """Return its JSON object, with what was unknown in the file."""
         known: dict[str, Any] = {"base_persona": self.base_persona, "evolved_persona": self.evolved_persona}
         if self.language:
             known["language"] = self.language

@@ -50,7 +50,7 @@ class Character:
         )
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object, with what was unknown in the file."""
+        """Return its JSON object, with what was unknown in the file."""
         known: dict[str, Any] = {
             "character_id": self.character_id,
             "name": self.name,
@@ -64,7 +64,7 @@ class Character:
 
 
 def began_as(character: Character) -> CharacterState:
-    """Give who a character is at the beginning of a story: later changes of the library leave it alone."""
+    """Return who a character is at the beginning of a story: later changes of the library leave it alone."""
     return CharacterState(
         character.base_persona,
         language=character.language,
@@ -142,7 +142,7 @@ class Background:
         )
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object, with what was unknown in the file."""
+        """Return its JSON object, with what was unknown in the file."""
         return {
             **self.source,
             "background_id": self.background_id,

@@ -231,13 +231,13 @@ def _rest(data: dict[str, Any], *known: str) -> Mapping[str, Any]:
 
 
 def error_note(message: str, after: str, language: Language) -> str:
-    """Give the note of a failed reply: on a new line, or alone."""
+    """Return the note of a failed reply: on a new line, or alone."""
     begin, end = _ERROR_NOTES[language]
     return ("\n" if after.strip() else "") + f"{begin}{message}{end}"
 
 
 def without_error_note(content: str) -> str:
-    """Give what a failed reply says before its note."""
+    """Return what a failed reply says before its note."""
     begins = tuple(begin for begin, _ in _ERROR_NOTES.values())
     if content.lstrip().startswith(begins):
         return ""

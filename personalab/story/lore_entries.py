@@ -163,7 +163,7 @@ class Lorebook:
 
 
 def _asked(one: Prepared) -> Iterable[tuple[str, bool]]:
-    """Give all keys of an entry, and whether they call it up by themselves."""
+    """Yield all keys of an entry, and whether they call it up by themselves."""
     for key in one.entry.keys:
         yield key, not one.always
     entry, wishes = one.entry, one.wishes
@@ -182,7 +182,7 @@ class NamedKeys:
         self._lock = threading.Lock()
 
     def filled(self, fill: Callable[[str], str]) -> KeyIndex | None:
-        """Give the keys as they are for these names; there is nothing to give where no key has a placeholder."""
+        """Return the keys as they are for these names; there is nothing to give where no key has a placeholder."""
         if not self._keys:
             return None
         names = _names(fill)
@@ -222,7 +222,7 @@ def _prepared(entry: LoreEntry) -> Prepared:
 
 
 def shown_text(prepared: Prepared, fill: Callable[[str], str]) -> str:
-    """Give what of an entry may stand in a prompt, with the names put in."""
+    """Return what of an entry may stand in a prompt, with the names put in."""
     text = without_notes(prepared.text).strip()
     # A note that is left out may have stood before a decorator; a name never is one.
     if text.startswith("@@"):
@@ -251,7 +251,7 @@ class LoreHit:
     content: str = field(default="", repr=False)
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object; what does not apply is left away."""
+        """Return its JSON object; what does not apply is left away."""
         told: dict[str, Any] = {
             "book": self.book,
             "entry": self.entry,

@@ -86,7 +86,7 @@ class _Words:
         self._files = frozenset(self._filed)
 
     def found_in(self, heard: Heard, clock: _Clock, *, exact: bool) -> Iterator[int]:
-        """Give the numbers of the words that occur."""
+        """Yield the numbers of the words that occur."""
         if not self._files or clock.is_over:
             return
         text = heard.raw if exact else heard.folded
@@ -102,7 +102,7 @@ class _Words:
 
 
 def _pairs(word: str) -> list[str]:
-    """Give the neighbours at both ends of a word; a single character stands for itself."""
+    """Return the neighbours at both ends of a word; a single character stands for itself."""
     if len(word) > 2 * _EDGE:
         head, tail = word[:_EDGE], word[-_EDGE:]
         return [*map(add, head, head[1:]), *map(add, tail, tail[1:])]
@@ -166,7 +166,7 @@ class KeyIndex:
         self.calls.append((owner, written))
 
     def number_of(self, written: str, rules: Rules) -> int | None:
-        """Give the number of a key that was taken up."""
+        """Return the number of a key that was taken up."""
         numbers = self._numbers.get(rules)
         return numbers.get(written) if numbers else None
 

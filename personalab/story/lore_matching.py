@@ -54,7 +54,7 @@ class Heard:
         return self._folded
 
     def pairs(self, *, exact: bool) -> set[str]:
-        """Give the characters of the text and each two neighbours, with their case or without."""
+        """Return the characters of the text and each two neighbours, with their case or without."""
         found = self._pairs.get(exact)
         if found is None:
             text = self.raw if exact else self.folded

@@ -50,7 +50,7 @@ _IN_SET = re.compile(rf"{_ESCAPE}|.", re.DOTALL)
 
 
 def translated(pattern: str) -> tuple[str, int]:
-    """Give a pattern as the library here reads it, and its size; one that is too large is a ``ValueError``."""
+    """Return a pattern as the library here reads it, and its size; one that is too large is a ``ValueError``."""
     if len(pattern) > MAX_PATTERN:
         raise Invalid("pattern_too_long")
     written: list[str] = []
@@ -111,7 +111,7 @@ class _Size:
         self._last = None
 
     def whole(self) -> int:
-        """Give the size of it all."""
+        """Return the size of it all."""
         if self._around:
             raise Invalid("group_not_closed")
         return self._here

@@ -124,7 +124,7 @@ class Scan:
         )
 
     def _newest(self, messages: int) -> list[Heard]:
-        """Give the newest messages, the newest first, as far as they are not too much to be searched."""
+        """Return the newest messages, the newest first, as far as they are not too much to be searched."""
         left = MAX_SAID
         heard: list[Heard] = []
         for text in reversed(self._at.said[-messages:] if messages else ()):
@@ -147,7 +147,7 @@ class Scan:
         return [opened.number for opened in self._open if not opened.is_whole]
 
     def first(self) -> list[Called]:
-        """Give what the messages call up, and what is always there."""
+        """Return the entries that the messages activate, and the constant ones."""
         with self._allowance:
             for book in self._open:
                 self._hear(book)
@@ -155,7 +155,7 @@ class Scan:
         return self._parted(called)
 
     def after(self, entered: Sequence[tuple[Called, str]]) -> list[Called] | None:
-        """Give what those that entered, with their texts, call up; nothing more can come where there is no list."""
+        """Return what the newly added entries, with their texts, activate; ``None`` if nothing more can follow."""
         callers = [(called, text) for called, text in entered if not called.one.entry.prevent_recursion]
         recursive = [book for book in self._open if book.recursive]
         if not recursive:

@@ -123,7 +123,7 @@ def without_notes(text: str) -> str:
 
 
 def replaced(text: str, original: str) -> str:
-    """Give an instruction that stands in for another one, which it may quote; a blank one leaves it standing."""
+    """Return an instruction that stands in for another one, which it may quote; a blank one leaves it standing."""
     if not text.strip():
         return original
     return _ORIGINAL.sub(lambda _: original, text)

@@ -89,7 +89,7 @@ class PersonaChange:
         raise Invalid("change_incomplete")
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object."""
+        """Return its JSON object."""
         return {"change": self.change, "turns": list(self.turns)}
 
 
@@ -173,7 +173,7 @@ def _shortened(text: str, cost: int, count: Count, limit: int) -> str:
 
 
 def evolution_schema(shown: Collection[int]) -> AnswerSchema:
-    """Give the JSON schema of the persona that ``read_evolution`` reads."""
+    """Return the JSON schema of the persona that ``read_evolution`` reads."""
     change = object_schema(
         change=text_schema(at_most=MAX_CHANGE),
         turns=list_schema(whole_number_schema(shown), at_least=1, at_most=len(shown)),

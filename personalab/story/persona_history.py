@@ -49,7 +49,7 @@ class Revision:
         )
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object, with what else stands there."""
+        """Return its JSON object, with what else stands there."""
         known = {"revision": self.number, "time": self.time, "before": self.before, "after": self.after}
         return {**known, **self.source, **known}
 
@@ -86,7 +86,7 @@ class PersonaHistory:
         return cls(revisions, withdrawn, found)
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object, with what was unknown in the file."""
+        """Return its JSON object, with what was unknown in the file."""
         known = {
             "revisions": [revision.fields() for revision in self.revisions],
             "withdrawn": [revision.fields() for revision in self.withdrawn],
@@ -98,11 +98,11 @@ class PersonaHistory:
         return next((revision for revision in self.revisions if revision.number == number), None)
 
     def counting(self, number: int) -> tuple[Revision, ...]:
-        """Give the revisions that led to the one the state stands at."""
+        """Return the revisions that led to the one the state stands at."""
         return tuple(revision for revision in self.revisions if revision.number <= number)
 
     def set_aside(self, number: int) -> list[Revision]:
-        """Give what counts for nobody: withdrawn revisions, and those above the one the state stands at."""
+        """Return what counts for nobody: withdrawn revisions, and those above the one the state stands at."""
         found: list[Revision] = []
         for revision in (*self.withdrawn, *(known for known in self.revisions if known.number > number)):
             if not any(known.same_edit(revision) for known in found):
@@ -129,7 +129,7 @@ def revision_of(state: CharacterState) -> int:
 
 
 def at_revision(state: CharacterState, text: str, number: int) -> CharacterState:
-    """Give the state with another persona; what it was made as stays."""
+    """Return the state with another persona; what it was made as stays."""
     return replace(state, evolved_persona=text, source={**state.source, "persona_revision": number})
 
 

@@ -123,7 +123,7 @@ class Prompt:
         }
 
     def text(self) -> str:
-        """Give the source's single text."""
+        """Return the source's single text."""
         return "\n\n".join(section.text for section in self.sections)
 
 

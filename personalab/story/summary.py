@@ -55,7 +55,7 @@ class PlotPoint:
                 raise Invalid("point_incomplete")
 
     def fields(self) -> dict[str, Any]:
-        """Give its JSON object."""
+        """Return its JSON object."""
         return {"summary": self.summary, "plot": self.plot, "turns": [self.first_turn, self.last_turn]}
 
 
@@ -86,7 +86,7 @@ def worth_telling(transcript: Transcript) -> list[Turn]:
 
 
 def as_material(turn: Turn) -> Turn:
-    """Give a turn's words alone, none of whose lines can be taken for a heading or another speaker."""
+    """Return a turn's words alone, none of whose lines can be taken for a heading or another speaker."""
     user = replace(turn.user, content=indented(turn.user.content)) if turn.user is not None else None
     replies = [replace(line, content=indented(line.content)) for line in turn.replies]
     return Turn(turn.number, user, replies)
@@ -137,7 +137,7 @@ def summary_messages(
 
 
 def points_schema(first: int, last: int) -> AnswerSchema:
-    """Give the JSON schema of the points that ``read_points`` reads."""
+    """Return the JSON schema of the points that ``read_points`` reads."""
     turns = number_range_schema(first, last)
     point = object_schema(
         summary=text_schema(at_most=MAX_SUMMARY),
@@ -213,7 +213,7 @@ def opening_lines(
 
 
 def _renumbered(turn: Turn, number: int) -> list[UserLine | AssistantLine]:
-    """Give a turn's words under another number: what was said, and the answer that counts."""
+    """Return a turn's words under another number: what was said, and the answer that counts."""
     lines: list[UserLine | AssistantLine] = []
     if turn.user is not None:
         lines.append(replace(turn.user, turn=number))

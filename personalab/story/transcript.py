@@ -70,7 +70,7 @@ class Turn:
         return sum(len(line.content) for line in said)
 
     def unanswered(self) -> Turn:
-        """Give the turn as it stood before anyone tried to answer it."""
+        """Return the turn as it stood before anyone tried to answer it."""
         return replace(self, replies=[], memo={}) if self.replies else self
 
     @property
@@ -117,7 +117,7 @@ class Transcript:
             self.add(line)
 
     def copy(self) -> Transcript:
-        """Give a transcript that can grow while this one stays; settled turns are shared."""
+        """Return a transcript that can grow while this one stays; settled turns are shared."""
         turns = list(self.turns)
         if turns:
             last = turns[-1]

@@ -97,7 +97,7 @@ async def _unread(desk: Desk, shelf: str) -> list[str]:
 
 
 def _with_tags(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Give an asset's meta with its tags as a list shows them."""
+    """Return an asset's meta with its tags as a list shows them."""
     tags = _tags(found["tags"])
     valid = dict.fromkeys(tag.value for tag in tags if tag.status == "approved")
     pending = [tag.value for tag in tags if tag.status == "pending"]

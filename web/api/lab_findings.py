@@ -210,7 +210,7 @@ def _search_view(
 
 
 def rounds_of(found: Iteration) -> list[Round]:
-    """Give the rounds, each with the best score up to it."""
+    """Return the rounds, each with the best score up to it."""
     best, rows = found.start_score, list[Round]()
     for mark in found.rounds:
         scores = [score for score in (best, mark.score) if score is not None]

@@ -103,7 +103,7 @@ def _name(row: SkillRow, language: Language) -> str:
 
 
 def ends_of(interval: Interval | None) -> tuple[float, float] | None:
-    """Give the two ends of an interval."""
+    """Return the two ends of an interval."""
     return None if interval is None else (interval.low, interval.high)
 
 

@@ -151,7 +151,7 @@ class FullRounds:
             self._cause = "manual"
 
     def _trials(self, candidate: Candidate) -> list[Trial]:
-        """Give the cases a candidate is tried on next: a few to begin with if there is a screen, else the rest."""
+        """Return the cases a candidate is tried on next: a few to begin with if there is a screen, else the rest."""
         check_kept(self._problem, candidate)
         tried = self._book.tried(candidate.candidate_id)
         left = [case.case_id for case in self._problem.cases if case.case_id not in tried]

@@ -24,11 +24,11 @@ class Landscape:
     pairs: Floats
 
     def value(self, chosen: Floats) -> float:
-        """Give the score of a set."""
+        """Return the score of a set."""
         return float(self.level + self.main @ chosen + 0.5 * chosen @ self.pairs @ chosen)
 
     def gains(self, chosen: Floats) -> Floats:
-        """Give what the set would gain by putting in or taking out each segment."""
+        """Return what the set would gain by putting in or taking out each segment."""
         return (1.0 - 2.0 * chosen) * (self.main + self.pairs @ chosen)
 
     def climb(self, chosen: Floats, free: Mask) -> Floats:

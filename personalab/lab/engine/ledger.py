@@ -71,25 +71,25 @@ class Ledger:
     """How much of an evaluation's standard deviation is in each dimension."""
 
     def believed(self) -> Floats:
-        """Give the believed true score of each set, by dimension."""
+        """Return the believed true score of each set, by dimension."""
         return self.shift + self.values - self.noise[:, None] * self.weights
 
     def spread(self) -> Floats:
-        """Give the standard deviation of the belief in each set's total."""
+        """Return the standard deviation of the belief in each set's total."""
         left = self.noise - self.noise**2 * np.diagonal(self.inverse)
         return np.sqrt(np.maximum(left, 0.0))
 
     def surprise(self, place: int) -> tuple[float, float]:
-        """Give how far a set's total is from what all others promise, and the variance this has if they fit."""
+        """Return how far a set's total is from what all others promise, and the variance this has if they fit."""
         own = float(self.inverse[place, place])
         return float(self.weights[place].sum()) / own, 1.0 / own
 
     def mean(self) -> Landscape:
-        """Give the landscape that is believed in."""
+        """Return the landscape that is believed in."""
         return self._landscape(self.weights.sum(axis=1), float(self.shift.sum()))
 
     def dimension(self, place: int) -> Landscape:
-        """Give what is believed of one dimension; the six add up to the whole."""
+        """Return what is believed of one dimension; the six add up to the whole."""
         return self._landscape(self.weights[:, place], float(self.shift[place]))
 
     def draw(self, rng: np.random.Generator, heat: float) -> Landscape:
@@ -105,7 +105,7 @@ class Ledger:
         return guess.plus(self._landscape(self.inverse @ missed, float(self.shift.sum())), 1.0)
 
     def effects(self, chosen: Floats) -> tuple[Floats, Floats]:
-        """Give what each segment does to a set, by dimension, and the standard deviation of its total."""
+        """Return what each segment does to a set, by dimension, and the standard deviation of its total."""
         with_it = np.tile(chosen, (len(chosen), 1))
         without = with_it.copy()
         np.fill_diagonal(with_it, 1.0)

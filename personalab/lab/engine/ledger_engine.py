@@ -311,7 +311,7 @@ class LedgerEngine:
         ]
 
     def _starts(self) -> list[Floats]:
-        """Give the sets to start from: the best one, and then all that is known, from the best down."""
+        """Return the sets to start from: the best one, and then all that is known, from the best down."""
         best_id = self._best_id()
         ids = [*([best_id] if best_id else []), *self._ranked]
         sets = [self._with_kept(self._set(self._book.candidates[one])) for one in ids]
@@ -334,7 +334,7 @@ class LedgerEngine:
         return candidate
 
     def _promotion(self) -> list[Trial]:
-        """Give the cases that the most promising candidate still lacks, if it may be the best."""
+        """Return the cases that the most promising candidate still lacks, if it may be the best."""
         if not self._open:
             return []
         top, best_id = self._open[0], self._best_id()

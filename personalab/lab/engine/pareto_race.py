@@ -34,7 +34,7 @@ def propose(standing: Standing, turn: int) -> Draw | None:
 
 
 def _front(standing: Standing) -> list[Candidate]:
-    """Give the best candidate of each case; one that is the best on two stands there twice."""
+    """Return the best candidate of each case; one that is the best on two is listed twice."""
     front: dict[str, tuple[float, Candidate]] = {}
     for one in standing.ranked:
         for case_id, total in standing.book.totals(one.candidate_id).items():

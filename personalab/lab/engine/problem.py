@@ -172,7 +172,7 @@ def candidate_of(
 
 
 def original(problem: Problem, skill_id: str) -> Candidate:
-    """Give an original skill as the set of all its segments."""
+    """Return an original skill as the set of all its segments."""
     return candidate_of(problem.skills[skill_id])
 
 

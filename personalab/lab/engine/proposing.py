@@ -113,7 +113,7 @@ def _crossed(landscape: Landscape, outlook: Outlook) -> Proposal:
 
 
 def nearest_new(proposal: Proposal, free: Mask, known: set[bytes]) -> Floats | None:
-    """Give the proposed set, or where it is known already, the best new one around it; None if there is none."""
+    """Return the proposed set, or where it is known already, the best new one around it; None if there is none."""
     landscape = proposal.landscape
     start = proposal.chosen
     reached = {set_key(start)}
@@ -142,5 +142,5 @@ def set_key(chosen: Floats) -> bytes:
 
 
 def set_of(key: bytes) -> Floats:
-    """Give the set of a name."""
+    """Return the set of a name."""
     return np.frombuffer(key, dtype=np.uint8).astype(np.float64)

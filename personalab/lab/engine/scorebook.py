@@ -53,11 +53,11 @@ class Scorebook:
                 self.evaluations += 1
 
     def answers(self, candidate_id: str) -> Mapping[tuple[str, int], Scores | None]:
-        """Give all answers about a candidate, by case and repeat."""
+        """Return all answers about a candidate, by case and repeat."""
         return self._answers.get(candidate_id, {})
 
     def tried(self, candidate_id: str) -> set[str]:
-        """Give the cases a candidate was tried on at least once, answered or failed."""
+        """Return the cases a candidate was tried on at least once, answered or failed."""
         return self._tried.get(candidate_id, set())
 
     def is_whole(self, candidate_id: str) -> bool:
@@ -78,7 +78,7 @@ class Scorebook:
         return candidate_id in self._totals
 
     def totals(self, candidate_id: str) -> Mapping[str, float]:
-        """Give the first answered total of a candidate on each case."""
+        """Return the first answered total of a candidate on each case."""
         return self._totals.get(candidate_id, {})
 
     def average(self, candidate_id: str) -> Average | None:

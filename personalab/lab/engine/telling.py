@@ -59,7 +59,7 @@ def odds_of(
 
 
 def next_repeat(book: Scorebook, candidate_id: str) -> int:
-    """Give the number of a candidate's next test."""
+    """Return the number of a candidate's next test."""
     return 1 + max(repeat for _, repeat in book.answers(candidate_id))
 
 

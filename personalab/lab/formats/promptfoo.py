@@ -210,7 +210,7 @@ def _expected(test: Mapping[str, Any], file: str, where: str, language: Language
 
 
 def _own(test: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Give what a test that left from here says of its case."""
+    """Return what a test that left from here says of its case."""
     metadata = test.get("metadata")
     given = cast("dict[str, Any]", metadata) if isinstance(metadata, dict) else {}
     is_own = isinstance(given.get("case_id"), str) and isinstance(given.get("expected_output"), str)

@@ -92,7 +92,7 @@ class _Tests:
         return self._row(given, "defaultTest") if given is not None else {}
 
     def all(self, common: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Give the tests one by one; where only shared ones are given, they make one test."""
+        """Yield the tests one by one; where only shared ones are given, they make one test."""
         tests, scenarios = self.data.get("tests"), self.data.get("scenarios")
         yield from self._rows(tests, "tests")
         for where, scenario in self._rows(scenarios, "scenarios"):

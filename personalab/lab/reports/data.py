@@ -231,7 +231,7 @@ class ReportData:
     analysis: Analysis | None = None
 
     def cell(self, skill: int, case: int) -> Cell | None:
-        """Give what stands at a place; ``None`` where nothing was run yet."""
+        """Return a cell; ``None`` where nothing was run yet."""
         if skill >= len(self.cells) or case >= len(self.cells[skill]):
             return None
         return self.cells[skill][case]

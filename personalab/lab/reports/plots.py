@@ -28,11 +28,11 @@ class Scale:
     step: float
 
     def share(self, value: float) -> float:
-        """Give the place of a value in percent, inside the axis."""
+        """Return the place of a value in percent, inside the axis."""
         return min(max((value - self.low) / (self.high - self.low), 0.0), 1.0) * 100
 
     def ticks(self) -> list[float]:
-        """Give the values at its lines."""
+        """Return the values at its lines."""
         return [self.low + self.step * n for n in range(round((self.high - self.low) / self.step) + 1)]
 
 
@@ -118,7 +118,7 @@ def _values(iteration: Iteration, rounds: Sequence[RoundMark]) -> Iterator[float
 
 
 def best_so_far(iteration: Iteration) -> list[float | None]:
-    """Give the best score of an iteration after each of its rounds."""
+    """Return the best score of an iteration after each of its rounds."""
     best, found = iteration.start_score, list[float | None]()
     for mark in iteration.rounds:
         scored = [mark.score, *(dot.score for dot in mark.candidates), best]

@@ -16,7 +16,7 @@ class Tongue:
     language: Language
 
     def __call__(self, key: str, **params: object) -> str:
-        """Give our words; what is put into them cannot turn their direction."""
+        """Return our words; what is put into them cannot turn their direction."""
         text = WORDS.get(key)
         if text is None:
             return quote(key)
@@ -24,7 +24,7 @@ class Tongue:
         return fill(markup(getattr(text, self.language)), **shown)
 
     def plain(self, key: str, **params: object) -> str:
-        """Give our words as text."""
+        """Return our words as text."""
         return word(key, self.language, **params)
 
 

@@ -121,7 +121,7 @@ def _material(place: ProjectPlace) -> _Material:
 
 
 def _weakest(results: Sequence[Result]) -> dict[str, tuple[str, ...]]:
-    """Give the judges' reasons for the weakest cases of each skill."""
+    """Return the judges' reasons for the weakest cases of each skill."""
     by_skill: dict[str, list[tuple[float, str, str]]] = {}
     for row in results:
         if row.scores.total is not None and row.score_reasoning:

@@ -73,7 +73,7 @@ class ComingSkill:
     original: Original | None = None
 
     def fields(self) -> dict[str, str]:
-        """Give what a person may change of its meta."""
+        """Return what a person may change of its meta."""
         names = ("name", "description", "author", "source", "purpose", "provider", "type")
         return {name: getattr(self, name) for name in names}
 
@@ -93,7 +93,7 @@ class ComingBaseline:
     original: Original | None = None
 
     def fields(self) -> dict[str, str]:
-        """Give what a person may change of its meta."""
+        """Return what a person may change of its meta."""
         names = ("name", "description", "author", "source", "purpose", "provider")
         return {name: getattr(self, name) for name in names}
 
@@ -192,7 +192,7 @@ def _history(before: M, after: M, edited: HistoryRecord | None, files: Sequence[
 
 
 def merge_tags(services: Services, came: CameIn, values: Sequence[str]) -> CameIn:
-    """Give a skill that came in the tags that came with it and that it does not have; none is taken away."""
+    """Add the imported tags that a skill lacks; none is removed."""
     stored, now = services.assets.skill(came.id), services.now()
     if set(values) <= set(stored.tags.valid()):
         return came

@@ -112,7 +112,7 @@ class _Asker:
         self._pause = pause
 
     async def answer(self, call: Call) -> CallAnswer:
-        """Give an answer that is none of a failure."""
+        """Return an answer that is not a failure."""
         tried = 0
         while True:
             # A call that failed keeps its answer under its id.

@@ -131,7 +131,7 @@ async def list_baselines(
 
 
 async def get_baseline(services: Services, baseline_id: str, version: str | None = None) -> dict[str, Any]:
-    """Give everything of a baseline: its meta, cases, tags, history, and the drafts that wait for review."""
+    """Return everything of a baseline: its meta, cases, tags, history, and the drafts that wait for review."""
 
     def read() -> dict[str, Any]:
         stored = services.assets.baseline(baseline_id, version)

@@ -51,7 +51,7 @@ def is_over(plan: IterationPlan, wishes: Mapping[str, Any]) -> bool:
 
 
 def _grown(plan: IterationPlan, wishes: Mapping[str, Any]) -> IterationParams:
-    """Give the parameters with more rounds and more evaluations, where more are wanted."""
+    """Return the parameters with more rounds and more evaluations, where more are wanted."""
     more = {name: wishes[name] for name in _MAY_GROW if name in wishes}
     known = plan.parameters
     larger = {
@@ -132,7 +132,7 @@ def _measured(place: ProjectPlace, plan: IterationPlan) -> IterationPlan:
 
 
 def parameters_of(defaults: IterationConfig | None, wishes: Mapping[str, Any]) -> IterationParams:
-    """Give what is wished for, and for the rest what the project says, or the defaults.
+    """Return the requested parameters, completed by those of the project or the defaults.
 
     A width is the project's only in mode ``beam``: in ``standard`` the source has none, and ours is the default.
     """

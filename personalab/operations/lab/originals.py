@@ -43,7 +43,7 @@ class Original:
     files: Mapping[str, OutsideFile]
 
     def beside(self) -> dict[str, bytes]:
-        """Give the files that keep it beside an asset."""
+        """Return the files that keep it beside an asset."""
         listed = [
             {"name": name, **({"executable": True} if file.executable else {})}
             for name, file in self.files.items()

@@ -302,7 +302,7 @@ async def change_options(services: Services, project: str, changes: Mapping[str,
 
 
 def check_changes(services: Services, place: ProjectPlace, changes: Mapping[str, Any]) -> RunOptions:
-    """Give a project's options with changes, or refuse those that may not be made; nothing is saved."""
+    """Return a project's options with changes, or refuse those that may not be made; nothing is saved."""
     if services.remote and "extra_flags" in changes:
         raise UserError("lab_flags_local")
     fresh = changed_options(place.options(), changes, begun=place.has_results())

@@ -47,7 +47,7 @@ class Search:
     """The averages of the originals that went through all cases, by skill."""
 
     def skill_of(self, candidate: Candidate) -> str:
-        """Give the id of the skill that a candidate is."""
+        """Return the id of the skill that a candidate is."""
         known = self.plan.original(candidate)
         return known or candidate_skill_id(self.plan, candidate)
 

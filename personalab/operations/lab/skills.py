@@ -128,7 +128,7 @@ async def list_skills(
 
 
 async def get_skill(services: Services, skill_id: str, version: str | None = None) -> dict[str, Any]:
-    """Give everything of a skill: its meta, content, tags, history, provenance, and how it did."""
+    """Return everything of a skill: its meta, content, tags, history, provenance, and how it did."""
 
     def read() -> dict[str, Any]:
         stored = services.assets.skill(skill_id, version)
@@ -216,7 +216,7 @@ def is_meant(stored: Stored, purpose: str | None, tag: str | None, query: str | 
 
 
 def tags_and_past(services: Services, stored: Stored) -> dict[str, Any]:
-    """Give an asset's tags, its versions, and how it came to be as it is."""
+    """Return an asset's tags, its versions, and how it came to be as it is."""
     return {
         "tags": stored.tags.model_dump(mode="json"),
         "versions": services.assets.versions(stored),
@@ -240,6 +240,6 @@ def speaks_of(stored: Stored, query: str | None, text: str) -> bool:
 
 
 def shown(stored: Stored) -> dict[str, Any]:
-    """Give an asset as a list shows it."""
+    """Return an asset as a list shows it."""
     pending = [tag.value for tag in stored.tags.auto if tag.status == "pending"]
     return {**stored.meta.model_dump(mode="json"), "tags": stored.tags.valid(), "pending_tags": pending}

@@ -49,7 +49,7 @@ def find_asset(services: Services, kind: AssetKind, asset_id: str) -> Stored:
 
 
 async def add_tag(services: Services, kind: AssetKind, asset_id: str, value: str) -> dict[str, Any]:
-    """Give an asset a tag; no version is made for it."""
+    """Add a tag to an asset; no version is made for it."""
     now = services.now()
     return await _change(services, kind, asset_id, lambda tags: tagged(tags, value, now, _new_id))
 
@@ -218,7 +218,7 @@ def fitted(
     text: str,
     language: Language,
 ) -> str:
-    """Give what is sent of a prompt: where it is too long, its beginning and end, and the whole is exported."""
+    """Return what is sent of a prompt: where it is too long, its beginning and end, and the whole is exported."""
     context = settings.context
     if estimated_tokens(system) + estimated_tokens(text) <= context.token_threshold:
         return text

@@ -17,7 +17,7 @@ _STAND_IN = "0.0.0-"
 
 
 def usual_options(services: Services) -> dict[str, Any]:
-    """Give the options of a run that the workspace's settings decide; this reads files."""
+    """Return the options of a run that the workspace's settings decide; this reads files."""
     settings = services.lab_sessions.settings()
     return {
         "model": services.lab_model(),

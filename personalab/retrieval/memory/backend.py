@@ -34,7 +34,7 @@ class Pair:
     conversations_stamp: int
 
     def stamp(self, kind: Kind) -> int:
-        """Give the number that tells whether a kind has changed."""
+        """Return the number that tells whether a kind has changed."""
         return self.entries_stamp if kind == "entries" else self.conversations_stamp
 
 

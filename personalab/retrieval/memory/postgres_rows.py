@@ -52,7 +52,7 @@ def worded(value: object) -> str:
 
 
 def entry_row(memory_id: str, entry: Entry) -> Row:
-    """Give an entry's columns: id, memory, type, position, text, data."""
+    """Return an entry's columns: id, memory, type, position, text, data."""
     data = {
         "created_at": entry.created_at,
         "updated_at": entry.updated_at,

@@ -42,7 +42,7 @@ class SqliteFile:
 
     @contextmanager
     def reading(self) -> Generator[sqlite3.Connection]:
-        """Give a connection that sees one state of the database."""
+        """Yield a connection that sees one state of the database."""
         with self._translated(), self._connection() as connection:
             connection.execute("BEGIN")
             try:
@@ -52,7 +52,7 @@ class SqliteFile:
 
     @contextmanager
     def writing(self) -> Generator[sqlite3.Connection]:
-        """Give a connection that no one else writes beside; all is kept, or nothing."""
+        """Yield a connection with exclusive writing; all changes are committed, or none."""
         with self._translated(), self._writer, self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:

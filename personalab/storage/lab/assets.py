@@ -80,11 +80,11 @@ class AssetFiles:
         return [*self._skills.problems(), *self._baselines.problems()]
 
     def history(self, stored: Stored) -> list[HistoryRecord]:
-        """Give the changes that led to a version, the oldest first."""
+        """Return the changes that led to a version, the oldest first."""
         return read_history(self.workspace, stored.folder)
 
     def logs(self, stored: Stored) -> dict[str, AutoTagLog]:
-        """Give the logs of automatic tagging by their files' names."""
+        """Return the logs of automatic tagging by their files' names."""
         return read_logs(self.workspace, stored.folder)
 
     def beside(self, stored: Stored, name: str) -> bytes | None:

@@ -22,7 +22,7 @@ _MAX_BYTES = 1024 * 1024
 
 
 def default_settings(now: str) -> CliSettings:
-    """Give the settings of a workspace that has none yet."""
+    """Return the settings of a workspace that has none yet."""
     return CliSettings(
         cli_path="claude",
         default_model="claude-opus-4-6",
