@@ -63,7 +63,7 @@ async def show_sessions(archive: ArchivePlace, *, everything: bool, as_json: boo
 
 
 async def show_entries(archive: ArchivePlace, session: str, *, everything: bool, as_json: bool) -> None:
-    """Print the entries of a session, those marked that a summary stands for."""
+    """Print the entries of a session, with those that a summary replaces marked."""
     found = await archives.entries(archive, session, everything=everything, on_unread=_unread(archive))
     if as_json:
         write_json(found)
@@ -77,7 +77,7 @@ async def show_entries(archive: ArchivePlace, session: str, *, everything: bool,
 
 
 def _unread(archive: ArchivePlace) -> Callable[[int], None]:
-    """Say on stderr how many records are in no list because they cannot be read."""
+    """Print on stderr how many records are not listed because they cannot be read."""
 
     def say(count: int) -> None:
         if count:
@@ -124,7 +124,7 @@ async def show_tokens(archive: ArchivePlace, session: str | None, *, as_json: bo
 
 
 async def begin_session(archive: ArchivePlace, name: str, *, as_json: bool) -> None:
-    """Begin a session and tell its id."""
+    """Create a session and print its id."""
     _show(archive, await archives.begin_session(archive, name), "archive_begun", as_json)
 
 

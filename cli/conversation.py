@@ -54,7 +54,7 @@ class Conversation:
     # --- the person
 
     async def run(self) -> None:
-        """Show where the story stands, then read line after line."""
+        """Show the story's state, then read line after line."""
         self.screen.show("\n".join([*self.story.opening(), "", *await self.story.last_turns()]).rstrip("\n"))
         warm = asyncio.create_task(asyncio.to_thread(_load_graph))
         try:
@@ -130,7 +130,7 @@ class Conversation:
         return [*row, ("", "\n"), *(("fg:ansibrightblack", f"{text}\n") for text in queued), prompt]
 
     def _waiting_for(self) -> str:
-        """Say what the model does before the first words of its reply come."""
+        """Describe what the model does before the first words of its reply arrive."""
         if self.thought:
             return self.story.say("reasoning_now", count=self.thought)
         return self.story.say("thinking", name=self.story.speaker)
@@ -197,7 +197,7 @@ class Conversation:
                 pass
 
     def _fold_reasoning(self) -> None:
-        """Say in one line that the model has thought, and how to see it."""
+        """Print one line that the model has reasoned, and how to see it."""
         if self.thought:
             self.screen.show(paint(self.story.say("reasoning_folded", count=self.thought), DIM))
             self.thought = 0

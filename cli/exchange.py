@@ -45,7 +45,7 @@ async def import_paths(
     *,
     as_json: bool,
 ) -> int:
-    """Bring files in and list what each became; what was skipped or not decided makes the exit code 1."""
+    """Import files and list what each became; files that were skipped or undecided make the exit code 1."""
     language = await asyncio.to_thread(language_of, services)
     report = await _import(services, [Path(path) for path in paths], wishes, language)
     if as_json:

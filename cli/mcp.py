@@ -27,7 +27,7 @@ _SERVER = ["-P", "-m", "mcp_server"]
 
 
 def become_server(words: list[str], server: str = "mcp_server") -> NoReturn:
-    """Go on as a server, in the same process."""
+    """Replace the program of this process with a server."""
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(sys.executable, [sys.executable, "-P", "-m", server, *words])  # noqa: S606 (no shell is meant)
@@ -112,7 +112,7 @@ def _entry(client: Client, settings: Settings, url: str | None) -> dict[str, Any
 
 
 def _environment(settings: Settings) -> dict[str, str]:
-    """Name what the server would not find by itself, wherever the client starts it."""
+    """Return the variables that the server would not find on its own, wherever the client starts it."""
     found = {"PERSONALAB_DATA": str(settings.data_root)}
     if settings.model_chosen:
         found["PERSONALAB_MODEL"] = settings.model

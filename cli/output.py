@@ -17,7 +17,7 @@ DIM, BOLD, CYAN, GREEN, YELLOW, RED = "2", "1", "36", "32", "33", "31"
 
 
 def prepare_streams() -> None:
-    """Let no character that a terminal lacks, no lone surrogate and no stream that was closed end the program."""
+    """Keep unsupported characters, lone surrogates and closed streams from ending the program."""
     for number in (0, 1, 2):  # else a story's file would get the number, and what libraries print
         try:
             os.fstat(number)

@@ -155,7 +155,7 @@ def guarded(run: Callable[[], int | None], *, debug: Callable[[], bool]) -> int:
 
 
 def _no_output(error: OSError) -> int:
-    """Say that nothing can be printed."""
+    """Report that nothing can be printed."""
     from cli.texts import tell
     from personalab.errors import as_reason
 
@@ -165,7 +165,7 @@ def _no_output(error: OSError) -> int:
 
 
 def _failed(error: Exception, debug: bool) -> int:
-    """Say in one sentence what went wrong, and tell by the exit code who has to act."""
+    """Print in one sentence what went wrong, and return the exit code of whoever has to act."""
     import logging
 
     from cli.texts import tell
@@ -195,7 +195,7 @@ def _any_language() -> Language:
 
 
 def _hush() -> None:
-    """Let the interpreter's last flush go nowhere: whoever read our output has left."""
+    """Discard the interpreter's last flush, because the reader of our output has left."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(nowhere, sys.stdout.fileno())

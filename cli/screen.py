@@ -50,7 +50,7 @@ def wrap(text: str, width: int) -> Iterator[str]:
 
 
 def closed_rows(rows: Iterable[str]) -> list[str]:
-    """Let no colour reach beyond its row: it is ended there and begun again in the next one."""
+    """End colours at the end of each row and start them again in the next one."""
     made: list[str] = []
     style = _RESET
     for row in rows:
@@ -94,11 +94,11 @@ class Screen:
             app.invalidate()
 
     def begin(self, markers: MarkerStyle) -> None:
-        """Begin a reply, whose markers are shown in a style."""
+        """Start a reply, whose markers are shown in a style."""
         self._markers = MarkerFilter(markers)
 
     def grow(self, text: str) -> None:
-        """Let the reply go on: full rows move up, the last one stays with the prompt."""
+        """Extend the reply: full rows move up, the last one stays with the prompt."""
         self._add(self._markers.feed(masked(text)))
 
     def _add(self, text: str) -> None:

@@ -47,7 +47,7 @@ def make_new(
     *,
     as_json: bool,
 ) -> None:
-    """Begin a story; a person who names no character is asked."""
+    """Create a story; ask for a character if none is named."""
     from cli.choosing import ask_for_story
     from personalab.operations.instances import new_instance
 

@@ -10,7 +10,7 @@ from personalab.texts import Language, Text, render
 
 
 def tell(code: str, language: Language, /, **params: object) -> str:
-    """Say one of the terminal's sentences."""
+    """Return one of the terminal's sentences."""
     return render(TEXTS[code], language, **params)
 
 

@@ -30,7 +30,7 @@ _CHINESE: tuple[tuple[str, str], ...] = (
 
 
 def word_refusal(error: typer.TyperException, language: Language) -> str:
-    """Say what typer refused; nothing where it has shown the help already."""
+    """Return a sentence about typer's error; nothing where it has shown the help already."""
     reason = one_line(error.format_message()).replace(": Value error, ", ": ").rstrip(".")
     if not reason:
         return ""

@@ -61,7 +61,7 @@ def word_unknown(unknown: Sequence[str], schema: Mapping[str, Any], language: La
 
 
 def word_faults(error: ValidationError, schema: Mapping[str, Any], language: Language) -> str:
-    """Say of each argument that cannot be used what is wrong with it, and what the tool takes."""
+    """Describe what is wrong with each unusable argument, and what the tool accepts."""
     rows: list[str] = []
     for fault in error.errors(include_url=False, include_input=False)[:_SHOWN]:
         place = ".".join(str(part)[:40] for part in fault["loc"] if not _is_internal(part)) or "?"

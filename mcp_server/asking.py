@@ -134,7 +134,7 @@ class Asking:
     async def _by_client(
         self, ctx: Context[Any], work: Work, run: Run[T], begin: Callable[[], Awaitable[Mark]]
     ) -> tuple[T, Mark] | InputRequiredResult | None:
-        """Let the client's model answer, if there is one that does."""
+        """Return the client model's answer, if there is a client model that answers."""
         sampling = self._desk.sampling
         if ctx.request_state is not None:
             answers, mark = self._brought(ctx, ctx.request_state)

@@ -29,7 +29,7 @@ MAX_BODY_BYTES = 4 * 1024 * 1024
 def bare_app(
     server: PersonaServer, *, host: str = "127.0.0.1", limits: SessionLimits | None = None
 ) -> Starlette:
-    """Make the ASGI application with the server at ``/mcp``, for whoever puts a door before it."""
+    """Make the ASGI application with the server at ``/mcp``, without access control."""
     limits = limits or SessionLimits()
     app = server.streamable_http_app(
         streamable_http_path=PATH,

@@ -35,7 +35,7 @@ class LabDesk:
         return await self.desk.budget()
 
     def plainly(self) -> AbstractContextManager[None]:
-        """Say what went wrong in words of this entrance, without paths."""
+        """Raise errors in this entrance's words, without paths."""
         return without_paths(self.desk)
 
     def check_none(self, given: Mapping[str, object], code: str, **words: str) -> None:

@@ -156,7 +156,7 @@ class ProjectTools:
     async def _begin(
         self, place: ProjectPlace, call: dict[str, Any], *, confirm: bool
     ) -> Run | CallToolResult:
-        """Begin a run, or give the plan where money may be spent and nobody has agreed to it."""
+        """Start a run, or return the plan where money may be spent and nobody has agreed to it."""
         plan, options = await self._plan(call), await asyncio.to_thread(place.options)
         if not (confirm or _may_begin(plan, options)):
             said = [plan_text(plan, self._lab.language), tell("lab_confirm", self._lab.language)]

@@ -56,7 +56,7 @@ class Runs:
         return self._ended.get(project)
 
     def begin(self, project: str, kind: Kind, stream: AsyncGenerator[Any]) -> Run:
-        """Begin a run that goes on whatever becomes of the call."""
+        """Start a run that continues whatever becomes of the call."""
         if self._closing:
             raise Busy("server_ending")
         run = Run(project, kind)

@@ -80,7 +80,7 @@ def ranking_text(rows: Sequence[Mapping[str, Any]], language: Language) -> list[
 
 
 def notices(place: ProjectPlace, language: Language) -> list[str]:
-    """Say what a reader has to know about the scores: stand-ins, and what the summary warns of."""
+    """Return what a reader must know about the scores: stand-ins, and the summary's warnings."""
     said: list[str] = []
     if unreal := stand_ins(place):
         said.append(tell("lab_unreal", language, versions=", ".join(unreal)[:120]))

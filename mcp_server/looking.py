@@ -112,7 +112,7 @@ class LookingTools:
 def _story_view(
     services: Services, instance_id: str, found: Preview, budget: Budget, language: Language
 ) -> dict[str, Any]:
-    """Collect where a story stands, for the text and for the panel."""
+    """Collect a story's state, for the text and for the panel."""
     state = services.stories.instance(instance_id)
     scene = services.turns.preview(instance_id, "…", services.now())
     background = scene.data.background

@@ -72,7 +72,7 @@ class SamplingClients:
             questions.popitem(last=False)
 
     def note_answered(self, ctx: Context[Any], about: str) -> None:
-        """Forget a question; whoever answers does not refuse."""
+        """Forget a question that was answered; the client no longer counts as refusing."""
         client = self._client(ctx)
         client.questions.pop(about, None)
         client.refused = False

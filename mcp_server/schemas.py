@@ -68,7 +68,7 @@ def _argument(rule: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_nulls(rule: dict[str, Any]) -> dict[str, Any]:
-    """Let the optional fields of an object be null, at any depth."""
+    """Allow null for the optional fields of an object, at any depth."""
     if "items" in rule:
         return {**rule, "items": _with_nulls(rule["items"])}
     if "properties" not in rule:

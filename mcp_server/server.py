@@ -184,7 +184,7 @@ class PersonaServer(MCPServer[None]):
     async def _run_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None
     ) -> CallToolResult | InputRequiredResult:
-        """Run a tool with a heartbeat for whoever waits for it."""
+        """Run a tool with a heartbeat for the waiting client."""
         if context is None:
             return await super().call_tool(name, arguments)
         reporting = ReportingContext(context, mcp_server=self, subscriptions=self.desk.updates.bus)
@@ -273,7 +273,7 @@ class PersonaServer(MCPServer[None]):
         await self._lowlevel_server.run(read, write, options)
 
     async def close(self) -> None:
-        """End what is open: runs and replies are interrupted, streams of updates end, memories are let go."""
+        """Close what is open: interrupt runs and replies, end streams of updates, close memories."""
         await self._runs.close()
         await self.desk.close_turns()
         self._listening.close()
@@ -310,7 +310,7 @@ def _connection(ctx: ServerRequestContext[None]) -> Connection:
 
 @asynccontextmanager
 async def _watching(server: MCPServer[None]) -> AsyncGenerator[None]:
-    """Look for changes by other programs while the server runs."""
+    """Poll for changes by other programs while the server runs."""
     task = asyncio.create_task(cast("PersonaServer", server).desk.updates.watch())
     try:
         yield None
@@ -428,7 +428,7 @@ def _tool(fn: Any, annotations: ToolAnnotations, meta: dict[str, Any] | None = N
 
 
 def _state_security(services: Services) -> RequestStateSecurity:
-    """Seal what a client carries between two halves of a call, so that a restarted server still knows it.
+    """Seal the state that a client carries between two halves of a call, so that a restarted server accepts it.
 
     It names a turn, or carries what a client's model answered: whoever could forge it could as well write both.
     """

@@ -7,7 +7,7 @@ from personalab.texts import Language, Text, render
 
 
 def tell(code: str, language: Language, /, **params: object) -> str:
-    """Say a text of this entrance; a code without words says nothing."""
+    """Return a text of this entrance; a code without a text gives nothing."""
     text = TEXTS.get(code)
     return render(text, language, **params) if text else ""
 

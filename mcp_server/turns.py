@@ -121,7 +121,7 @@ class TurnTools:
         return await turn_result(found, self._desk, reasoning=reasoning)
 
     async def _answer(self, ctx: Context[Any], turn: TurnInput) -> TurnOutput | InputRequiredResult:
-        """Let whoever can write the reply: chosen for each call."""
+        """Get the reply from whichever model can write it, chosen for each call."""
         desk = self._desk
         if ctx.request_state is not None:
             return await self._bring(ctx, turn, writers.answered(ctx, ctx.request_state))
@@ -135,7 +135,7 @@ class TurnTools:
         return await self._stand_in(ctx, turn)
 
     async def _stand_in(self, ctx: Context[Any], turn: TurnInput) -> TurnOutput:
-        """Let the rehearsal model write, and say why."""
+        """Get the reply from the rehearsal model, and say why."""
         return self._noted(await self._run_unheld(ctx, turn))
 
     def _noted(self, found: TurnOutput) -> TurnOutput:
@@ -158,7 +158,7 @@ class TurnTools:
         return self._noted(found)
 
     async def _ask(self, ctx: Context[Any], turn: TurnInput) -> TurnOutput | InputRequiredResult:
-        """Begin the turn and end the call with the question for the client's model."""
+        """Start the turn and end the call with the question for the client's model."""
         instance_id, sampling = turn.get("instance_id", ""), self._desk.sampling
         unanswered = sampling.open_question(ctx, instance_id)
         if unanswered is not None and _is_again(turn, unanswered):

@@ -73,7 +73,7 @@ class Updates:
         return self.bus.listening > 0 or any(self._subscribed.values())
 
     def _look_first(self) -> None:
-        """See how the stories stand before the first one listens: every change from here on is told."""
+        """Record the state of the stories before the first client listens: every later change is reported."""
         if not self.anyone:
             self._seen = self._signatures()
 
@@ -121,7 +121,7 @@ class Updates:
     # --- what others do
 
     async def watch(self) -> None:
-        """Look for changes by other programs, for ever, while somebody listens."""
+        """Poll for changes by other programs, while somebody listens."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             try:

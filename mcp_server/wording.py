@@ -22,7 +22,7 @@ def worded(desk: Desk, message: str) -> str:
 
 @contextmanager
 def without_paths(desk: Desk) -> Generator[None]:
-    """Say what went wrong with files named from the data root on."""
+    """Raise errors with files named relative to the data root."""
     try:
         yield
     except PersonaLabError as error:

@@ -166,7 +166,7 @@ class RecallModule:
 
 @dataclass(frozen=True, slots=True)
 class MemoryModule:
-    """``modules/memory.json``: whether and how much of what is known about the player stands in the prompt."""
+    """``modules/memory.json``: whether and how much of what is known about the player is in the prompt."""
 
     enabled: bool = False
     user_id: str = "player"
@@ -177,7 +177,7 @@ class MemoryModule:
 
 @dataclass(frozen=True, slots=True)
 class LoreModule:
-    """``modules/lorebook.json``: whether and how much of the lorebooks stands in the prompt."""
+    """``modules/lorebook.json``: whether and how much of the lorebooks is in the prompt."""
 
     enabled: bool = False
     scan_depth: int = 4

@@ -45,7 +45,7 @@ class PersonaLabError(Exception):
         self.params = params
 
     def message(self, language: Language) -> str:
-        """Say what happened, to which thing, and what to do."""
+        """Return what happened, to what, and what to do."""
         return say(self.code, language, **self.params)
 
     def __str__(self) -> str:
@@ -103,7 +103,7 @@ class Reason:
         self.params = params
 
     def message(self, language: Language) -> str:
-        """Say it."""
+        """Return the message."""
         return render(REASONS[self.code], language, **self.params)
 
     def __str__(self) -> str:
@@ -138,7 +138,7 @@ Because = Reason | PersonaLabError | str
 
 
 def worded(reason: Because, language: Language) -> str:
-    """Say a reason in a language."""
+    """Return a reason's text in a language."""
     return reason if isinstance(reason, str) else reason.message(language)
 
 

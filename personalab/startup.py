@@ -57,7 +57,7 @@ class _LazyLoader(Loader):
         self._loader = loader
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """Let Python make the module."""
+        """Use Python's default module creation."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Run nothing yet."""

@@ -44,7 +44,7 @@ class Desk:
         self.metrics.gauge("streams_open", "Streams that are open now", lambda: self.seats.taken)
 
     async def look_up_language(self) -> None:
-        """Read the reader's language as it is set now; whoever has to say something has it at hand then."""
+        """Read the reader's current language, so that it is available without waiting."""
         self.language = await asyncio.to_thread(self.services.preferences.language)
 
     async def close(self) -> None:

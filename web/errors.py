@@ -154,7 +154,7 @@ def error_response(
 
 
 def fields_of(error: PersonaLabError, language: Language) -> dict[str, Any]:
-    """Say an error as it is answered."""
+    """Return an error's fields as they are sent."""
     return {
         "code": error.code,
         "kind": error.kind,

@@ -77,7 +77,7 @@ class Jobs:
         stop: Stop | None = None,
         told: Callable[[dict[str, Any]], dict[str, Any]] = dict,
     ) -> Job:
-        """Begin work that goes on whatever becomes of the caller.
+        """Start work that continues whatever becomes of the caller.
 
         ``work`` yields events, which have a ``type``, and last its result, which has none; ``told`` words the result
         for clients. ``stop`` asks it to end early; without one its task is cancelled.

@@ -26,5 +26,5 @@ class Previews:
         return self._answers[kind, instance_id]
 
     def forget(self, kind: str, instance_id: str) -> None:
-        """Drop what was saved, or could not be: whoever begins again wants other answers."""
+        """Drop answers after a save or a failure, so that a new attempt gets new answers."""
         self._answers.pop((kind, instance_id), None)

@@ -100,7 +100,7 @@ class Turns:
     # --- beginning
 
     async def begin(self, call: TurnInput) -> Which:
-        """Begin a turn that goes on whatever becomes of the caller; return when its user line is written."""
+        """Start a turn that continues whatever becomes of the caller; return when its user line is written."""
         instance_id = check_id(call.get("instance_id"), "instance_id")
         known = self._running.get(instance_id)
         if known is None:
@@ -203,7 +203,7 @@ class Turns:
             run.log.tell("error", told)
 
     def _free(self, run: Running) -> None:
-        """Let the story be played on; whoever watches the turn goes on watching."""
+        """Release the story for further turns; watchers of this turn keep watching."""
         if self._running.get(run.instance_id) is run:
             del self._running[run.instance_id]
         if run.which is not None and not run.repeated:
@@ -258,7 +258,7 @@ class Turns:
                 await self._services.leases.stop(run.instance_id)
 
     async def close(self) -> None:
-        """Leave what is done by itself after replies, and wait until the turns that were asked to stop have ended."""
+        """Cancel automatic work after replies, and wait until the turns that were asked to stop have ended."""
         deadline = time.monotonic() + _CLOSING_SECONDS
         left: set[asyncio.Task[None]] = set()
         while self._tasks and time.monotonic() < deadline:
@@ -352,7 +352,7 @@ class Turns:
             log.end()
 
     def _ending(self, found: Found) -> tuple[str, dict[str, Any]]:
-        """Name the event that tells how a reply that stands in its file ended."""
+        """Return the event that reports how a stored reply ended."""
         which, line = found.which, found.line
         if line is None:
             message = say("turn_unanswered", self._language(), turn=which.turn)
@@ -362,7 +362,7 @@ class Turns:
 
 
 def done_of(which: Which, line: AssistantLine, plot_state: dict[str, Any]) -> dict[str, Any]:
-    """Report a reply that stands in its file as the graph reports one that has just ended."""
+    """Report a stored reply in the form of one that has just ended."""
     return {
         "type": "done",
         "turn": which.turn,
@@ -408,7 +408,7 @@ class Found:
 
     @property
     def text(self) -> str:
-        """What the file holds of the reply; of an empty one nothing, though a note stands there."""
+        """The reply's text in the file; empty for an empty reply, even though the file has a note."""
         return "" if self.line is None or self.line.empty else self.line.content
 
     @property
@@ -430,7 +430,7 @@ class Refused(Exception):  # noqa: N818 (what happened, said as it is)
 
 
 def succeeding_attempt(turn: Turn, attempt: int) -> int:
-    """Find the try that answers whoever waits for one: a model that said nothing was asked again by itself."""
+    """Find the attempt that answers a waiting watcher: a model that gave no words was asked again automatically."""
     if attempt < len(turn.replies):
         line = turn.replies[attempt - 1]
         return attempt + 1 if line.empty and not line.interrupted else attempt

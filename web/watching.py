@@ -29,7 +29,7 @@ def token_event(turn: int, text: str, before: int, end: int) -> bytes:
 
 
 def reasoning_event(turn: int, text: str, before: int) -> bytes:
-    """Write a reasoning event: ``offset`` is how many bytes of the reasoning stand before it; 0 starts it over.
+    """Format a reasoning event: ``offset`` is the bytes of reasoning before it; 0 starts it over.
 
     It has no id: whoever comes back is sent what was thought so far, from its beginning.
     """
@@ -52,7 +52,7 @@ def after(text: str, offset: int) -> str:
 
 
 class Log:
-    """What happened so far, in order, and whoever waits for more."""
+    """The events so far, in order, and the watchers that wait for more."""
 
     def __init__(self, on_left: Callable[[], None] | None = None) -> None:
         self._sent: list[bytes] = []

@@ -96,7 +96,7 @@ async def edit_baseline(word: str, fields: dict[str, Any], expected: str | None,
 
 
 async def archive_baseline(word: str, *, archived: bool, as_json: bool) -> None:
-    """Put a baseline away, or bring it back."""
+    """Archive a baseline, or restore it."""
     stored = await baseline_of(word)
     made = await baselines.archive_baseline(services(), stored.meta.id, archived=archived)
     show_stored(made, "lab_put_away" if archived else "lab_brought_back", as_json=as_json)

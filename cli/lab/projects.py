@@ -87,7 +87,7 @@ async def show_projects(*, as_json: bool) -> None:
 
 
 async def show_project(word: str, *, as_json: bool) -> None:
-    """Print how a project stands: progress, costs, and the ranking with its intervals and ties."""
+    """Print a project's status: progress, costs, and the ranking with its intervals and ties."""
     place = await project_of(word)
     found = await projects.project_status(services(), place.name)
     details, unreal = await asyncio.to_thread(lambda: (place.extra_summary(), stand_ins(place)))
@@ -105,7 +105,7 @@ async def show_project(word: str, *, as_json: bool) -> None:
 
 
 async def show_unreal(place: ProjectPlace) -> None:
-    """Say that the results of a project are a stand-in's, if they are."""
+    """Print a warning if a stand-in made the results of a project."""
     _show_unreal(await asyncio.to_thread(stand_ins, place))
 
 

@@ -72,7 +72,7 @@ async def run_project(
 
 @contextmanager
 def saying_how_to_go_on(command: str) -> Generator[None]:
-    """Say what is kept where Ctrl-C or a signal ends work, and by which command it goes on."""
+    """Print what is kept where Ctrl-C or a signal ends work, and the command that resumes it."""
     try:
         yield
     except (asyncio.CancelledError, KeyboardInterrupt):
@@ -81,7 +81,7 @@ def saying_how_to_go_on(command: str) -> Generator[None]:
 
 
 def refused(result: Event) -> bool:
-    """Say why work ended with an error, if it did."""
+    """Print why work ended with an error, if it did."""
     error = result.get("error")
     if error:
         note(one_line(str(error["message"])))
@@ -119,7 +119,7 @@ def _limits(place: ProjectPlace) -> str:
 
 
 def _name_models(error: Event, models: Sequence[str]) -> None:
-    """Say whose model could not be opened: the project's, whatever the environment names."""
+    """Print whose model could not be opened: the project's, whatever the environment names."""
     if error.get("code") in _UNOPENED:
         note(tell("lab_project_model", language(), models=named(", ".join(dict.fromkeys(models)))))
 
@@ -168,7 +168,7 @@ async def agreed(models: Sequence[str]) -> bool:
 
 
 async def _answer() -> str:
-    """Read a line from the terminal; whoever is interrupted does not wait for its end."""
+    """Read a line from the terminal; an interrupted caller does not wait for its end."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[str] = loop.create_future()
 

@@ -45,12 +45,12 @@ def named(text: object) -> str:
 
 
 def warned(code: str, /, **params: object) -> None:
-    """Say on stderr what a person should know."""
+    """Print a warning on stderr."""
     note(paint(tell(code, language(), **params), YELLOW, sys.stderr))
 
 
 async def tell_unread() -> None:
-    """Say which skills and baselines are in no list, because they cannot be read."""
+    """Print which skills and baselines are not listed because they cannot be read."""
     for problem in await asyncio.to_thread(services().assets.problems):
         if problem.broken:
             reason = problem.error.message(language())
@@ -106,7 +106,7 @@ def asset_row(fields: Mapping[str, Any], details: str) -> str:
 
 
 def show_meta(meta: Mapping[str, Any], tags: Mapping[str, Any], versions: Sequence[str]) -> None:
-    """Print what stands in the head of an asset."""
+    """Print the metadata of an asset."""
     write(paint(named(meta["name"]), BOLD))
     rows = {
         "id": meta["id"],
@@ -150,7 +150,7 @@ def as_option(names: Mapping[str, str] | None = None) -> Generator[None]:
 
 
 def text_of(text: str | None, file: Path | None) -> str | None:
-    """Take a long text from the command line, from stdin for ``-``, or from a file, exactly as it stands there."""
+    """Read a long text from the command line, from stdin for ``-``, or from a file, unchanged."""
     from personalab.lab.formats.plain import read_plain
     from personalab.storage.lab.outside import read_outside
 

@@ -30,7 +30,7 @@ Changes = dict[str, Any]
 
 
 async def install_samples(*, as_json: bool) -> None:
-    """Bring the samples that are missing."""
+    """Install the missing samples."""
     came = await exchange.install_samples(services())
     if as_json:
         write_json([_came(row) for row in came])
@@ -139,7 +139,7 @@ async def edit_skill(
 
 
 async def archive_skill(word: str, *, archived: bool, as_json: bool) -> None:
-    """Put a skill away, or bring it back."""
+    """Archive a skill, or restore it."""
     stored = await skill_of(word)
     made = await skills.archive_skill(services(), stored.meta.id, archived=archived)
     show_stored(made, "lab_put_away" if archived else "lab_brought_back", as_json=as_json)
@@ -151,7 +151,7 @@ async def archive_skill(word: str, *, archived: bool, as_json: bool) -> None:
 async def import_skills(
     paths: Sequence[Path], purpose: str | None, provider: str | None, name: str | None, *, as_json: bool
 ) -> int:
-    """Bring files in, each whole or not at all; one that cannot be brought in makes the exit code 1."""
+    """Import files, each whole or not at all; a failed import makes the exit code 1."""
     if len(paths) == 1:
         _check_there(paths[0])
         came = await exchange.import_skill(
@@ -218,7 +218,7 @@ def _show_files(files: Sequence[Path], *, as_json: bool) -> None:
 
 
 async def from_character(character: str, *, as_json: bool) -> None:
-    """Put a character's persona on the bench."""
+    """Import a character's persona as a skill."""
     came = await exchange.import_persona(services(), character)
     if as_json:
         write_json(_came(came))

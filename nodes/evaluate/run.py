@@ -86,7 +86,7 @@ class Run:
         }
 
     async def worded(self, reason: Reason | None) -> str:
-        """Say why the budget allows no more calls; empty if it does."""
+        """Return why the budget allows no more calls; empty if it does."""
         return reason.message(await asyncio.to_thread(self.services.turns.language)) if reason else ""
 
 

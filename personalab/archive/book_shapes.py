@@ -155,7 +155,7 @@ def book_as(data: Mapping[str, Any], shape: BookShape, name: str) -> dict[str, A
 
 
 def with_name(book: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Let a book that stands alone say what it is called, where only its surroundings did."""
+    """Set the name of a standalone book, where only its surroundings named it."""
     if shape_of(book) == "lorebook_v3":
         return {**book, "data": with_name(object_at(book["data"], "data"), name)}
     return dict(book) if book.get("name") else {**book, "name": name}
@@ -186,7 +186,7 @@ def _wrapped(book: dict[str, Any]) -> dict[str, Any]:
 
 
 def _book_of_world_info(book: dict[str, Any]) -> dict[str, Any]:
-    """Turn the entries; what stands beside them has the same names in both shapes."""
+    """Convert the entries; the other fields have the same names in both shapes."""
     rows = object_at(book["entries"], "entries")
     book["entries"] = [_card_entry(object_at(entry, f"entries.{uid}"), uid) for uid, entry in rows.items()]
     return book

@@ -180,7 +180,7 @@ def _logic(fields: _Fields) -> Logic:
 
 
 def _position(fields: _Fields) -> Position:
-    """Say on which side of the character an entry stands; what SillyTavern puts elsewhere stands after it."""
+    """Return an entry's side of the character; SillyTavern's other positions count as after it."""
     found = fields.extensions.get("position")
     if found is None:
         found = fields.entry.get("position")

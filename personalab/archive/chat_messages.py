@@ -105,7 +105,7 @@ def _text_before(kept: Raw) -> str | None:
 
 
 def message_of(kept: Raw, text: str) -> dict[str, Any]:
-    """Put a message together again; where the text is another one now, the chosen swipe is, too."""
+    """Rebuild a message; where its text has changed, the chosen swipe changes with it."""
     before = _text_before(kept)
     message = {**kept, "mes": kept.get("mes", text if before is None else before)}
     at = chosen(message)
@@ -161,7 +161,7 @@ def speaker_of(message: Raw) -> str:
 
 
 def spoken_by(line: Line, speaker: object) -> Line:
-    """Put the name of someone else before the words that a line of the character holds."""
+    """Prefix a line of the character with the name of someone else who speaks."""
     if not isinstance(line, AssistantLine) or not isinstance(speaker, str):
         return line
     return replace(line, content=f"{speaker}: {line.content}", extra={**line.extra, SPEAKER: speaker})
@@ -184,7 +184,7 @@ def _words(line: Said) -> str:
 
 
 def marked(message: Raw, mark: Raw, inner: Inner) -> dict[str, Any]:
-    """Put our mark where SillyTavern leaves it alone."""
+    """Add our mark where SillyTavern ignores it."""
     place = message.get(inner, {})
     if not isinstance(place, dict):
         return {**message, OURS: _noting(message, mark)}
@@ -377,7 +377,7 @@ def _from_row(row: object, texts: Sequence[str], thoughts: Sequence[str]) -> tup
 
 
 def _texts_in(message: Raw) -> tuple[list[str], int]:
-    """Return the texts of a message and which is shown; what stands in ``mes`` is the one that counts."""
+    """Return the texts of a message and the index of the shown one; ``mes`` takes precedence."""
     shown, at = spoken(message.get("mes")) or "", chosen(message)
     if at is None:
         return [shown], 0
@@ -410,7 +410,7 @@ def _line_from(fields: dict[str, Any], text: str, thoughts: str) -> Line | None:
 
 
 def _with_markers(text: str, before: str) -> str:
-    """Put the markers that were not shown at the end of a text that was edited elsewhere."""
+    """Append the markers that were not shown to a text that was edited elsewhere."""
     markers = ANY_MARKER.findall(before)
     return text if not markers or ANY_MARKER.search(text) else f"{text}\n\n{' '.join(markers)}"
 

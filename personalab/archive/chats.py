@@ -263,7 +263,7 @@ def _marked_chat(lines: Sequence[Line], told: _Told) -> list[dict[str, Any]]:
 
 
 def _groups(lines: Sequence[Line]) -> Iterator[list[Line]]:
-    """Put the replies of one turn together: they are swipes of one message."""
+    """Group the replies of one turn: they are swipes of one message."""
     group: list[Line] = []
     for line in lines:
         if group and not _tried_again(group[-1], line):

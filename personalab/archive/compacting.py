@@ -74,7 +74,7 @@ def fingerprint(entries: Iterable[Entry], summaries: Iterable[CompactedDialogue]
 
 
 def cut_into_pieces(entries: Sequence[Entry], before: str, count: Count, budget: int) -> list[Piece]:
-    """Group entries so that each piece fits; one that alone is too long is told in several, nothing is left out.
+    """Group entries so that each piece fits; an entry that is too long is split, nothing is left out.
 
     An account so far that leaves no room for more is told in pieces, too, as number 0.
     """

@@ -118,7 +118,7 @@ def _of_long_text(name: str, file: BinaryIO, size: int) -> Format:
 
 
 def _first_line(file: BinaryIO) -> object | None:
-    """Read the first line that is not blank, if it is a JSON value by itself."""
+    """Read the first line that is not blank, if it is a complete JSON value."""
     file.seek(0)
     for number in range(_BLANK_LINES):
         line = file.readline(MAX_CARD_BYTES + 1)

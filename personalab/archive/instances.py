@@ -36,7 +36,7 @@ _NO_PIECES: Mapping[str, bytes] = {}
 
 @dataclass(frozen=True, slots=True)
 class LibraryEntry:
-    """A character or a background that goes along, so that the story can be played elsewhere."""
+    """A character or a background included with a story, so that it can be played elsewhere."""
 
     entry_id: str
     definition: Mapping[str, Any]
@@ -94,7 +94,7 @@ def archive_of(files: InstanceFiles) -> dict[str, Any]:
 
 
 def _root_in(files: InstanceFiles) -> Mapping[str, Any]:
-    """Find what stands at the root beside our fields, unless it would take their place."""
+    """Return the root's other fields, unless they would take the place of ours."""
     found: object = files.documents.get(ROOT_FILE)
     root = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     return {} if {*ARRAYS, OWN} & set(root) else root

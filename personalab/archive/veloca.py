@@ -339,7 +339,7 @@ class Problem:
     params: Mapping[str, object]
 
     def message(self, language: Language) -> str:
-        """Say what is wrong, and where."""
+        """Describe what is wrong, and where."""
         return say(self.code, language, **self.params)
 
     def fields(self) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def material_of(archive: Archive, session_id: str, trigger_entry_id: str | None 
 
 
 def compacted(material: Material, summary: str, dialogue_id: str, now: str) -> list[Record]:
-    """Return the records that a compaction writes: the entries as compacted, and what stands for them."""
+    """Return the records that a compaction writes: the compacted entries, and the summary."""
     dialogue = made(
         "compacted_dialogues",
         {

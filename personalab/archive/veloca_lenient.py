@@ -32,7 +32,7 @@ def read_leniently(name: Array, data: object, where: str = "") -> Record:
 
 
 def stored(record: Record) -> dict[str, Any]:
-    """Return a record's JSON object as it stands in the file: what was not changed, as it came."""
+    """Return a record's JSON object as it is in the file: unchanged values keep their original form."""
     fields = record.fields()
     if record.came:
         meant = _meant({**fields, **record.came})

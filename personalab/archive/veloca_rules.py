@@ -42,7 +42,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What stands in an array and cannot be used: a value that is no record, or a second record of the same id."""
+    """A value in an array that cannot be used: not a record, or a second record of the same id."""
 
     value: object
 
@@ -63,7 +63,7 @@ class Archive:
         self.root = {key: value for key, value in cast("dict[str, Any]", doc).items() if key not in ARRAYS}
 
     def _take(self, name: Array, data: object, other_key: str) -> None:
-        """Take in a value of the document; a second one of the same id stands under a key that is no id."""
+        """Add a value of the document; a second one of the same id gets a key that is no id."""
         try:
             record: Record | Kept = read_leniently(name, data)
             key: str | None = record.record_id
@@ -154,7 +154,7 @@ class Archive:
         return {name: len(self._rows[name]) for name in ARRAYS}
 
     def unread(self) -> int:
-        """Count what stands in the arrays and cannot be used."""
+        """Count the values in the arrays that cannot be used."""
         return sum(isinstance(row, Kept) for rows in self._rows.values() for row in rows.values())
 
     # --- as a document

@@ -121,7 +121,7 @@ def run_bench(
     progress: Progress = lambda done, total: None,
     spread: Spread = map,
 ) -> BenchReport:
-    """Let every engine, by its name, search the world of every seed and preset.
+    """Run every engine, by its name, in the world of every seed and preset.
 
     ``spread`` is what ``map`` is: another one may use several processes.
 
@@ -141,7 +141,7 @@ def run_bench(
 
 
 def run_job(job: Job) -> dict[str, _Run]:
-    """Let every engine search one world; one without headroom is left out."""
+    """Run every engine in one world; a world without headroom is left out."""
     world = make_world(job.seed, job.preset)
     if not world.counts and job.preset != "pure_noise":
         return {}

@@ -52,7 +52,7 @@ class Verdict:
         return self.told("en")
 
     def told(self, language: Language) -> str:
-        """Say the verdict with its figures."""
+        """Return the verdict's text with its figures."""
         template = getattr(_VERDICTS[self.cause], language)
         return fill(template, gap=f"{self.gap:.1f}", least=f"{LEAST_GAP:g}", figures=self.figures)
 

@@ -150,7 +150,7 @@ class IterationPlan(Record):
         return [PoolSegment.read(found) for found in self.segments]
 
     def content(self, candidate: Candidate) -> str:
-        """Put a candidate together; one that lost a piece which has to stay cannot be."""
+        """Compose a candidate; refuse one that lost a segment which must be kept."""
         pool = self.pool()
         kept = {found.segment_id: found.text for found in pool if found.segment_id in self.kept}
         return checked_content(compose(pool, candidate.segments), kept)
@@ -201,7 +201,7 @@ def rounds_table(plan: IterationPlan, rounds: Sequence[RoundLog], skill_of: Skil
 def iteration_report(
     plan: IterationPlan, rounds: Sequence[RoundLog], best: BestLog, skill_of: SkillOf, now: str
 ) -> IterationReport:
-    """Sum an iteration up as the source does; where no candidate beat the originals, the best of them is named."""
+    """Summarize an iteration as the source does; if no candidate beat the originals, the best of them is named."""
     improved = best.candidate is not None and best.round > 0
     original = (plan.original(best.candidate) if best.candidate else None) or next(iter(plan.skills))
     return IterationReport(

@@ -193,7 +193,7 @@ def judgement_schema() -> dict[str, Any]:
 
 
 def judge_identity(model: str, language: Language) -> str:
-    """Name a judge by its model and by everything it is told, so that scores of another one are known as such."""
+    """Identify a judge by its model and its instructions, so that scores of another one are known as such."""
     told = [_system(language), getattr(_TEXT, language), judgement_schema()]
     digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode("ascii")).hexdigest()
     return f"{model}#{digest[:_MARK]}"

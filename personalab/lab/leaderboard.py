@@ -279,7 +279,7 @@ def _group(rows: Sequence[LeaderboardRecord], now: CurrentAsset | None) -> Leade
 
 
 def summaries_of(records: Iterable[LeaderboardRecord]) -> dict[str, SkillTestSummary]:
-    """Sum up the tests of each skill; the freshest of them says how far they hold."""
+    """Summarize the tests of each skill; the freshest of them says how far they hold."""
     by_skill: dict[str, list[LeaderboardRecord]] = {}
     for record in records:
         by_skill.setdefault(record.skill_id, []).append(record)

@@ -124,7 +124,7 @@ def choose(report: AnalysisReport, segments: Sequence[str] | None, rules: str) -
 
 
 def joined(choice: Choice, contents: Mapping[str, str]) -> str:
-    """Put the chosen segments together as they stand in their skills, given by id."""
+    """Join the chosen segments as they are in their skills, given by id."""
     marks = marks_of(choice.segments, contents)
     found = {mark.segment_id for rows in marks.values() for mark in rows}
     if lost := [row.id for row in choice.segments if row.id not in found]:
@@ -134,7 +134,7 @@ def joined(choice: Choice, contents: Mapping[str, str]) -> str:
 
 
 def checked_content(content: str, kept: Mapping[str, str], dropped: Mapping[str, str] | None = None) -> str:
-    """Return a content unchanged if every kept segment stands in it exactly so, and no dropped one does.
+    """Return a content unchanged if it contains every kept segment verbatim, and no dropped one.
 
     Every recomposed or iterated skill passes through here before it is written.
     """
@@ -173,7 +173,7 @@ def writer_call(choice: Choice, rules: str, language: Language) -> WriterCall:
 
 
 class WriterReader:
-    """Reads what a writer wrote; a segment that got lost is told to it once, the next time it is the end."""
+    """Reads what a writer wrote; a lost segment is reported to it once, the next time it is an error."""
 
     def __init__(self, choice: Choice, limit: int) -> None:
         self._choice = choice

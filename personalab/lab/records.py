@@ -160,5 +160,5 @@ def in_seconds(time: str) -> str:
 
 
 def compact_time(time: str) -> str:
-    """Write a time as it stands in the names of files: ``20240101120000``."""
+    """Format a time as in the names of files: ``20240101120000``."""
     return parse_time(time).strftime("%Y%m%d%H%M%S")

@@ -96,7 +96,7 @@ def _plain(rules: str) -> str:
 
 
 def _as_lines(text: str) -> str:
-    """Join lists to what stands above them, and a line that was broken to the next."""
+    """Join lists to the text above them, and a broken line to the next."""
     said, listed, headed, blank = "", False, False, False
     for line in text.split("\n"):
         found, bullet = _BULLET.sub("", line).strip(), bool(_BULLET.match(line))
@@ -124,7 +124,7 @@ def _goes_on(said: str) -> bool:
 
 
 def _with_marks(text: str, known: tuple[str, ...]) -> tuple[str, dict[str, tuple[str, ...]]]:
-    """Put one private character in the place of each list or range of names."""
+    """Replace each list or range of names with one private-use character."""
     names = {int(found[1]): name for name in known if (found := re.fullmatch(r"seg_(\d{1,6})", name))}
     groups: dict[str, tuple[str, ...]] = {}
     parts: list[str] = []
@@ -255,7 +255,7 @@ def _plainer(said: str) -> str:
 
 
 def _reading(said: str) -> Reading:
-    """Read a clause by itself: the narrow patterns first, then nothing that denies or drops may stand in it."""
+    """Read a single clause: narrow patterns first, then a clause must neither deny nor drop."""
     if words.BROKEN_NAME.search(said) or _excepts(said):
         return "unclear"
     whole: tuple[tuple[re.Pattern[str], Reading], ...] = (

@@ -95,7 +95,7 @@ def _reader() -> TypeAdapter[PoolSegment]:
 
 
 def find_exact(content: str, quote: str) -> tuple[int, int] | None:
-    """Find where a quote first stands in a text, to the letter."""
+    """Find where a quote first occurs in a text, verbatim."""
     at = content.find(quote) if quote else -1
     return None if at < 0 else (at, at + len(quote))
 
@@ -191,7 +191,7 @@ def resolved(pieces: Sequence[PoolSegment], ids: Iterable[str]) -> list[PoolSegm
 
 
 def compose(pieces: Sequence[PoolSegment], ids: Iterable[str]) -> str:
-    """Put chosen pieces together, always in the same way.
+    """Join chosen segments, always in the same way.
 
     All pieces of one skill are that skill. Otherwise each skill's pieces keep their order, those of different skills
     are ordered by how far down they stood, a role at its skill's beginning comes first, and between pieces that did

@@ -51,7 +51,7 @@ def restored_params(params: Mapping[str, Any]) -> dict[str, object]:
 
 
 def warning_text(warning: Mapping[str, Any], language: Language) -> str:
-    """Say a warning by its code; the rest of it are its parameters."""
+    """Return a warning's text by its code; its other fields are parameters."""
     code = str(warning.get("code", ""))
     params = {name: value for name, value in warning.items() if name != "code"}
     return say(code, language, **restored_params(params)) if code in TEXTS else code

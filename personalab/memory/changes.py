@@ -64,7 +64,7 @@ class Step:
 
     @property
     def entry(self) -> Entry:
-        """The entry it is about, as it stands afterwards or stood before."""
+        """The entry it is about, as it is afterwards or was before."""
         found = self.after or self.before
         if found is None:
             raise Invalid("step_without_entries")
@@ -160,7 +160,7 @@ def revise(
 
 
 def undo(memory: Memory, change: Change, now: str) -> Revised:
-    """Take a change back, as far as what it did still stands."""
+    """Undo a change, as far as its effects still exist."""
     work = _Work(memory, now, None)
     for step in reversed(change.steps):
         work.take_back(step)

@@ -111,7 +111,7 @@ class Findings:
     dropped: tuple[Dropped, ...] = ()
 
     def text(self) -> str:
-        """Say it as ``modification_result`` does."""
+        """Return it as text in the form of ``modification_result``."""
         return "\n".join(f"- {fact.text} {list(fact.messages)}" for fact in self.facts)
 
 
@@ -144,7 +144,7 @@ class Said:
     cut: tuple[int, ...] = ()
 
     def dropped(self) -> tuple[Dropped, ...]:
-        """Say what the model did not get to see."""
+        """Return what the model was not shown."""
         if not self.cut:
             return ()
         numbers = ", ".join(f"[{number}]" for number in self.cut[:_NAMED])
@@ -468,7 +468,7 @@ def stage_result(stage: Stage, now: str, usage: Mapping[str, Any]) -> dict[str, 
 def pipeline_metadata(
     now: str, conversation: Conversation, model: str, *, profile_updated: bool, truncated: bool = False
 ) -> dict[str, Any]:
-    """Say when, on how much and by which model the pipeline ran."""
+    """Return when, on how much and by which model the pipeline ran."""
     told: dict[str, Any] = {
         "execution_time": now,
         "conversation_length": len(conversation.messages),

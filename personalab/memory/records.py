@@ -171,7 +171,7 @@ class Memory:
 
 
 def empty_memory(memory_id: str, agent_id: str, user_id: str, now: str) -> Memory:
-    """Begin a memory that knows nothing yet."""
+    """Make a memory that knows nothing yet."""
     return Memory(memory_id, agent_id, user_id, now, now)
 
 
@@ -253,7 +253,7 @@ class Conversation:
 
     @property
     def summary(self) -> str:
-        """Say in a line what it is, in one of the source's three forms."""
+        """Its summary in one line, in one of the source's three forms."""
         if not self.messages:
             return "Empty conversation"
         said = next((message.content for message in self.messages if message.role == "user"), None)

@@ -50,7 +50,7 @@ OnUnread = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class ArchivePlace:
-    """Where an archive stands, how a reader knows it, and how long to wait for it."""
+    """The location of an archive, its displayed name, and how long to wait for it."""
 
     path: Path
     shown: str
@@ -72,7 +72,7 @@ class ArchivePlace:
         return False
 
     def missing(self) -> NotFound:
-        """Say that there is nothing of it, and how to begin one."""
+        """Return the error that there is no archive, with how to create one."""
         return NotFound("no_archive" if self.in_root else "no_archive_file", file=self.shown)
 
 
@@ -189,7 +189,7 @@ async def sessions(place: ArchivePlace, *, everything: bool = False) -> list[dic
 async def entries(
     place: ArchivePlace, session: str, *, everything: bool = False, on_unread: OnUnread = lambda _: None
 ) -> list[dict[str, Any]]:
-    """List the entries of a session, also those that a summary stands for."""
+    """List the entries of a session, including those that a summary replaces."""
     wanted = EntryFilter(status=None if everything else NORMAL)
 
     def read(store: VelocaStore) -> list[dict[str, Any]]:
@@ -213,7 +213,7 @@ async def context(
 
 
 async def tokens(place: ArchivePlace, session: str | None = None) -> dict[str, Any]:
-    """Sum up the tokens that sessions used, each and together."""
+    """Add up the tokens that sessions used, each and together."""
 
     def read(store: VelocaStore) -> dict[str, Any]:
         chosen = [_find_session(store, place, session)] if session is not None else store.sessions()
@@ -234,7 +234,7 @@ async def tokens(place: ArchivePlace, session: str | None = None) -> dict[str, A
 
 
 async def begin_session(place: ArchivePlace, name: str) -> dict[str, Any]:
-    """Begin a session, and the archive if there is none yet."""
+    """Create a session, and the archive if there is none yet."""
 
     def write() -> dict[str, Any]:
         if place.in_root:
@@ -313,7 +313,7 @@ def read_material(place: ArchivePlace, session: str, trigger: str | None) -> Mat
 def write_summary(
     place: ArchivePlace, session_id: str, trigger: str, summary: str, check: Callable[[Material], None]
 ) -> CompactedDialogue:
-    """Let a summary stand for what it was made of; ``check`` refuses that if it has changed meanwhile."""
+    """Write a summary that replaces its material; ``check`` refuses changed material."""
     with _opened(place) as store:
         material = store.compaction_material(session_id, trigger)
         check(material)
@@ -359,7 +359,7 @@ def _compacted(store: VelocaStore, session_id: str | None) -> int:
 
 
 async def verify(place: ArchivePlace, language: Language) -> dict[str, Any]:
-    """Look an archive over; whatever is wrong is told, in the reader's words, too."""
+    """Verify an archive; problems are listed, also as text in the reader's language."""
     report = await asyncio.to_thread(_verified, place)
     told = [{**problem.fields(), "message": problem.message(language)} for problem in report.problems]
     return {**report.fields(), "problems": told}
@@ -371,7 +371,7 @@ def _verified(place: ArchivePlace) -> Report:
 
 
 async def fold(place: ArchivePlace) -> dict[str, Any]:
-    """Write what stands in the journal into the file."""
+    """Fold the journal into the file."""
     folded = await _writing(place, lambda store: store.fold())
     return {"file": place.shown, "folded": folded}
 

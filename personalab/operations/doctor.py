@@ -111,7 +111,7 @@ class _Because:
     error: Exception
 
     def message(self, language: Language) -> str:
-        """Say it in the reader's language."""
+        """Return the message in the reader's language."""
         error = self.error
         words = error.message(language) if isinstance(error, PersonaLabError) else type(error).__name__
         return f"：{words}" if language == "zh" else f": {words}"
@@ -287,7 +287,7 @@ class _Ward:
 
 @dataclass(slots=True)
 class _Instance:
-    """The examination of one instance; with ``fix``, whoever calls holds its lock."""
+    """The examination of one instance; with ``fix``, the caller holds its lock."""
 
     ward: _Ward
     folder: Path
@@ -439,7 +439,7 @@ def _removed(path: Path) -> bool:
 
 
 def _restore(path: Path, shipped: Path) -> None:
-    """Put a shipped file in its place; what stands there is set aside under a free name."""
+    """Restore a shipped file; an existing one is set aside under a free name."""
     make_folder(path.parent)
     if os.path.lexists(path):
         _set_aside(path)

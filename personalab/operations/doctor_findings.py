@@ -23,11 +23,11 @@ class Finding:
     level: Level = "problem"
 
     def message(self, language: Language) -> str:
-        """Say what is wrong."""
+        """Return what is wrong."""
         return render(MESSAGES[self.code], language, **self.params)
 
     def remedy(self, language: Language) -> str:
-        """Say what to do."""
+        """Return what to do."""
         if self.fixable:
             return getattr(_FIX, language)
         text = REMEDIES.get(self.code)

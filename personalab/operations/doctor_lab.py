@@ -61,7 +61,7 @@ def _check_assets(files: LabFiles) -> None:
 
 
 def _check_place(files: LabFiles, kind: AssetKind, place: Place) -> None:
-    """Compare what a version says of itself with where it stands."""
+    """Compare a version's metadata with its location."""
     path = place.folder / "meta.json"
     try:
         doubts = (read_skill if kind == "skill" else read_baseline)(files.workspace, place).doubts

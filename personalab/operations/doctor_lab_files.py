@@ -47,11 +47,11 @@ class LabFinding(Finding):
     __slots__ = ()
 
     def message(self, language: Language) -> str:
-        """Say what is wrong."""
+        """Return what is wrong."""
         return say(self.code, language, **self.params)
 
     def remedy(self, language: Language) -> str:
-        """Say what to do."""
+        """Return what to do."""
         if self.fixable:
             return super().remedy(language)
         return say(f"{self.code}_remedy", language, **self.params)
@@ -144,7 +144,7 @@ class CheckedVersion:
 
 
 def check_version(files: LabFiles, folder: Path, kind: AssetKind) -> CheckedVersion:
-    """Check every file of one version of an asset, wherever it stands."""
+    """Check every file of one version of an asset, wherever it is."""
     own = check_skill(files, folder) if kind == "skill" else _check_baseline(files, folder)
     files.read(folder / "tags.json", Tags, needed=False)
     _check_kept(files, folder)

@@ -111,7 +111,7 @@ async def _examine_project(
 
 @dataclass(slots=True)
 class _Project:
-    """The examination of one project; with ``repair``, whoever calls holds its lease."""
+    """The examination of one project; with ``repair``, the caller holds its lease."""
 
     services: Services
     files: LabFiles
@@ -204,7 +204,7 @@ class _Project:
         self.kept_calls.update(row.call_id for row in rows)
 
     def _check_place(self, path: Path, result: Result) -> None:
-        """Compare what a result says of itself with where it stands."""
+        """Compare a result's fields with its location."""
         folder = f"{result.skill_id[:SHORT]}_{result.skill_version}"
         if folder != path.parent.name:
             self.files.doubt(

@@ -50,7 +50,7 @@ async def examine_memories(services: Services, *, fix: bool) -> list[Finding]:
 
 
 async def _ask(services: Services) -> list[Finding]:
-    """Let the store say whether it can be used."""
+    """Ask the store whether it can be used."""
     try:
         await services.memories.memories(limit=1)
     except PersonaLabError as error:

@@ -132,7 +132,7 @@ def _take(scan: Scan, line: Line, number: int, turn: int | None) -> int | None:
 def session_findings(
     scan: Scan, shown: str, instance_id: str, session_id: str, *, writing: bool
 ) -> list[Finding]:
-    """Say what a scan found; ``writing`` tells that the last line is being written right now."""
+    """Return the findings of a scan; ``writing`` means that the last line is being written right now."""
     found = [
         Finding("line_broken", shown, number, {"reason": reason}, fixable=True)
         for number, reason in scan.broken.items()

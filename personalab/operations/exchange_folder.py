@@ -64,7 +64,7 @@ async def import_from_exchange(
     wishes: ImportWishes,
     on_progress: Progress,
 ) -> ImportReport:
-    """Bring in a file that lies in the folder."""
+    """Import a file from the folder."""
     path = await asyncio.to_thread(_lying_there, exchange_folder(services), check_file_name(name))
     return await import_files(services, [path], wishes, on_progress)
 
@@ -88,7 +88,7 @@ async def export_to_exchange(
     markers: bool = False,
     reasoning: bool = False,
 ) -> Put:
-    """Put a story, a character or a background into the folder, under a name that no file there has."""
+    """Export a story, a character or a background into the folder, under a free name."""
     exported = await export_entry(
         services, entry_id, format, session_id=session_id, markers=markers, reasoning=reasoning
     )
@@ -108,7 +108,7 @@ async def export_to_exchange(
 
 
 async def put_into_exchange(services: Services, name: str, content: bytes) -> str:
-    """Put a file into the folder, under a name that no file there has; give that name."""
+    """Write a file into the folder, under a free name; return that name."""
     path = await asyncio.to_thread(_free_path, exchange_folder(services), name)
     await unbroken(lambda: write_outside(path, [content], overwrite=False, private=True))
     return path.name

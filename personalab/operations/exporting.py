@@ -222,7 +222,7 @@ def _story(services: Services, request: _Request, language: Language) -> Exporte
 
 
 def _pictures(stories: StoryFiles, state: InstanceState) -> tuple[str, ...]:
-    """List what stands beside the character of a story and is no text."""
+    """List the card files of a story's character that are not text."""
     paths = (stories.beside("characters", state.character_id, name) for name in ("card.png", "card.charx"))
     return tuple(stories.shown(path) for path in paths if path.exists())
 
@@ -298,7 +298,7 @@ def _picture(stories: StoryFiles, entry_id: str, card: dict[str, Any]) -> bytes 
 
 
 def _world(stories: StoryFiles, request: _Request) -> Exported:
-    """Write a world with its outline as its file has it; its lorebook leaves by itself."""
+    """Export a background with its outline as its file has it; its lorebook is exported separately."""
     exported = request.exported(dump_json(stories.background(request.entry_id).fields()))
     book = stories.beside("backgrounds", request.entry_id, "lorebook.json")
     return replace(exported, left_out=(stories.shown(book),) if book.exists() else ())

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def bring_along(stories: StoryFiles, files: InstanceFiles, made: list[Path]) -> tuple[Told, ...]:
-    """Save whom a story brings, and tell of those it brings in vain; the caller holds the library's lock."""
+    """Save a story's character and background, and report existing ones that are kept; the caller holds the lock."""
     told: list[Told] = []
     if (entry := files.character) is not None:
         character = _read(entry, "character", Character.read)

@@ -133,7 +133,7 @@ class Library:
         return [entry_id for entry_id in held if arrival.is_its_own(entry_id)]
 
     def _unread(self, kind: Kind) -> _Sizes:
-        """List what stands beside entries and was not read yet, by its size."""
+        """List the files next to entries that were not read yet, by size."""
         if kind not in self._sizes:
             sizes = self._sizes[kind] = {}
             folder = self.files.root / kind
@@ -165,7 +165,7 @@ class Library:
             return None
 
     def kept_json(self, kind: Kind, entry_id: str, name: str = "") -> dict[str, Any] | None:
-        """Read a JSON object that stands beside an entry."""
+        """Read a JSON object next to an entry."""
         raw = self.kept(kind, entry_id, name)
         try:
             found = load_json(raw) if raw is not None else None

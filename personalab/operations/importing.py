@@ -75,7 +75,7 @@ async def import_files(
     wishes: ImportWishes = NO_WISHES,
     on_progress: Progress = lambda done, total, name: None,
 ) -> ImportReport:
-    """Bring in files, and folders with all that is in them; what cannot come in is listed with the reason."""
+    """Import files, and folders with everything in them; failed ones are listed with the reason."""
     await asyncio.to_thread(_check, services, wishes)
     files = await asyncio.to_thread(find_files, paths)
     if wishes.new_id is not None and len(files) > 1:
@@ -93,7 +93,7 @@ async def import_files(
 async def import_content(
     services: Services, name: str | None, content: bytes, wishes: ImportWishes = NO_WISHES
 ) -> ImportReport:
-    """Bring in one file whose content is at hand; ``name`` is what it is called, if anyone said it."""
+    """Import one file from its content; ``name`` is its name, if it has one."""
     return await import_stream(services, name, BytesIO(content), wishes)
 
 
@@ -170,7 +170,7 @@ def _bring_some(batch: _Batch, waiting: deque[_Placed], later: deque[_Placed] | 
 
 
 def _bring(batch: _Batch, place: int, file: FoundFile, *, even_stories: bool) -> bool:
-    """Bring one file in, or list why not; ``False`` if its turn comes later."""
+    """Import one file, or list why not; ``False`` if its turn comes later."""
     try:
         if file.error is not None:
             raise file.error

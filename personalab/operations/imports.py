@@ -66,7 +66,7 @@ class Told:
     params: Mapping[str, object]
 
     def message(self, language: Language) -> str:
-        """Say it."""
+        """Return the message."""
         return say(f"import.{self.code}", language, **self.params)
 
 

@@ -27,7 +27,7 @@ async def new_instance(
     *,
     greeting: int | None = None,
 ) -> InstanceState:
-    """Begin a story with a character, in a background or in none.
+    """Create a story with a character, in a background or in none.
 
     It opens with the character's first greeting, if there is one; ``greeting`` chooses another, 0 none.
     """
@@ -68,7 +68,7 @@ def opening_line(services: Services, instance_id: str) -> str:
 
 
 async def switch_background(services: Services, instance_id: str, background_id: str | None) -> InstanceState:
-    """Move a story to another background (or to none); where it stands in its plot is kept."""
+    """Move a story to another background (or to none); its place in the plot is kept."""
     check_id(instance_id, "instance_id")
     if background_id is not None:
         await asyncio.to_thread(services.stories.background, background_id)

@@ -118,7 +118,7 @@ async def remove_entry(services: Services, agent_id: str, user_id: str, content_
 
 
 async def undo_change(services: Services, agent_id: str, user_id: str) -> Change:
-    """Take the newest change back that was not taken back yet and of which something still stands."""
+    """Undo the newest change that was not undone yet and still has an effect."""
     agent_id, user_id = _names(agent_id, user_id)
     changes = await memory_changes(services, agent_id, user_id, limit=1_000)
     undone = {change.undoes for change in changes if change.undoes}

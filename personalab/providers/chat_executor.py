@@ -42,7 +42,7 @@ class _Heard:
 
 
 class ChatExecutor:
-    """Runs calls on a chat model, each with one request; a model that is none says so in the version.
+    """Runs calls on a chat model, each with one request; a stand-in model is named in the version.
 
     Where a structured answer was asked for and none comes, the answer has only its text: whoever asked knows best what
     is wrong with it, and whether to pay for another.

@@ -23,7 +23,7 @@ __all__ = ["ModelSettings", "open_model"]
 
 
 def open_model(name: str, *, settings: ModelSettings) -> ReplyModel:
-    """Open the model a name stands for; no connection is made before the first reply.
+    """Open the model of a name; no connection is made before the first reply.
 
     ``rehearsal``, ``scripted:PATH``, ``local:PATH.gguf``, ``openai:NAME``, or ``provider:NAME`` for any other
     provider whose LangChain package is installed.

@@ -268,7 +268,7 @@ async def end_earlier(files: CallFiles) -> None:
 
 
 async def unbroken(work: Awaitable[T]) -> tuple[T, bool]:
-    """Let work come to its end though we are cancelled meanwhile; tell whether we were."""
+    """Finish work even if cancelled meanwhile; return its result and whether it was cancelled."""
     task, cancelled = asyncio.ensure_future(work), False
     while True:
         try:
@@ -313,7 +313,7 @@ def _inode(path: str) -> int:
 
 
 def _holders(files: CallFiles) -> list[int]:
-    """Find the processes whose standard output is the call's file, locked as we started them.
+    """Find the processes whose standard output is the call's file, locked as at their start.
 
     The lock belongs to the open file that a program inherits from us. A process that opened the file by itself, or
     whose output a planted link names, does not hold it, and is left alone.

@@ -120,13 +120,13 @@ def failed_answer(error: ProviderError, call: Call, ending: Ending) -> CallAnswe
 
 
 def sentence_of(error: ProviderError) -> str:
-    """Say a failure in one English line."""
+    """Return a failure as one English line."""
     said = " ".join(str(error).split()) or error.code
     return said if len(said) <= MAX_ERROR else said[: MAX_ERROR - 1] + "…"
 
 
 def no_result(raw: bytes, ending: Ending) -> ProviderError:
-    """Say why a run that ended has left no result."""
+    """Return why a run that ended has left no result."""
     said = ending.stderr or raw[-2000:].decode("utf-8", "replace")
     reason = clean_reason(said, ending.secrets)
     code = ending.returncode or 0
@@ -176,7 +176,7 @@ def _failure_in(result: Row, text: str, secrets: Sequence[str]) -> ProviderError
 
 
 def _by_words(status: int | None, said: str, reason: str) -> ProviderError | None:
-    """Say what a status or a sentence of the service means; ``None`` where it says nothing known."""
+    """Explain a status or a sentence of the service; ``None`` if it is unknown."""
     if status in (401, 403) or (status is None and _LOGIN.search(said)):
         return ProviderError("provider.cli_login", reason=reason)
     if status in (429, 529) or (status is None and _BUSY.search(said)):

@@ -63,7 +63,7 @@ class Attempt:
 
 
 def explain(error: Exception, attempt: Attempt) -> Failure:
-    """Say what a provider's exception means."""
+    """Explain a provider's exception."""
     status = _status(error)
     words = _words(error)
     reason = error.reason if isinstance(error, Invalid) else clean_reason(words, attempt.secrets)

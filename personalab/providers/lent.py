@@ -13,7 +13,7 @@ from personalab.ports import ReplyChunk, ReplyModel, stream_answer
 
 @contextmanager
 def lent(models: MutableMapping[str, ReplyModel], model: ReplyModel) -> Generator[str]:
-    """Let a model answer under a name of its own; what is known by a model's name is known of this one, too."""
+    """Register a model under a temporary name that ends with its own, so that what is known by that name applies."""
     name = f"{secrets.token_hex(8)}:{model.name}"
     models[name] = model
     try:

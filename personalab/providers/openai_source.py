@@ -149,7 +149,7 @@ class Patience:
         self._is_over = False
 
     def renew(self, seconds: float) -> None:
-        """Let the server take so long from now on."""
+        """Set the time that the server may take from now on."""
         self._seconds = self._left = seconds
 
     async def wait_for(self, work: Awaitable[T]) -> T:
@@ -512,7 +512,7 @@ async def _keep(clients: _Clients, loop: weakref.ref[asyncio.AbstractEventLoop])
 
 
 def _forget(loop: asyncio.AbstractEventLoop) -> None:
-    """Let go of a loop: its generators refer to it, so that it would stay for ever."""
+    """Drop a loop: its generators refer to it, so that it would never be freed."""
     _clients.pop(loop, None)
     _keepers.pop(loop, None)
 

@@ -65,7 +65,7 @@ _PIECE = re.compile(r"[\u3000-\u9fff\uff00-\uffef]{1,2}|\s*[^\s\u3000-\u9fff\uff
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The outline point the story stands at."""
+    """The current outline point."""
 
     index: int
     content: str
@@ -113,7 +113,7 @@ class RehearsalModel:
 
 
 def read_scene(messages: Sequence[Message]) -> Scene:
-    """Find in a prompt who speaks, where the story stands and what was said."""
+    """Find the speaker, the plot's position and the last messages in a prompt."""
     messages = _without_examples(messages)
     system = "\n".join(said["content"] for said in messages if said["role"] == "system")
     last = next((said["content"] for said in reversed(messages) if said["role"] == "user"), "")

@@ -143,7 +143,7 @@ def _analyse(_: str, asked: str, language: Language) -> str | None:
 
 
 def _recompose(_: str, asked: str, language: Language) -> str | None:
-    """Put the segments one after the other, without those that are to go."""
+    """Join the segments, without those to be dropped."""
     parts: list[str] = []
     for found in _MARKED.finditer(asked):
         said = asked[: found.start()].rstrip().rpartition("\n")[2]
@@ -193,7 +193,7 @@ def _cases(_: str, asked: str, language: Language) -> str | None:
 
 
 def _content(asked: str) -> str:
-    """Find what stands between the marks; of a text without any, all of it is meant."""
+    """Return the text between the marks, or all of a text without marks."""
     found = _MARKED.search(asked)
     return found[2] if found else asked
 

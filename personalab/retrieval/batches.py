@@ -11,7 +11,7 @@ T = TypeVar("T")
 def batches_of(
     items: Sequence[T], length: Callable[[T], int], *, items_at_most: int, characters_at_most: int
 ) -> Iterator[Sequence[T]]:
-    """Cut a list into batches; an item that is too long by itself gets a batch of its own."""
+    """Cut a list into batches; an item that is too long for a batch gets one of its own."""
     start = characters = 0
     for at, item in enumerate(items):
         characters += length(item)

@@ -39,7 +39,7 @@ class ChromaFolder:
         self._release: weakref.finalize[..., ChromaFolder] | None = None
 
     def close(self) -> None:
-        """Let go of the files; what is read next is what stands on the disk then."""
+        """Close the files; the next read sees the current state on disk."""
         self._client = None
         self._collections.clear()
         if self._release is not None:
@@ -115,7 +115,7 @@ class ChromaFolder:
 
     @contextmanager
     def translated(self) -> Generator[None]:
-        """Say in our words what Chroma could not do; its state is not trusted afterwards."""
+        """Translate Chroma's errors; its state is not trusted afterwards."""
         if (seconds := self._clock()) < 0:  # Chroma panics at such a time
             now = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
             raise StorageError("clock_too_early", now=now.strftime("%Y-%m-%dT%H:%M:%SZ"))

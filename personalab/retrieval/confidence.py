@@ -19,7 +19,7 @@ _WEAK = 0.3
 
 
 def rival_score(words: Iterable[float]) -> float:
-    """Return what a hit has that is only about right; of a few hits, half of the best stands for it."""
+    """Return the score that hits of doubtful relevance reach; among few hits, half of the best."""
     scores = sorted(words, reverse=True)
     return scores[_RIVAL - 1] if len(scores) >= _RIVAL else max(scores, default=0.0) / 2
 

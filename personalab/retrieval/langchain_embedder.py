@@ -103,7 +103,7 @@ def _translated(setting: str) -> Generator[None]:
 
 
 def _explained(error: Exception, setting: str) -> ProviderError:
-    """Say what a provider's exception means, by the status it carries."""
+    """Explain a provider's exception, by the status it carries."""
     status = getattr(error, "status_code", None)
     reason = " ".join(str(error).split())[:300] or type(error).__name__
     match status:

@@ -259,7 +259,7 @@ def _overlap(shift: int) -> tuple[slice, slice]:
 
 
 def _with_neighbours(mask: Mask) -> Mask:
-    """Mark also what stands within reach of what is marked."""
+    """Extend a mask to the neighbours within reach."""
     wide = mask.copy()
     for shift, _ in _SHIFTS:
         here, there = _overlap(shift)

@@ -37,7 +37,7 @@ class Store:
         self._chroma = ChromaFolder(path, shown="event_library", unreadable="library_unreadable")
 
     def close(self) -> None:
-        """Let go of the files; what is read next is what stands on the disk then."""
+        """Close the files; the next read sees the current state on disk."""
         self._chroma.close()
 
     def counts(self) -> dict[str, int]:

@@ -26,7 +26,7 @@ def is_loopback(host: str) -> bool:
 
 
 def in_url(host: str) -> str:
-    """Write an address as it stands in a URL."""
+    """Write an address in the form of a URL's host."""
     return f"[{host}]" if ":" in host else host
 
 
@@ -82,7 +82,7 @@ def _name(place: str) -> str | None:
 
 
 def names_of(host: str, token: str | None, allowed: Sequence[str] = ()) -> Names:
-    """Say under which names a server at an address may be called: its own, and those that are allowed.
+    """Return the host names of a server at an address: its own, and those that are allowed.
 
     On a public address without a list of names every name is fine: the token keeps strangers out.
     """

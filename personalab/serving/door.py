@@ -102,7 +102,7 @@ class Door:
         self._logins = logins or FailedLogins()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request in, or answer it here."""
+        """Pass a request on, or answer it here."""
         if scope["type"] not in ("http", "websocket") or not self._ours.guards(scope["path"]):
             await self._app(scope, receive, send)
             return

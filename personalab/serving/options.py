@@ -64,7 +64,7 @@ def toolsets_of(options: argparse.Namespace) -> list[str]:
 
 
 def show_tracing_notice(services: Services) -> None:
-    """Say on stderr, where a server starts, what leaves the machine by tracing."""
+    """Print on stderr, when a server starts, what tracing sends to other machines."""
     if notice := tracing_notice(services):
         sys.stderr.write(f"{notice}\n")
         sys.stderr.flush()

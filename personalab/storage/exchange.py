@@ -143,7 +143,7 @@ def _target(path: Path) -> tuple[Path, int | None]:
 
 @contextmanager
 def _writing_out(shown: str) -> Generator[None]:
-    """Say why a file outside cannot be written, with what helps there."""
+    """Explain why a file outside the data root cannot be written, and what helps."""
     try:
         with writing(shown):
             yield

@@ -72,7 +72,7 @@ def make_folder_below(root: Path, folder: Path, shown: str) -> None:
 
 
 def dump_json(data: Mapping[str, Any]) -> bytes:
-    """Write JSON as it stands in our files: indented by 2, UTF-8."""
+    """Serialize JSON as in our files: indented by 2, UTF-8."""
     return (json.dumps(data, ensure_ascii=False, indent=2) + "\n").encode("utf-8", "backslashreplace")
 
 
@@ -150,7 +150,7 @@ def writing(shown: str) -> Generator[None]:
 
 
 def write_error(error: OSError, shown: str) -> StorageError:
-    """Say in our words why a file could not be written."""
+    """Explain why a file could not be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageError("disk_full", file=shown)
     return StorageError("not_writable", file=shown, reason=as_reason(error))

@@ -43,7 +43,7 @@ class locked_file:  # noqa: N801 (used like a function, in a with statement)
             time.sleep(0.01)
 
     def _release(self) -> None:
-        """Let go; a process that was forked meanwhile has the same file open, and closing alone would not do."""
+        """Release the lock explicitly; a process forked meanwhile has the same file open, so closing is not enough."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             with contextlib.suppress(OSError):

@@ -19,7 +19,7 @@ MAX_HISTORY_BYTES = MAX_JSON_BYTES // 2
 
 
 class PersonaFiles:
-    """Who the characters of the stories under one data root have become; whoever writes holds the instance's lock."""
+    """The personas of the stories under one data root; writers hold the instance's lock."""
 
     def __init__(self, stories: StoryFiles) -> None:
         self._stories = stories
@@ -43,7 +43,7 @@ class PersonaFiles:
             raise StorageError("file_broken", file=shown, reason=as_reason(error)) from error
 
     def grow(self, instance_id: str, text: str, why: Raw, now: str, *, expected: str) -> CharacterState:
-        """Write a new persona, if the one it was made from still stands."""
+        """Write a new persona, if the one it was made from is still current."""
         state, history = self.read(instance_id)
         if state.evolved_persona != expected:
             raise UserError("persona_changed", instance_id=instance_id)

@@ -23,13 +23,13 @@ from personalab.story.summary import PlotPoint
 
 
 class SummaryFiles:
-    """The summaries of the stories under one data root; whoever writes holds the instance's lock."""
+    """The summaries of the stories under one data root; writers hold the instance's lock."""
 
     def __init__(self, stories: StoryFiles) -> None:
         self._stories = stories
 
     def next_session_id(self, session_id: str) -> str:
-        """Name the session that follows: one higher than the one at hand."""
+        """Return the next session's id: one higher than the current one."""
         digits = session_id.rpartition("_")[2]
         number = int(digits) + 1 if digits.isdigit() and len(digits) < 10 else 1
         return f"sess_{number:03}"
@@ -37,7 +37,7 @@ class SummaryFiles:
     def write_draft(
         self, instance_id: str, session_id: str, lines: Sequence[Line], points: Sequence[PlotPoint]
     ) -> None:
-        """Write the next session and its plots; what stands there under these names is set aside."""
+        """Write the next session and its plots; existing files under these names are set aside."""
         path = self._stories.session_path(instance_id, session_id)
         self.set_aside(instance_id, session_id)
         write_json(

@@ -104,7 +104,7 @@ class VelocaStore:
         create_at: str | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> Session:
-        """Begin a session."""
+        """Create a session."""
         fields = {
             "session_id": new_id() if session_id is None else session_id,
             "name": name,
@@ -196,13 +196,13 @@ class VelocaStore:
         return self.update_entry(entry_id, status=UNUSED)
 
     def token_consumption(self, session_id: str) -> int | float:
-        """Sum up the tokens of a session's entries that are in use, compacted or not."""
+        """Add up the tokens of a session's entries that are in use, compacted or not."""
         with self._open.reading() as archive:
             archive.session(session_id)
             return _tokens(archive.entries(session_id))
 
     def token_consumptions(self) -> dict[str, int | float]:
-        """Sum up the tokens of each session that is not deleted."""
+        """Add up the tokens of each session that is not deleted."""
         with self._open.reading() as archive:
             return {
                 session.session_id: _tokens(archive.entries(session.session_id))
@@ -284,7 +284,7 @@ class VelocaStore:
         *,
         material: Material | None = None,
     ) -> CompactedDialogue:
-        """Let a summary stand for the entries before the trigger, all at once.
+        """Replace the entries before the trigger with a summary, atomically.
 
         ``material`` is what the summary was made of: if that has changed meanwhile, nothing is written.
         """
@@ -299,7 +299,7 @@ class VelocaStore:
             return cast("CompactedDialogue", records[-1])
 
     def undo_compaction(self, dialogue_id: str) -> CompactedDialogue:
-        """Take a compaction back: its entries are seen again, unless another one stands for them."""
+        """Undo a compaction: its entries are visible again, unless another one covers them."""
         with self._open.writing() as archive:
             records = undone(archive, dialogue_id)
             self._open.write(records)
@@ -317,7 +317,7 @@ class VelocaStore:
             return self._open.write(records)
 
     def unread(self) -> int:
-        """Count what stands in the file and cannot be read as a record; ``verify`` lists it."""
+        """Count the values in the file that cannot be read as records; ``verify`` lists them."""
         with self._open.reading() as archive:
             return archive.unread()
 
@@ -345,7 +345,7 @@ class VelocaStore:
             return self._open.fold()
 
     def verify(self) -> Report:
-        """Look the archive over; what is broken is reported, not raised."""
+        """Verify the archive; problems are reported, not raised."""
         return verify_archive(self._place.path, limit=self._place.limit, wait=self._place.wait)
 
     def restore(self, backup: int | None = None) -> Restored:

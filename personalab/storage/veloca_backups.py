@@ -79,7 +79,7 @@ class Report:
 
 
 def broken(place: Place, error: BadRecord) -> StorageError:
-    """Say that an archive cannot be read, and what can be done."""
+    """Return the error that an archive cannot be read, with what can be done."""
     number = newest_good(place)
     if number is None:
         return StorageError("archive_broken_alone", file=place.shown, reason=as_reason(error))
@@ -114,7 +114,7 @@ class _Pair:
 
 
 def verify_archive(path: str | Path, *, limit: int = MAX_ARCHIVE_BYTES, wait: float = WAIT_SECONDS) -> Report:
-    """Look an archive over: its file, its journal, its backups. What is broken is reported, not raised.
+    """Verify an archive: its file, its journal, its backups. Problems are reported, not raised.
 
     The files are only opened under the lock, and read when others may write again.
     """

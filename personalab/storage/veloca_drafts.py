@@ -50,7 +50,7 @@ def discard(fresh: Path) -> None:
 
 
 def settle(fresh: Path, path: Path) -> None:
-    """Put a draft in the place of the file; if that fails, the draft is gone."""
+    """Move a draft into the place of the file; if that fails, the draft is removed."""
     with writing(str(path)):
         try:
             os.replace(fresh, path)

@@ -27,7 +27,7 @@ WAIT_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an archive stands."""
+    """The location of an archive."""
 
     path: Path
     limit: int = MAX_ARCHIVE_BYTES
@@ -62,7 +62,7 @@ class Place:
 
 
 def place_of(path: str | Path, limit: int = MAX_ARCHIVE_BYTES, wait: float = WAIT_SECONDS) -> Place:
-    """Find where an archive stands, through links; refuse what cannot be one."""
+    """Find an archive's location, through links; refuse paths that cannot be archives."""
     found = Path(os.path.realpath(path))
     if not os.path.isdir(found.parent):
         raise StorageError("archive_no_folder", file=str(found), folder=str(found.parent))
@@ -132,7 +132,7 @@ class HeldFile:
         return scan(self.raw(), whole=True) if self.is_there else Scan((), 0)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the file."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -169,7 +169,7 @@ def read_journal(path: Path, limit: int) -> Scan:
 
 
 def replay(archive: Archive, found: Scan) -> int:
-    """Put what a journal holds into an archive; return how many records that were."""
+    """Apply a journal to an archive; return the number of records."""
     count = 0
     for put in found.puts:
         for name, values in put.items():
@@ -179,7 +179,7 @@ def replay(archive: Archive, found: Scan) -> int:
 
 
 def clear_drafts(place: Place) -> None:
-    """Remove what writers that died left unfinished; whoever calls holds the lock, so nobody else is writing."""
+    """Remove unfinished drafts of writers that died; the caller holds the lock, so nobody else is writing."""
     unfinished = re.compile(rf"\.{re.escape(place.path.name)}(?:\.bak\d+)?(?:\.journal)?\.[0-9a-f]{{8}}\.tmp")
     with contextlib.suppress(OSError):
         for path in place.path.parent.iterdir():

@@ -90,7 +90,7 @@ def _stamp(value: object) -> Stamp | None:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What stands in a stretch of a journal."""
+    """The content of a stretch of a journal."""
 
     puts: tuple[dict[Array, list[Any]], ...]
     """Records by array, in the order they were written."""
@@ -140,7 +140,7 @@ def _is_put(value: object) -> bool:
 
 
 class Journal:
-    """The journal of an archive as one process knows it; whoever calls holds the archive's lock."""
+    """The journal of an archive as one process knows it; the caller holds the archive's lock."""
 
     def __init__(self, path: Path, archive: Path, limit: int) -> None:
         self.path = path
@@ -173,7 +173,7 @@ class Journal:
         return self._known == (found.st_dev, found.st_ino) and found.st_size >= self.end
 
     def open(self) -> None:
-        """Open the file at the path anew; of what stands in it nothing is read yet."""
+        """Reopen the file at the path; none of its content is read yet."""
         self.close()
         try:
             self._fd = open_regular(self.path)
@@ -228,7 +228,7 @@ class Journal:
         return StorageError("archive_unreadable", file=str(self.path), reason=as_reason(error))
 
     def begin(self, head: Head) -> None:
-        """Put a fresh journal in the place of the old one."""
+        """Replace the journal with an empty one."""
         settle(draft(self.path, head.line(), self._file), self.path)
         self.reopen()
 

@@ -92,7 +92,7 @@ class archive_lock:  # noqa: N801 (used like a function, in a with statement)
         return False
 
     def _release(self) -> None:
-        """Let go; a process that was forked meanwhile has the same file open, and closing alone would not do."""
+        """Release the lock explicitly; a process forked meanwhile has the same file open, so closing is not enough."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             with contextlib.suppress(OSError):

@@ -112,7 +112,7 @@ class OpenArchive:
             raise StorageError("archive_unreadable", file=self._place.shown, reason=reason) from error
 
     def _keeps_up(self) -> bool:
-        """Take in what follows from what is in memory; whoever is interrupted there begins anew the next time."""
+        """Apply what follows from the state in memory; an interrupted call starts again the next time."""
         if not self._loaded:
             return False
         self._loaded = False
@@ -166,7 +166,7 @@ class OpenArchive:
         self._loaded = True
 
     def write(self, records: Sequence[Record]) -> list[Record]:
-        """Journal records and take them in; whoever calls holds the lock and has caught up.
+        """Write records to the journal and apply them; the caller holds the lock and has caught up.
 
         Who is interrupted in here may have written them or not; the next look finds out.
         """
@@ -201,7 +201,7 @@ class OpenArchive:
             self._fold_later = self._journal.end + self._journal.end // 2
 
     def fold(self) -> bool:
-        """Put a file with everything in the place of the old one; whoever calls holds the lock and has caught up.
+        """Replace the file with one that holds everything; the caller holds the lock and has caught up.
 
         Dying anywhere in here leaves a file and a journal that together hold all: what the journal puts may be
         in the file already.

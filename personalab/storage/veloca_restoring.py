@@ -145,7 +145,7 @@ def _rebuilt(place: Place, number: int) -> tuple[Archive, int, int]:
 
 
 def _replace(path: Path, content: bytes, kept: Path, aside: list[str]) -> None:
-    """Put new content in a file's place and keep the old one under another name."""
+    """Replace a file's content and keep the old file under another name."""
     fresh = draft(path, content, path)
     try:
         if keep_as(path, kept):
@@ -179,7 +179,7 @@ def _mend_journal(place: Place, kept: Path, aside: list[str]) -> int:
 
 
 def _gone_back(place: Place, number: int) -> Restored:
-    """Put a backup in the place of the file; dying anywhere in here leaves all that there was, or the backup's state.
+    """Replace the file with a backup; a crash anywhere in here leaves the old state, or the backup's.
 
     The state is kept as the newest backup, too: whoever has to make the file again begins with that.
     """
@@ -209,7 +209,7 @@ def _content_of(place: Place, number: int) -> bytes:
 
 
 def _set_aside(place: Place, number: int) -> list[str]:
-    """Keep the file with what stands in its journal under another name; where one is broken, each as it is."""
+    """Keep the file with its journal applied under another name; where one is broken, keep both unchanged."""
     is_whole = False
     with contextlib.suppress(FileNotFoundError, BadRecord):
         archive = read_archive(place.path, place.limit)

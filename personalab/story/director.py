@@ -39,7 +39,7 @@ _OPEN_MARKER = re.compile(
 
 
 class MarkedPoint(TypedDict):
-    """An outline point with where it stands, as the prompt shows it."""
+    """An outline point with its position relative to the current one, as the prompt shows it."""
 
     index: int
     content: str
@@ -47,7 +47,7 @@ class MarkedPoint(TypedDict):
 
 
 def mark_outline(background: Background, plot: PlotState) -> list[MarkedPoint]:
-    """Say of each point whether it is behind, here or ahead."""
+    """Mark each point as behind, here or ahead."""
     return [
         {"index": point.index, "content": point.content, "status": _status(point.index, plot)}
         for point in background.story_outline

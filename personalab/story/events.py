@@ -110,7 +110,7 @@ class AwaitingEvent(TypedDict):
 
 
 class CareEvent(TypedDict):
-    """Something was begun or done by itself after the turn, because a person switched that on."""
+    """Automatic work after the turn was started or done, because a person enabled it."""
 
     type: Literal["care"]
     turn: int | None
@@ -134,7 +134,7 @@ class Notice:
     threshold: int | None = None
 
     def event(self, turn: int | None, language: Language) -> WarningEvent:
-        """Say it, in the shape of the source's warning object."""
+        """Return it in the shape of the source's warning object."""
         found: WarningEvent = {
             "type": "warning",
             "turn": turn,

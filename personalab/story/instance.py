@@ -41,7 +41,7 @@ def _number_of(data: Mapping[str, Any], name: str, default: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PlotState:
-    """Where the story stands in its outline, and how long no marker has come."""
+    """The story's position in its outline, and how many replies lacked a marker."""
 
     current_plot_index: int = 1
     current_status: PlotStatus = "pending"

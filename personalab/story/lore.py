@@ -87,7 +87,7 @@ class _Shelf:
         self._hits: list[tuple[tuple[float, int, int], LoreHit]] = []
 
     def admit(self, called: Sequence[Called]) -> list[tuple[Called, str]]:
-        """Let in what there is room for, the most important first; give it with its texts."""
+        """Admit the entries that fit, the most important first; return them with their texts."""
         entered: list[tuple[Called, str]] = []
         misses = 0
         for one in sorted(called, key=_rank):

@@ -16,7 +16,7 @@ def thrown(book: str, entry_id: str, turn: int, what: str = "") -> float:
 
 
 def losers(called: Sequence[tuple[str, LoreEntry]], taken: set[str], turn: int) -> set[int]:
-    """Say which entries, given with their books, yield to another of their group; the groups that won are ``taken``.
+    """Return the entries, given with their books, that lose to another of their group; ``taken`` groups have a winner.
 
     Of a group one entry stands: the one of the highest order among those that insist, else one that is drawn by weight.
     """
@@ -44,7 +44,7 @@ def _winner(called: Sequence[tuple[str, LoreEntry]], places: Sequence[int], turn
 
 
 def _arrival(book: str, entry: LoreEntry, turn: int, group: str) -> float:
-    """Say when an entry arrives: who comes first does so by its weight, in whatever order they are asked."""
+    """Return an entry's arrival time, which depends on its weight alone; the earliest wins."""
     if entry.group_weight <= 0:
         return math.inf
     return -math.log(1 - thrown(book, entry.entry_id, turn, group)) / entry.group_weight

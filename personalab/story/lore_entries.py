@@ -163,7 +163,7 @@ class Lorebook:
 
 
 def _asked(one: Prepared) -> Iterable[tuple[str, bool]]:
-    """Yield all keys of an entry, and whether they call it up by themselves."""
+    """Yield all keys of an entry, and whether each activates it alone."""
     for key in one.entry.keys:
         yield key, not one.always
     entry, wishes = one.entry, one.wishes
@@ -232,7 +232,7 @@ def shown_text(prepared: Prepared, fill: Callable[[str], str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LoreHit:
-    """An entry that was called up: why, what it costs, and whether it stands in the prompt."""
+    """An entry that was activated: why, what it costs, and whether it is in the prompt."""
 
     book: str
     entry: str
@@ -271,7 +271,7 @@ class LoreHit:
 
 @dataclass(frozen=True, slots=True)
 class Lore:
-    """What of the lorebooks stands before and after the character in a prompt, and why."""
+    """The lorebook texts before and after the character in a prompt, and why they are there."""
 
     before: str = ""
     after: str = ""

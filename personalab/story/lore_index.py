@@ -102,7 +102,7 @@ class _Words:
 
 
 def _pairs(word: str) -> list[str]:
-    """Return the neighbours at both ends of a word; a single character stands for itself."""
+    """Return the character pairs at both ends of a word; for a single character, itself."""
     if len(word) > 2 * _EDGE:
         head, tail = word[:_EDGE], word[-_EDGE:]
         return [*map(add, head, head[1:]), *map(add, tail, tail[1:])]
@@ -161,7 +161,7 @@ class KeyIndex:
         return numbers[written]
 
     def own(self, number: int, owner: int, written: str) -> None:
-        """Let a key call up an entry."""
+        """Register an entry that a key activates."""
         self.called.setdefault(number, []).append(len(self.calls))
         self.calls.append((owner, written))
 

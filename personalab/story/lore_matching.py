@@ -179,7 +179,7 @@ def stands_alone(word: str, text: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _alone(word: str) -> re.Pattern[str]:
-    """Say the same as a pattern, which goes through a long text many times faster."""
+    """Compile an equivalent pattern, which searches a long text many times faster."""
     letter = r"(?:(?=[\0-\u024f\u1e00-\u1eff])\w)"
     before = rf"(?<!{letter})" if _is_latin(word[0]) else ""
     after = rf"(?!{letter})" if _is_latin(word[-1]) else ""

@@ -38,7 +38,7 @@ class Occurrences:
         return fresh
 
     def called_by(self, numbers: Iterable[int]) -> list[tuple[int, str]]:
-        """Say whom keys call, and as what they were written, in the book's order."""
+        """Return the entries that keys activate, with the keys as written, in the book's order."""
         called = self.index.called
         places = [place for number in numbers for place in called.get(number, ())]
         return [self.index.calls[place] for place in sorted(places)]
@@ -78,7 +78,7 @@ class Patterns:
         self._called: dict[PatternKey, _Asked] = {}
 
     def first(self, key: PatternKey, start: int, end: int) -> int | Trouble | None:
-        """Say in which of the messages from ``start`` to ``end`` a pattern matches first, or why that is not known."""
+        """Return the first message from ``start`` to ``end`` in which a pattern matches, or why that is unknown."""
         asked = self._asked.setdefault((key, start), _Asked(start))
         asked.look(key, self._heard, end, self._allowance)
         if asked.found is not None and asked.found < end:

@@ -84,7 +84,7 @@ class _Open:
     """Whether there was time to search all that was said for all its keys."""
 
     def depth_of(self, one: Prepared) -> int:
-        """Say how many messages are searched for an entry."""
+        """Return the number of messages that are searched for an entry."""
         own = one.scan_depth
         return self.depth if own is None else own
 
@@ -199,7 +199,7 @@ class Scan:
                 opened.calls[owner] = Call("kept", key, ago)
 
     def _heard_in(self, opened: _Open, side: Occurrences, heard: Heard, ago: int) -> list[tuple[int, str]]:
-        """Say whom a message calls by keys that no newer one has."""
+        """Return the entries that a message activates by keys that no newer message has."""
         fresh = side.hear(self._plain(opened, side, heard), ago)
         if ago < opened.near:
             fresh += side.hear(self._matched(opened, side, heard), ago)
@@ -302,7 +302,7 @@ class Scan:
         return False
 
     def _first(self, opened: _Open, one: Prepared, written: str) -> int | None:
-        """Say how long ago a key occurred, however long."""
+        """Return how long ago a key occurred, without a limit."""
         for side, number in _numbered(opened, one, written):
             key = side.index.keys[number]
             if isinstance(key, PatternKey):
@@ -321,7 +321,7 @@ class Scan:
         return False
 
     def _asked(self, opened: _Open, one: Prepared, written: str, found: int | Trouble | None) -> int | None:
-        """Take the answer for a pattern; one that could not be found out is told."""
+        """Return the answer for a pattern; an undetermined one is reported."""
         if isinstance(found, str):
             self._tell(opened, one, written, found)
             return None

@@ -83,7 +83,7 @@ def _reversed(text: str) -> str:
 
 
 def _chooser(text: str) -> Callable[[re.Match[str]], str]:
-    """Settle a choice by where it stands in which text."""
+    """Decide a random choice by its position and its text."""
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
     def choose(found: re.Match[str]) -> str:
@@ -123,7 +123,7 @@ def without_notes(text: str) -> str:
 
 
 def replaced(text: str, original: str) -> str:
-    """Return an instruction that stands in for another one, which it may quote; a blank one leaves it standing."""
+    """Return an instruction that replaces another one, which it may quote; a blank one keeps the other."""
     if not text.strip():
         return original
     return _ORIGINAL.sub(lambda _: original, text)

@@ -24,7 +24,7 @@ Raw = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One change of a persona: the text before and after; what it rests on stands in ``source``."""
+    """One change of a persona: the text before and after; its basis is in ``source``."""
 
     number: int
     time: str
@@ -49,7 +49,7 @@ class Revision:
         )
 
     def fields(self) -> dict[str, Any]:
-        """Return its JSON object, with what else stands there."""
+        """Return its JSON object, with its other fields."""
         known = {"revision": self.number, "time": self.time, "before": self.before, "after": self.after}
         return {**known, **self.source, **known}
 
@@ -98,11 +98,11 @@ class PersonaHistory:
         return next((revision for revision in self.revisions if revision.number == number), None)
 
     def counting(self, number: int) -> tuple[Revision, ...]:
-        """Return the revisions that led to the one the state stands at."""
+        """Return the revisions that led to the state's current one."""
         return tuple(revision for revision in self.revisions if revision.number <= number)
 
     def set_aside(self, number: int) -> list[Revision]:
-        """Return what counts for nobody: withdrawn revisions, and those above the one the state stands at."""
+        """Return the revisions without effect: withdrawn ones, and those above the state's current one."""
         found: list[Revision] = []
         for revision in (*self.withdrawn, *(known for known in self.revisions if known.number > number)):
             if not any(known.same_edit(revision) for known in found):

@@ -60,7 +60,7 @@ class Section:
 
     @property
     def text(self) -> str:
-        """The section as it stands in the single text."""
+        """The section's text in the single text."""
         return "".join((*self.parts[:-1], self.parts[-1].rstrip("\n")))
 
 
@@ -111,7 +111,7 @@ class Prompt:
         return sum(section.tokens for section in self.sections if section.zone == zone)
 
     def token_report(self, limit: int) -> dict[str, Any]:
-        """Say how many tokens each section has."""
+        """Return the number of tokens of each section."""
         head, middle = self.zone_tokens("head"), self.zone_tokens("middle")
         return {
             "total": head + middle,
@@ -128,7 +128,7 @@ class Prompt:
 
 
 def assemble(material: Material, templates: Templates, count: Count, config: Config) -> Prompt:
-    """Put the sections together, newest turns first where the conversation has to fit a budget."""
+    """Assemble the sections, newest turns first where the conversation must fit a budget."""
     render = _Renderer(templates, _Tally(count, FAR_OVER * config.max_total_tokens))
     start = 0
     if not config.conversation_load_all:

@@ -90,6 +90,6 @@ def _figures() -> re.Pattern[str]:
 
 
 def figure_in(text: str) -> str | None:
-    """Find the first trait that is put into figures, as it stands there; ``None`` if all is said in words."""
+    """Return the first trait in figures, verbatim; ``None`` if there is none."""
     found = _figures().search(unicodedata.normalize("NFKC", text))
     return found[0].strip() if found else None

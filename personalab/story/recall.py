@@ -155,7 +155,7 @@ def with_evidence(hits: Iterable[Hit]) -> list[Hit]:
 
 
 def distinct(hits: Iterable[Hit]) -> list[Hit]:
-    """Leave out what a later session took over word for word: the first of them stands for both."""
+    """Leave out what a later session took over word for word: only the first is kept."""
     known: dict[tuple[str, str, str], Hit] = {}
     for hit in hits:
         known.setdefault((hit.event.kind, hit.event.text, hit.event.timestamp), hit)
@@ -190,7 +190,7 @@ def _is_placed(event: StoryEvent) -> bool:
 
 
 def reason(hit: Hit, language: Language) -> str:
-    """Say in words why an event was found."""
+    """Describe why an event was found."""
     parts: list[str] = []
     comma = "、" if language == "zh" else ", "
     if hit.matched:

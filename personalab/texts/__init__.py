@@ -24,12 +24,12 @@ class Worded(Protocol):
     """Something that can say itself in either language."""
 
     def message(self, language: Language) -> str:
-        """Say it."""
+        """Return the message."""
         ...
 
 
 def say(code: str, language: Language, /, **params: object) -> str:
-    """Say the text of a code; a code without words says nothing."""
+    """Return the text of a code; a code without a text gives nothing."""
     text = TEXTS.get(code)
     return render(text, language, **params) if text else ""
 

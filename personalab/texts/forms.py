@@ -20,5 +20,5 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 def fill(template: str, /, **params: object) -> str:
-    """Put values into ``{name}`` places; a name that is not given stays as it stands."""
+    """Fill values into ``{name}`` placeholders; a name that is not given is left unchanged."""
     return _PLACEHOLDER.sub(lambda m: str(params.get(m[1], m[0])), template)

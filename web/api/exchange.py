@@ -167,7 +167,7 @@ def _plain(name: str | None) -> str | None:
 async def _import(
     services: Services, name: str | None, spool: BinaryIO, wishes: ImportWishes
 ) -> AsyncGenerator[dict[str, Any]]:
-    """Bring a file in, telling how far it is made findable, and last what it became."""
+    """Import a file, yielding indexing progress and last what it became."""
     news = asyncio.Queue[str | None]()
     task = asyncio.create_task(import_stream(services, name, spool, wishes, news.put_nowait))
     task.add_done_callback(lambda _: news.put_nowait(None))
@@ -197,7 +197,7 @@ async def _brought(work: AsyncGenerator[dict[str, Any]]) -> ImportedFile:
 async def _closing(
     work: AsyncGenerator[dict[str, Any]], kept: AsyncExitStack
 ) -> AsyncGenerator[dict[str, Any]]:
-    """Go on with work, and let go of its file at the end."""
+    """Pass events on, and close the work's file at the end."""
     async with kept, aclosing(work) as parts:
         async for part in parts:
             yield part if "type" in part else ImportedFile(**part).model_dump()

@@ -90,7 +90,7 @@ async def baseline_get(desk: AtDesk, baseline_id: AssetId, version: OneVersion =
 
 
 async def _unread(desk: Desk, shelf: str) -> list[str]:
-    """Say which skills or baselines are in no list, because they cannot be read."""
+    """Return a sentence per skill or baseline that is not listed because it cannot be read."""
     found = await asyncio.to_thread(desk.services.assets.problems)
     broken = [one for one in found if one.broken and one.folder.split("/")[1] == shelf]
     return [unread_text(one.folder, one.error, desk.language) for one in broken]

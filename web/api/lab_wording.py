@@ -24,7 +24,7 @@ def cell_text(status: str, total: float | None, language: Language) -> str:
 
 
 def status_text(status: str, language: Language) -> str:
-    """Word how a project stands."""
+    """Return a project's status as text."""
     return say("web_lab_open", language) if status == "pending" else word(status, language)
 
 

@@ -167,7 +167,7 @@ async def _preview(services: Services, instance_id: str, text: str) -> PromptTol
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """A look at a prompt, and at everything that decides what stands in it."""
+    """A prompt preview, with everything that decides its content."""
 
     scene: Scene
     found: Preview

@@ -110,7 +110,7 @@ class FullRounds:
         )
 
     def ask(self) -> list[Trial]:
-        """Say what to evaluate next; nothing when the search is over."""
+        """Return the next evaluations; none when the search is over."""
         if self._pending:
             return list(self._pending)
         if self._cause is None:

@@ -108,7 +108,7 @@ class LedgerEngine:
     # --- what is asked and told
 
     def ask(self) -> list[Trial]:
-        """Say what to evaluate next; nothing when the search is over."""
+        """Return the next evaluations; none when the search is over."""
         if not self._pending and self._phase == "screen":
             self._cause = self._cause or self._reason_to_end()
             if self._cause is None:

@@ -133,10 +133,10 @@ class BestLog:
 
 
 class Engine(Protocol):
-    """Asks for evaluations and is told their results, batch by batch."""
+    """Requests evaluations and receives their results, batch by batch."""
 
     def ask(self) -> list[Trial]:
-        """Say what to evaluate next; nothing when the search is over."""
+        """Return the next evaluations; none when the search is over."""
         ...
 
     def tell(self, observed: Sequence[Observed]) -> None:

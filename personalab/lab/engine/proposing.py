@@ -53,7 +53,7 @@ class Proposal:
 
 
 def strategy_at(level: int, number: int) -> Strategy:
-    """Say whose turn it is to make the nth proposal of a search."""
+    """Return the strategy that makes the nth proposal of a search."""
     others = _OTHERS[level]
     if not others or number % _EVERY != _EVERY - 1:
         return "GREEDY"
@@ -68,7 +68,7 @@ def is_focus(ledger: Ledger, best: Floats, chosen: Floats, weakest: int) -> bool
 
 
 def propose(strategy: Strategy, outlook: Outlook) -> Proposal:
-    """Let a strategy choose a set."""
+    """Return a strategy's proposed set."""
     drawn = outlook.ledger.draw(outlook.rng, outlook.heat)
     match strategy:
         case "GREEDY" | "DIMENSION_FOCUS":

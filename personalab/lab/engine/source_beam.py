@@ -33,13 +33,13 @@ class SourceBeam(FullRounds):
 
 
 def propose(standing: Standing, turn: int) -> Draw | None:
-    """Let the strategy whose turn it is at this plateau level choose segments."""
+    """Choose segments by the strategy that is next at this plateau level."""
     menu = _MENUS[standing.level]
     return edited(standing, menu[turn % len(menu)])
 
 
 def edited(standing: Standing, strategy: Strategy) -> Draw | None:
-    """Let a strategy choose segments, starting from the base."""
+    """Choose segments by a strategy, starting from the base."""
     if standing.base is None:
         return "RANDOM_SUBSET", _random_subset(standing), ()
     base = frozenset(standing.base.segments)

@@ -168,7 +168,7 @@ def _inputs(tests: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _input(given: Mapping[str, Any]) -> str:
-    """Say a test's variables: the one alone, or each with its name."""
+    """Return a test's variables as text: a single one alone, several with their names."""
     texts = {name: as_text(value) for name, value in filled_vars(given).items()}
     if len(texts) == 1:
         return next(iter(texts.values()))
@@ -199,7 +199,7 @@ def _cases(tests: Sequence[Mapping[str, Any]], file: str, language: Language, no
 
 
 def _expected(test: Mapping[str, Any], file: str, where: str, language: Language) -> str:
-    """Say what a test expects: of one that left from here what was expected here, and what was added to it since."""
+    """Return a test's expectations: for an exported test the original ones, and what was added to it since."""
     given = filled_vars(test["vars"])
     own = _own(test)
     rows = [all_filled(row, given) for row in test["assert"] if not _is_own(test, row)]

@@ -69,7 +69,7 @@ def filled_vars(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_text(value: object) -> str:
-    """Say a variable's value."""
+    """Return a variable's value as text."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -220,7 +220,7 @@ def _fields(meta: SkillMeta, tags: Sequence[str], original: SkillMd | None) -> d
 
 
 def _described(meta: SkillMeta, before: Mapping[str, Any]) -> str:
-    """Keep a description as it stands while nobody changed it, even one that the format would refuse."""
+    """Keep an unchanged description as it is, even one that the format would refuse."""
     given = before.get("description")
     if isinstance(given, str) and meta.description and given.strip() == meta.description:
         return given

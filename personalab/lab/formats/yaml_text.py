@@ -177,7 +177,7 @@ class _Dumper(yaml.SafeDumper):
     """Write values that other readers of YAML, older ones too, take for what they are."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Write a value that stands in two places twice."""
+        """Write a value that occurs in two places twice, without an alias."""
         return True
 
 

@@ -176,7 +176,7 @@ def result_notices(
 
 
 def costs_of(calls: Iterable[Mapping[str, Any]]) -> Costs | None:
-    """Add up the calls of a journal; one that stands there twice was made once."""
+    """Add up the calls of a journal; a call that occurs twice counts once."""
     known: dict[str, Mapping[str, Any]] = {}
     for at, call in enumerate(calls):
         known[str(call.get("call_id") or at)] = call

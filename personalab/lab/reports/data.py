@@ -69,7 +69,7 @@ class Excerpt:
     more: int = 0
 
     def cut(self, limit: int) -> Excerpt:
-        """Leave out what stands after so many characters."""
+        """Truncate a text after so many characters."""
         if len(self.text) <= limit:
             return self
         return Excerpt(self.text[:limit], self.more + len(self.text) - limit)

@@ -24,7 +24,7 @@ _WORDS = re.compile(r"[A-Za-z0-9_]+|\s+|.", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of a line; a marked one stands in this line only."""
+    """A stretch of a line; a marked one occurs in this line only."""
 
     text: str
     marked: bool = False

@@ -11,7 +11,7 @@ _LANG = {"zh": "zh-CN", "en": "en"}
 
 
 def page(title: str, body: str, language: Language) -> str:
-    """Put a body into a whole page; ``title`` and ``body`` are markup already."""
+    """Return a whole page with a body; ``title`` and ``body`` are markup already."""
     return (
         f'<!doctype html>\n<html lang="{_LANG[language]}">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'

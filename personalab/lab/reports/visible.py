@@ -14,7 +14,7 @@ _UNSEEN = re.compile(
 
 
 def visible(text: str) -> str:
-    """Put a mark like ``⟦U+202E⟧`` where a character acts instead of being seen."""
+    """Replace characters that act instead of being seen with a mark like ``⟦U+202E⟧``."""
     return _UNSEEN.sub(_mark, text.replace("\r\n", "\n").replace("\r", "\n"))
 
 

@@ -6,7 +6,7 @@ from personalab.texts.forms import Language, Text, fill
 
 
 def word(key: str, language: Language, **params: object) -> str:
-    """Return the words of a key; a key without words stands for itself."""
+    """Return the words of a key; a key without words is returned itself."""
     text = WORDS.get(key)
     return fill(getattr(text, language), **params) if text else key
 

@@ -53,7 +53,7 @@ async def ask_json(
     retries: int,
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Asked[T]:
-    """Ask for a JSON object until ``read`` takes it; its ``ValueError`` is told to the model once.
+    """Ask for a JSON object until ``read`` accepts it; its ``ValueError`` is sent to the model once.
 
     What fails in another way is a ``ProviderError``, after so many retries where trying again may help; so is a second
     answer that repeats what we told the model about its first one.

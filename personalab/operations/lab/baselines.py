@@ -106,7 +106,7 @@ async def edit_baseline(
 
 
 async def archive_baseline(services: Services, baseline_id: str, *, archived: bool = True) -> StoredBaseline:
-    """Put a baseline away, or bring it back; it stays readable."""
+    """Archive a baseline, or restore it; it stays readable."""
     return await _edit(services, baseline_id, None, {"status": "archived" if archived else "active"}, None)
 
 
@@ -231,7 +231,7 @@ async def _edit(
 async def generate_cases(
     services: Services, baseline_id: str, description: str, count: int, *, model: str | None = None
 ) -> dict[str, Any]:
-    """Let a model draft cases from a description of what is to be tested; they wait for review."""
+    """Draft cases with a model from a description of what is to be tested; they await review."""
     stored = await asyncio.to_thread(services.assets.baseline, baseline_id)
     settings = await unbroken(services.lab_sessions.settings)
     name, asset_id = stored.meta.name, stored.meta.id

@@ -21,7 +21,7 @@ class FailedCallError(ProviderError):
         self._call = call
 
     def message(self, language: Language) -> str:
-        """Say what happened, and what the call says of its failure."""
+        """Return what happened, with the call's own failure message."""
         call, reason = self._call, self.params["reason"]
         if call.error_code is not None and call.error_params is not None:
             reason = say(call.error_code, language, **restored_params(call.error_params)) or reason

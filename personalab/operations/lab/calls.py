@@ -121,7 +121,7 @@ class CallDesk:
         return self._ending.is_set()
 
     def halt(self) -> None:
-        """Let no call begin any more; those under way come to their end and are kept."""
+        """Stop starting calls; those in progress are finished and kept."""
         self._ending.set()
 
     @property
@@ -298,7 +298,7 @@ class CallDesk:
     # --- what an earlier run left
 
     async def forget(self, rows: Iterable[CallRow]) -> None:
-        """Remove from the spool what is noted on disk: whoever noted it died before it could."""
+        """Remove from the spool what is on disk already: its writer died before it could."""
         for row in rows:
             if row.call_id in self._spooled:
                 executor = await self._executor(row.model)
@@ -307,7 +307,7 @@ class CallDesk:
     # --- whether a call may begin
 
     async def _begin(self, role: Role, call_id: str) -> None:
-        """Begin a call, as soon as it is sure to keep to the budget; one that an earlier run began is paid already."""
+        """Start a call once it is sure to keep to the budget; one that an earlier run started is already paid for."""
         while not self._may_begin(role, call_id):
             await self._freed.wait()
         if call_id not in self._spooled:

@@ -57,7 +57,7 @@ _CHECKPOINT_SECONDS = 1.0
 
 
 class Evaluator:
-    """Executes and judges tasks of one project; whoever uses it holds the project's lease."""
+    """Executes and judges tasks of one project; its user holds the project's lease."""
 
     def __init__(
         self,
@@ -101,12 +101,12 @@ class Evaluator:
         return self._language
 
     async def execute(self, tasks: Sequence[Task]) -> Tally:
-        """Let every skill answer its case, unless it has."""
+        """Execute every task that has no answer yet."""
         await self.language()
         return await self._run("execute", tasks, self._execute)
 
     async def judge(self, tasks: Sequence[Task]) -> Tally:
-        """Let every answer be judged, unless it is; each gets its result."""
+        """Judge every answer that is not judged yet, and write its result."""
         await self.language()
         return await self._run("judge", tasks, self._judge)
 

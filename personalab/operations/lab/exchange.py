@@ -59,7 +59,7 @@ async def import_skill(
     provider: str | None = None,
     name: str | None = None,
 ) -> list[CameIn]:
-    """Bring in a folder with a SKILL.md, a text or a promptfoo configuration, all of it or nothing.
+    """Import a folder with a SKILL.md, a text or a promptfoo configuration, whole or not at all.
 
     What is given here counts before what the file says of itself; ``name`` is for a file that holds one skill.
     """
@@ -229,7 +229,7 @@ async def export_promptfoo(
 
 
 async def import_persona(services: Services, character_id: str) -> CameIn:
-    """Put a character's persona on the bench, as its prompt carries it; a changed one is the next version."""
+    """Import a character's persona as a skill, as its prompt carries it; a changed one is the next version."""
 
     def bring() -> CameIn:
         character = services.stories.character(character_id)
@@ -288,7 +288,7 @@ async def skill_to_character(
 
 
 async def install_samples(services: Services) -> list[CameIn]:
-    """Bring the samples that came with the program and are not here; what is here stays as it is."""
+    """Install the shipped samples that are missing; existing ones stay as they are."""
 
     def install() -> list[CameIn]:
         shipped, assets = AssetFiles(services.settings.shipped / WORKSPACE), services.assets

@@ -94,7 +94,7 @@ def _told_by_others(report: IterationReport | None, log: ExplorationLog | None) 
 
 
 async def stop_iteration(services: Services, project: str) -> dict[str, Any]:
-    """Ask whoever iterates to come to an end with its report; tell whether it has, or is about to."""
+    """Ask a running iteration to end with its report; return whether it has ended, or is about to."""
     place = await asyncio.to_thread(services.projects.project, project)
     files = IterationFiles(place.folder)
     holder = await asyncio.to_thread(running, place.folder)

@@ -103,7 +103,7 @@ def conclude(services: Services, search: Search, ended_by: StopCause | None) -> 
 
 
 def _add_winner(services: Services, search: Search, now: str) -> str | None:
-    """Add the winner, once: whoever concludes again finds it there."""
+    """Add the winner, once: a repeated conclusion finds it in the library."""
     best, plan = search.best, search.plan
     if best.candidate is None or best.round == 0 or plan.original(best.candidate):
         return None

@@ -38,7 +38,7 @@ async def leaderboard(
 
 
 async def test_summaries(services: Services) -> dict[str, SkillTestSummary]:
-    """Sum up the tests of each skill that has any, by its id."""
+    """Summarize the tests of each skill that has any, by its id."""
     return await asyncio.to_thread(lambda: summaries_of(_records(services, _library(services))[0]))
 
 
@@ -126,7 +126,7 @@ def _tested(place: ProjectPlace, summary: Summary) -> BoardProject:
 
 
 def _from_results(place: ProjectPlace, summary: Summary) -> dict[str, Any]:
-    """Sum up each baseline from the results of a project that another program ran."""
+    """Summarize each baseline from the results of a project that another program ran."""
     arms = [
         RankedArm(copy.ref.ref_id, copy.ref.name, copy.ref.version, copy.content) for copy in place.skills()
     ]

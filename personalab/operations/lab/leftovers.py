@@ -29,7 +29,7 @@ _CONTROL = re.compile(r"c-.+-a\d+")
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """Clears the spool of a project whose judges are done; whoever does so holds the project's lease."""
+    """Clears a project's spool of leftover calls; the caller holds the project's lease."""
 
     place: ProjectPlace
     journal: CallJournal
@@ -82,7 +82,7 @@ class Leftovers:
         return _readable(row)
 
     def _keep(self, task: Task, row: CallRow) -> None:
-        """Put a call into the file of its case, unless that is completed: what was judged there stays as it is."""
+        """Write a call to the file of its case, unless that is completed: existing judgements stay as they are."""
         if self.place.is_completed(str(task.result_path)):
             return
         sheet = open_sheet(self.place, Pending(task, earlier=False, begun=task.calls_path.exists()))

@@ -107,7 +107,7 @@ async def create_project(
 
 
 def check_options(services: Services, options: RunOptions) -> None:
-    """Refuse options with a model that may not be used from here, whoever stored them."""
+    """Refuse options with a model that may not be used from here, whichever program stored them."""
     services.check_model(options.model, "model")
     for judge in options.judges:
         services.check_model(judge, "judges")
@@ -295,7 +295,7 @@ def _remembered(count: Callable[[str], int]) -> Callable[[str], int]:
 
 
 async def change_options(services: Services, project: str, changes: Mapping[str, Any]) -> RunOptions:
-    """Change how a project is run; what makes its scores stands once there are results."""
+    """Change a project's run options; those that affect the scores are fixed once there are results."""
     place = await asyncio.to_thread(services.projects.project, project)
     async with services.projects.leases.holding(place.name, "options", wait=services.settings.busy_seconds):
         return await asyncio.to_thread(save_changes, services, place, changes)
@@ -382,6 +382,6 @@ def _task(place: ProjectPlace, skill_id: str, case_id: str, baseline_id: str | N
 
 
 def durable(services: Services, place: ProjectPlace) -> ProjectPlace:
-    """Let what is written survive a power loss, if a person prefers it so."""
+    """Make writes survive power loss, if a person prefers it so."""
     config = services.preferences.read().config
     return replace(place, sync=config.durability == "fsync")

@@ -93,7 +93,7 @@ def judge_facts(place: ProjectPlace, options: RunOptions, language: Language) ->
 async def prove_judges(
     place: ProjectPlace, options: RunOptions, desk: CallDesk, language: Language, *, again: bool
 ) -> None:
-    """Let every judge score the planted answers, once a project; a blind one is an error.
+    """Have every judge score the planted answers, once per project; a blind judge is an error.
 
     ``again`` tests one anew that was found blind: its model may have been mended.
     """

@@ -132,7 +132,7 @@ def _keep(
 
 
 def _fields(best: SkillRef, name: str, provenance: Provenance) -> dict[str, str]:
-    """Describe the new skill; it stands beside the best of those it comes from."""
+    """Return the new skill's fields, filed under the purpose and provider of the best of its sources."""
     return {
         "name": name,
         "purpose": best.purpose or "recomposed",

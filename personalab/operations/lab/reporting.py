@@ -78,7 +78,7 @@ class Report:
 async def project_report(
     services: Services, project: str, format: str = "html", language: Language = "en"
 ) -> Report:
-    """Make a report of a project as it stands on disk right now."""
+    """Make a report of a project from its current files."""
     for known in FORMATS:
         if format == known:
             return await asyncio.to_thread(_report, services, project, known, language)

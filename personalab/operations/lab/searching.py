@@ -73,7 +73,7 @@ class Search:
 
 
 def resumed(place: ProjectPlace, lease_id: str) -> Search:
-    """Go on with a search up to where something is left to evaluate.
+    """Resume a search up to the point where something is left to evaluate.
 
     Whoever holds the lease goes on from where it was; whoever comes anew goes through it all with the results on disk.
     """

@@ -96,7 +96,7 @@ async def edit_skill(
 
 
 async def archive_skill(services: Services, skill_id: str, *, archived: bool = True) -> StoredSkill:
-    """Put a skill away, or bring it back; it stays readable."""
+    """Archive a skill, or restore it; it stays readable."""
 
     def archive() -> StoredSkill:
         old = services.assets.skill(skill_id)

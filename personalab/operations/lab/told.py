@@ -39,7 +39,7 @@ def idle_tasks(place: ProjectPlace) -> int:
 
 
 async def pause(services: Services, project: str, *, wait: float = PAUSE_SECONDS) -> dict[str, Any]:
-    """Ask whoever runs a project, or searches in it, to pause; tell which of the two it was (``kind``).
+    """Ask the run or the search of a project to pause; return which of the two it was (``kind``).
 
     The status is the run's or the search's own: a project that was run stays completed while a search in it is paused.
     """

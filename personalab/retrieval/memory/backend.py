@@ -73,7 +73,7 @@ class Backend(Protocol):
         ...
 
     def begin(self, agent_id: str, user_id: str, now: str) -> None:
-        """Begin a pair's memory, if there is none yet."""
+        """Create a pair's memory, if there is none yet."""
         ...
 
     def save_conversation(self, conversation: Conversation) -> Conversation:
@@ -101,7 +101,7 @@ class Backend(Protocol):
         result: Mapping[str, Any] | None,
         again: bool = False,
     ) -> bool:
-        """Keep a change and a result in one transaction, if the memory stands where the change was made from.
+        """Store a change and a result in one transaction, if the memory is still at the change's base version.
 
         ``LearnedBefore`` where the conversation was learned from, unless ``again`` brings another success.
         """
@@ -168,5 +168,5 @@ class Backend(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
         ...

@@ -51,7 +51,7 @@ class MemoryBook:
         return await asyncio.to_thread(self._backend.memory, agent_id, user_id, newest)
 
     async def begin(self, agent_id: str, user_id: str, now: str) -> None:
-        """Begin a pair's memory, if there is none yet."""
+        """Create a pair's memory, if there is none yet."""
         await asyncio.to_thread(self._backend.begin, agent_id, user_id, now)
 
     async def save_conversation(self, conversation: Conversation) -> Conversation:
@@ -108,7 +108,7 @@ class MemoryBook:
         return await asyncio.to_thread(self._backend.forget, agent_id, user_id)
 
     async def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
         with self._lock:
             self._lexicons.clear()
         await asyncio.to_thread(self._backend.close)

@@ -66,7 +66,7 @@ class Database:
         return self._run(work, whole=True, repeatable=repeatable)
 
     def close(self) -> None:
-        """Let go of all connections; the next use opens them anew."""
+        """Close all connections; the next use reopens them."""
         with self._lock:
             closing, self._closing, self._pool = self._closing, None, None
         if closing is not None:
@@ -164,7 +164,7 @@ class Database:
         return _where(self._url)
 
     def _refusal(self, error: psycopg.OperationalError) -> PersonaLabError:
-        """Say why there is no connection: by the driver's words, for it knows no code."""
+        """Return why there is no connection, by the driver's words, because it has no codes."""
         said = str(error)
         tried = error.pgconn
         asked = tried is not None and (tried.used_password or tried.needs_password)

@@ -127,7 +127,7 @@ _OLDEST_VECTOR = (0, 8)
 
 
 def migrate(connection: Connection, where: str) -> None:
-    """Bring the tables to where this version wants them."""
+    """Migrate the tables to this version's schema."""
     if _version(connection, where) == len(MIGRATIONS):
         return
     with connection.transaction():

@@ -53,11 +53,11 @@ class PostgresBackend(PostgresFinding):
         super().__init__(Database(url, migrate), exact)
 
     def exists(self) -> bool:
-        """Say that there may be a memory: to know it, the server would have to be asked."""
+        """Return that there may be a memory: only the server could know."""
         return True
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self._database.close()
 
     # --- memories
@@ -101,7 +101,7 @@ class PostgresBackend(PostgresFinding):
     # --- conversations
 
     def begin(self, agent_id: str, user_id: str, now: str) -> None:
-        """Begin a pair's memory, if there is none yet."""
+        """Create a pair's memory, if there is none yet."""
         self._database.write(lambda connection: _begun(connection, agent_id, user_id, now))
 
     def save_conversation(self, conversation: Conversation) -> Conversation:
@@ -157,7 +157,7 @@ class PostgresBackend(PostgresFinding):
         result: Mapping[str, Any] | None,
         again: bool = False,
     ) -> bool:
-        """Keep a change and a result in one transaction, if the memory stands where the change was made from."""
+        """Store a change and a result in one transaction, if the memory is still at the change's base version."""
 
         def keep(connection: Connection) -> bool:
             if conversation_id is not None and not (again and has_succeeded(result)):

@@ -106,7 +106,7 @@ def set_aside(connection: Connection, broken: Sequence[Broken]) -> None:
 
 
 def list_entries(connection: Connection, memory_id: str, types: Iterable[ContentType]) -> None:
-    """Bring a memory's lists of strings, and the number of its entries, in step with its entries."""
+    """Update a memory's lists of strings, and the number of its entries, from its entries."""
     lists = "".join(f"{_LIST[content_type]}, " for content_type in types)
     query = f"""
         update memories set {lists}

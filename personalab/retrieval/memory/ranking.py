@@ -30,7 +30,7 @@ def rank(
     near: Sequence[tuple[str, float]],
     limit: int,
 ) -> list[Ranked]:
-    """Fuse texts found by words and by meaning, best first; what fits equally well stands as it does in the memory."""
+    """Fuse texts found by words and by meaning, best first; ties keep the order of the memory."""
     meaning = {text_id: round(similarity, _DIGITS) for text_id, similarity in near if similarity > 0}
     known = lexicon.places({**words.scores, **meaning}, types)
     by_words = {key: score for key, score in words.scores.items() if key in known}

@@ -67,7 +67,7 @@ class SqliteBackend(ChromaVectors):
         return self._file.exists()
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
         self.close_vectors()
         self._file.close()
 
@@ -146,7 +146,7 @@ class SqliteBackend(ChromaVectors):
     # --- conversations
 
     def begin(self, agent_id: str, user_id: str, now: str) -> None:
-        """Begin a pair's memory, if there is none yet."""
+        """Create a pair's memory, if there is none yet."""
         with self._file.writing() as connection:
             _begun(connection, agent_id, user_id, now)
 
@@ -214,7 +214,7 @@ class SqliteBackend(ChromaVectors):
         result: Mapping[str, Any] | None,
         again: bool = False,
     ) -> bool:
-        """Keep a change and a result in one transaction, if the memory stands where the change was made from."""
+        """Store a change and a result in one transaction, if the memory is still at the change's base version."""
         with self._file.writing() as connection:
             if conversation_id is not None and not (again and has_succeeded(result)):
                 _check_unlearned(connection, conversation_id)

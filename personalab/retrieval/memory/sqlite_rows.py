@@ -116,7 +116,7 @@ def set_aside(connection: sqlite3.Connection, broken: Iterable[Broken]) -> None:
 
 
 def list_entries(connection: sqlite3.Connection, memory_id: str, types: Iterable[ContentType]) -> None:
-    """Bring a memory's lists of strings in step with its entries."""
+    """Update a memory's lists of strings from its entries."""
     for content_type in types:
         connection.execute(_LIST[content_type], [memory_id, content_type])
 

@@ -56,7 +56,7 @@ class VectorFolder:
             yield self
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         with self._mutex:
             self._let_go()
 

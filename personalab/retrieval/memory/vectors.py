@@ -125,7 +125,7 @@ class ChromaVectors:
             return sum(int(connection.execute(sql.count).fetchone()[0]) for sql in _SQL.values())
 
     def close_vectors(self) -> None:
-        """Let go of Chroma's files."""
+        """Close Chroma's files."""
         with self._opening:
             opened, self._opened = self._opened, None
         if opened is not None:

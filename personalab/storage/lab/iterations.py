@@ -40,7 +40,7 @@ class IterationFiles:
     # --- the plan
 
     def plan(self) -> IterationPlan | None:
-        """Read the plan of the iteration that stands here."""
+        """Read the plan of the current iteration."""
         path = self.folder / _PLAN
         return (
             IterationPlan.read(read_json(path, self._shown(path)), self._shown(path))

@@ -48,7 +48,7 @@ def read_outside(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
 
 
 def read_beside(folder: Path, name: str, limit: int = MAX_FILE_BYTES) -> bytes:
-    """Read a file by its relative name, which neither by itself nor through a link leads out of the folder."""
+    """Read a file by its relative name, which must not lead out of the folder, directly or through a link."""
     path = folder / name
     if not _is_inside(path, os.path.realpath(folder)):
         raise UserError("lab_bad_inner", file=name[:200])

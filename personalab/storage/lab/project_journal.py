@@ -123,7 +123,7 @@ def _means(sums: dict[str, tuple[float, int]]) -> dict[str, float]:
 
 
 class CallJournal:
-    """The account of a project's calls and the file it stands in; several threads may write."""
+    """The cost journal of a project's calls and its file; several threads may write."""
 
     def __init__(self, path: Path, shown: str, *, sync: bool = False) -> None:
         self._path = path
@@ -157,7 +157,7 @@ class CallJournal:
             self.account.add(row)
 
     def close(self) -> None:
-        """Let go of the file; the account stays."""
+        """Close the file; the account stays."""
         os.close(self._fd)
         self._fd = -1
 

@@ -76,7 +76,7 @@ class SessionFiles:
     # --- sessions
 
     def open(self, purpose: SessionPurpose, target_type: AssetKind, target_id: str, now: str) -> TempSession:
-        """Begin a session; it has a name of its own even if others begin in the same second."""
+        """Create a session; its name is unique even if others begin in the same second."""
         ttl = self.settings().temp_session_ttl_days
         with self._workspace.writer():
             taken = {path.stem for path in self._files()}

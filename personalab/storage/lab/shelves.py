@@ -146,7 +146,7 @@ class Shelf(Generic[S]):
     # --- which folders are versions of one asset
 
     def _groups(self) -> list[list[Place]]:
-        """Put the versions of each asset together, the oldest first.
+        """Group the versions of each asset, the oldest first.
 
         An asset that was moved has versions in several places, and so have two whose ids begin alike: only there
         the ids have to be read.
