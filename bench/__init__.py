@@ -1,1 +1,1 @@
-"""What is measured, against what, as ratios."""
+"""Benchmarks, most of them as ratios to a floor or a peer in the same run."""

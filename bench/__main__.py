@@ -1,4 +1,4 @@
-"""Measure everything, or the parts that are named: ``python -m bench turns start``. ``PARTS`` are all there are.
+"""Runs all benchmarks, or the named parts: ``python -m bench turns start``. ``PARTS`` lists them.
 
 ``python -m bench play`` needs a real model and has options of its own: it is run by name only.
 """

@@ -1,6 +1,6 @@
-"""The questions that a model answers in JSON, asked about a fixed small material through the program's own code.
+"""Questions that a model answers in JSON, asked about fixed, small material through the program's own code.
 
-An answer is valid when the program takes it, with at most the one repair that it asks for itself.
+An answer is valid when the program accepts it, with at most the one repair that the program asks for.
 """
 
 from __future__ import annotations

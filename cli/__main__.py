@@ -1,4 +1,4 @@
-"""Run the terminal entrance: ``python -m cli``."""
+"""Runs the terminal entrance: ``python -m cli``."""
 
 from cli.main import main
 

@@ -1,4 +1,4 @@
-"""Progress markers in a reply that is shown as it comes: dimmed, hidden or left as they are."""
+"""Progress markers in a streamed reply: dimmed, hidden or unchanged."""
 
 from __future__ import annotations
 

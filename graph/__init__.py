@@ -1,1 +1,1 @@
-"""How steps are joined, one file a graph."""
+"""The graphs that join the steps, one file per graph."""

@@ -1,8 +1,8 @@
-"""Automatic summaries and learning after a turn. Off unless a person switched them on.
+"""Automatic summaries and learning after a turn. Off unless a person enabled them.
 
-A session whose prompt passed its warning threshold is summarized; after so many turns the character learns from them.
-Each emits events and is part of the turn's result, with the way to undo it; a failure does not affect the turn, which
-is over. The graphs that do the work are imported when they are due.
+A session whose prompt exceeded its warning threshold is summarized; after a number of turns the character
+learns from them. Each emits events and is part of the turn's result, with the way to undo it; a failure does
+not affect the turn, which is complete. The graphs that do the work are imported when they are due.
 """
 
 from __future__ import annotations

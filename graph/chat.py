@@ -1,7 +1,8 @@
-"""A chat over messages, for front ends that know nothing but these: one step around ``chat_turn``.
+"""A chat over messages, for front ends that support nothing else: one step around ``chat_turn``.
 
-Tokens appear in ``stream_mode="messages"`` because the turn is presented as a chat model; each is in the session file
-before it is shown, as everywhere. The file is the truth, the thread a view of it.
+Tokens appear in ``stream_mode="messages"`` because the turn is presented as a chat model; as with every
+entrance, each is in the session file before it is shown. The file is the source of truth, the thread a view
+of it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 read_entries → draft_summary → store_compaction
 
-Nothing is written before the last step, which writes all of it at once. A caller of the graph names an archive of the
-data root; only code in this process can name any other file.
+Nothing is written before the last step, which writes everything at once. A caller of the graph names an
+archive of the data root; only code in this process can name any other file.
 """
 
 from __future__ import annotations

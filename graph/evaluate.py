@@ -2,7 +2,7 @@
 
 plan → execute → judge → summarise
 
-What is done stands on disk, not in the state: a run that was interrupted, in whichever way, goes on where it was.
+Progress is stored on disk, not in the state: a run that was interrupted in any way resumes where it was.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 prepare → propose → evaluate_candidates → propose → … → conclude
 
-Every proposal is made from the results on disk, so a run that was interrupted anywhere goes on where it was.
+Every proposal is made from the results on disk, so a run that was interrupted anywhere resumes where it was.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 open_conversation → modify → update → theory_of_mind → store_memory
 
-Nothing is known that was not stored by the last step. A stage that fails goes straight there: the conversation stays
-saved, the failure stands in its ``pipeline_result``, the memory is as it was.
+Only the last step changes the memory. A stage that fails goes straight there: the conversation stays saved,
+the failure is recorded in its ``pipeline_result``, and the memory is unchanged.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 read_session → draft_points → store_summary → index_summary → switch_session
 
-Until the last step the old session is the current one, whatever happens. While the model writes its points, the
-turns are made findable: they are true already.
+Until the last step the old session is the current one, whatever happens. While the model writes its points,
+the turns are indexed, because they are final already.
 """
 
 from __future__ import annotations

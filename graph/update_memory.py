@@ -2,8 +2,8 @@
 
 read_turns → evolve_persona → memorize_turns → save_persona
 
-Until the last step the character is who it was, whatever happens. What it learns about the player is kept conversation
-by conversation before that: a next try finds it learned, and nothing is doubled.
+Until the last step the persona is unchanged, whatever happens. What the character learns about the player is
+stored conversation by conversation before that: a retry finds it stored, and nothing is duplicated.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Entrance for MCP clients: read the call, run a graph or an operation, word the result."""
+"""Entrance for MCP clients: reads the call, runs a graph or an operation, and writes the result."""

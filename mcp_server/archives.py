@@ -1,6 +1,6 @@
-"""The tools that bring files in, take stories and characters out, and compact archived conversations.
+"""Tools that import files, export stories and characters, and compact archived conversations.
 
-A client names no paths: files lie in one folder of the data root, archives in another.
+A client names no paths: files are in one folder of the data root, archives in another.
 """
 
 from __future__ import annotations

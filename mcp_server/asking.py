@@ -1,9 +1,9 @@
-"""Answers to works that need a model's JSON: a summary, a character's growth, what is worth remembering.
+"""Model answers in JSON for operations such as a summary, a character's growth or learning.
 
-They come from the server's provider, else the client's own model, else the host. A provider, and a client of the older
-protocol, are asked while the call runs. A client of the newer one and a host are asked by ending the call: the work is
-run again with the answers so far, and ends where the next one is missing. Nothing is written before its questions are
-answered.
+They come from the server's provider, else the client's own model, else the host. A provider, and a client of
+the older protocol, are asked while the call runs. A client of the newer one and a host are asked by ending
+the call: the operation is run again with the answers so far, and ends where the next one is missing. Nothing
+is written before its questions are answered.
 """
 
 from __future__ import annotations

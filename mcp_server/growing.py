@@ -1,4 +1,4 @@
-"""The tools that turn a long session into points, and let a character grow by what it lived through."""
+"""Tools that summarize a long session in points, and update a character's persona and memory."""
 
 from __future__ import annotations
 

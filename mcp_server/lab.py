@@ -1,4 +1,4 @@
-"""The tools of the skill lab: which prompt is better, why, and a better one."""
+"""Tools of the skill lab: comparing prompts, explaining the differences and making better prompts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lab's tools for baselines: list, look, and keep them with their cases."""
+"""The lab's tools for baselines: listing, showing and saving them with their cases."""
 
 from __future__ import annotations
 

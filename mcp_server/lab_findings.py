@@ -1,4 +1,4 @@
-"""The lab's tools that find out why a skill is better, and make a better one."""
+"""The lab's tools for analysis, recomposition, iteration and the leaderboard."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The lab's tools for projects: make one, run it, see how it stands, and report it.
+"""The lab's tools for projects: creation, runs, status and reports.
 
-A run is the server's, not the call's: whoever calls follows it. Money is spent only after what it would take was
-shown, or within a limit that was given.
+A run belongs to the server, not to the call: callers follow it. Money is spent only after its estimate was
+shown, or within a given limit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The lab's tools for skills: list, look, keep, and tag."""
+"""The lab's tools for skills: listing, showing, saving and tagging."""
 
 from __future__ import annotations
 

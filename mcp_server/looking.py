@@ -1,4 +1,4 @@
-"""The tools that look into a story: its past, its next prompt, the settings."""
+"""Tools that show a story's past and its next prompt, and the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools for what agents know about users: save a conversation, look, search, mend, forget."""
+"""Tools for memories: saving conversations, showing, searching, editing and forgetting."""
 
 from __future__ import annotations
 

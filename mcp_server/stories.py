@@ -1,4 +1,4 @@
-"""The tools that list, begin, write, move and read stories."""
+"""Tools that list, create, edit, move and read stories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools that play a story: one whole turn, a turn the host answers, again, stop."""
+"""Tools that play a story: a whole turn, a turn that the host answers, retry and stop."""
 
 from __future__ import annotations
 

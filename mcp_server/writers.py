@@ -1,9 +1,9 @@
 """Writers of a turn's reply: the server's provider, else the client's own model, else the rehearsal model.
 
 A client's model is reached in two ways. Up to protocol 2025-11-25 the server asks while the call runs: such a
-client is a ``ReplyModel`` like any other. From 2026-07-28 on the call ends with a question and is made again with
-the answer: there the turn is begun and ended by the caller. A client that offers its model and refuses to use it
-leaves the reply to the rehearsal model.
+client is a ``ReplyModel`` like any other. From 2026-07-28 on the call ends with a question and is made again
+with the answer: the turn is then started and ended by the caller. If a client offers its model and then
+refuses, the rehearsal model writes the reply.
 """
 
 from __future__ import annotations

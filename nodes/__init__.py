@@ -1,1 +1,1 @@
-"""One step of a graph per file."""
+"""The steps of the graphs, one per file."""

@@ -1,4 +1,4 @@
-"""A quicker start and end: less garbage collection, and large packages are run only when they are used."""
+"""Faster start and end: less garbage collection, and large packages are executed only when they are used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Background tasks: kept until they end, ended together, and never with an exception that nobody reads."""
+"""Background tasks that are kept until they end, ended together, and whose exceptions are always read."""
 
 from __future__ import annotations
 

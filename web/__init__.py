@@ -1,1 +1,1 @@
-"""The entrance for browsers: HTTP API, streams, the page."""
+"""The entrance for browsers: HTTP API, streams and the page."""

@@ -1,4 +1,4 @@
-"""``python -m web``: be the server."""
+"""Runs the web server: ``python -m web``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of what is open at once."""
+"""Limits of concurrently open streams."""
 
 from __future__ import annotations
 

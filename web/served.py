@@ -1,4 +1,4 @@
-"""The application as another server loads it by name (``langgraph.json``): over the same services as its graphs."""
+"""The application as another server loads it by name (``langgraph.json``), on the same services as its graphs."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What each command takes from the command line; the work stands beside, imported when it is run."""
+"""Command line definitions; the implementations are in ``cli`` and are imported when a command runs."""

@@ -1,4 +1,4 @@
-"""Choose the story that a thread plays."""
+"""Choice of the story that a thread plays."""
 
 from __future__ import annotations
 

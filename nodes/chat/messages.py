@@ -1,4 +1,4 @@
-"""Messages of a thread from and to the lines of a session."""
+"""Conversion between messages of a thread and lines of a session."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The steps that turn the old part of an archived conversation into a short account."""
+"""The steps that compact the old part of an archived conversation into a short account."""

@@ -1,4 +1,4 @@
-"""Let the model write the account, piece by piece, or take the caller's."""
+"""The step that gets the account from the model, piece by piece, or from the caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read what is to be summed up, and refuse a conversation in which there is nothing."""
+"""The step that reads the entries to compact, and refuses a conversation without any."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Store the account, unless someone else has changed what it sums up meanwhile."""
+"""The step that stores the account, unless its entries have changed meanwhile."""
 
 from __future__ import annotations
 

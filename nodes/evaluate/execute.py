@@ -1,4 +1,4 @@
-"""Let every skill answer every case."""
+"""The step that executes every skill on every case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Let every answer be judged."""
+"""The step that has every answer judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plan the run, state what it takes, and prove its judges."""
+"""The step that plans the run, states its cost and checks its judges."""
 
 from __future__ import annotations
 

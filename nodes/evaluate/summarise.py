@@ -1,4 +1,4 @@
-"""Rank the skills by their results."""
+"""The step that ranks the skills by their results."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The steps that make a better skill out of the pieces of those that were tested."""
+"""The steps that search for a better skill among combinations of tested segments."""

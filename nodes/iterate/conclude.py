@@ -1,4 +1,4 @@
-"""Write how the search ended, and keep the winner."""
+"""The step that writes the reports of the search, and saves the winner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Execute and judge what was proposed."""
+"""The step that executes and judges the proposed candidates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Take the project, and find or make the plan of its iteration."""
+"""The step that finds the project, and finds or makes the plan of its iteration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find out what to evaluate next: everything so far is read from the results."""
+"""The step that determines the next evaluations from the results so far."""
 
 from __future__ import annotations
 

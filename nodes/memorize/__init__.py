@@ -1,1 +1,1 @@
-"""The steps that turn a conversation into what an agent knows about a user."""
+"""The steps that turn a conversation into memories of an agent about a user."""

@@ -1,4 +1,4 @@
-"""Ask what in the conversation is worth remembering."""
+"""The step that asks what in the conversation is worth remembering."""
 
 from __future__ import annotations
 

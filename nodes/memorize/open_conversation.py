@@ -1,4 +1,4 @@
-"""Save the conversation, or find a saved one; one that was learned from before needs no model."""
+"""The step that saves the conversation, or finds a saved one; one that was learned from before needs no model."""
 
 from __future__ import annotations
 

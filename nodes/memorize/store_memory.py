@@ -1,4 +1,7 @@
-"""Change the memory and keep the pipeline's result, together; of a stage that failed only the failure is kept."""
+"""The step that changes the memory and stores the pipeline's result, in one transaction.
+
+If a stage failed, only the failure is stored.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ask what the person seems to think and feel."""
+"""The step that asks what the person seems to think and feel."""
 
 from __future__ import annotations
 

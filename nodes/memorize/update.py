@@ -1,4 +1,4 @@
-"""Ask what the facts do to the profile and the events."""
+"""The step that asks how the facts change the profile and the events."""
 
 from __future__ import annotations
 

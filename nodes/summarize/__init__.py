@@ -1,1 +1,1 @@
-"""The steps that turn a long session into points and open the next one."""
+"""The steps that summarize a long session in points and open the next session."""

@@ -1,4 +1,4 @@
-"""Let the model tell the session in points, piece by piece."""
+"""The step that gets the points of the session from the model, piece by piece."""
 
 from __future__ import annotations
 

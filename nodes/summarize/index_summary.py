@@ -1,4 +1,7 @@
-"""Make the points findable; the library is derived, so a failure is reported and does not stop the summary."""
+"""The step that indexes the points.
+
+The index is derived data, so a failure is reported and does not stop the summary.
+"""
 
 from __future__ import annotations
 

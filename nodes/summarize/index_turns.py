@@ -1,4 +1,7 @@
-"""Make the session's turns findable while the model is still writing: they are what they are, whatever it says."""
+"""The step that indexes the session's turns while the model is still writing.
+
+The turns are final, whatever the model answers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read the session, and refuse one in which nothing has happened."""
+"""The step that reads the session, and refuses one in which nothing has happened."""
 
 from __future__ import annotations
 

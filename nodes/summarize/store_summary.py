@@ -1,4 +1,4 @@
-"""Write the next session and its plots, as a draft that nobody reads yet."""
+"""The step that writes the next session and its plots, as a draft that nobody reads yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make the new session the current one: the last step, and atomic."""
+"""The last, atomic step: it makes the new session the current one."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The steps by which a character grows from what it lived through."""
+"""The steps by which a character's persona grows with its experiences."""

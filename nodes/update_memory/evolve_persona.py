@@ -1,4 +1,4 @@
-"""Let the model tell who the character has become."""
+"""The step that gets the new persona from the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read the last turns, and refuse where there is nothing to learn from."""
+"""The step that reads the last turns, and refuses a session without anything to learn from."""
 
 from __future__ import annotations
 

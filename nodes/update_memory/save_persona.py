@@ -1,4 +1,4 @@
-"""Write who the character has become, with the history of how: the last step."""
+"""The last step: it saves the new persona with its history."""
 
 from __future__ import annotations
 

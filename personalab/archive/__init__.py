@@ -1,1 +1,1 @@
-"""What the story keeps in the formats of other programs: pure rules, no file is opened here."""
+"""Formats of other programs for characters, lorebooks, chats and archives: pure rules without file access."""

@@ -1,7 +1,6 @@
-"""SillyTavern chats: who talks with whom, and what is said, a line per message.
+"""Reading of SillyTavern chats: header, participants and messages.
 
-A chat may be larger than what fits into memory several times over, so its messages are read from the file each time
-they are gone through.
+A chat may be several times larger than the memory, so its messages are read from the file on each iteration.
 """
 
 from __future__ import annotations

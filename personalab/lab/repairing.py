@@ -1,4 +1,4 @@
-"""Detection of answers that repeat the note by which an unusable answer was sent back to the model."""
+"""Detection of answers that repeat the note with which an unusable answer was returned to the model."""
 
 from __future__ import annotations
 

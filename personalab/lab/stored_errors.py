@@ -1,4 +1,4 @@
-"""Errors and warnings as files and lists of results keep them: a code and plain parameters."""
+"""Errors and warnings as stored in files and results: a code and plain parameters."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What every entrance can do beside running graphs."""
+"""Operations that all entrances share, besides running graphs."""

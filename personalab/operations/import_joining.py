@@ -1,8 +1,9 @@
 """Cards that arrive after the chats held with their characters.
 
-A chat whose character is unknown makes a placeholder: a character with a name and nothing else. The card of that name
-fills the placeholder, so that the chat and the card belong to one character, and the stories that began with the
-placeholder get the card's persona. What a story has made of the persona since then stays.
+A chat whose character is unknown creates a placeholder: a character with a name and nothing else. The card of
+that name fills the placeholder, so that the chat and the card belong to one character, and the stories that
+began with the placeholder get the card's persona. Changes that a story has made to the persona since then are
+kept.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""The World Info that a card names: it is linked when it is in the library, and asked for when it is not.
+"""Links between cards and the World Info that they name.
 
-SillyTavern's cards may name a World Info (``extensions.world``) without bringing it. Here a lorebook of that name
-stands beside a background; linking gives the character a copy of it, for the book belongs to the character wherever it
-is played. A lorebook that a character has is never touched.
+SillyTavern's cards may name a World Info (``extensions.world``) without containing it. Here a lorebook of
+that name is stored with a background; linking copies it to the character, because the book belongs to the
+character in every story. If the library has no such lorebook, the import report asks for it. An existing
+lorebook of a character is never changed.
 """
 
 from __future__ import annotations

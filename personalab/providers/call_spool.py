@@ -1,11 +1,12 @@
 """The files that hold a call's answer until its caller has stored it.
 
-Each call has files of its own in a spool folder: ``.in`` and ``.system`` are what it was asked, ``.out`` and ``.err``
-what a program said, ``.done`` an answer that no program has written down. They survive the death of our process, not
-that of the machine.
+Each call has files of its own in a spool folder: ``.in`` and ``.system`` hold its input, ``.out`` and
+``.err`` the output of a program, ``.done`` an answer that no program has written down. They survive the death
+of our process, not that of the machine.
 
-Only regular files are used, for writing only those with one name, in a folder that is no symbolic link. Anything else
-was put there by someone else and may lead out of the data root, or block whoever opens it.
+Only regular files are used, and for writing only those with a single name, in a folder that is not a symbolic
+link. Anything else was put there by another program and may lead out of the data root, or block whoever opens
+it.
 """
 
 from __future__ import annotations

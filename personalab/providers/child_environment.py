@@ -1,4 +1,4 @@
-"""The environment variables that a program started by us may see: a short list, not our own environment."""
+"""The environment variables that child processes receive: a short allowlist instead of our own environment."""
 
 from __future__ import annotations
 

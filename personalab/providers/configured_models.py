@@ -1,7 +1,7 @@
 """The models that a remote client may name: the configured ones, and those of the same services.
 
-A name such as ``scripted:PATH`` or ``local:PATH`` opens a file of this machine, so only the person who configures the
-server may choose it. Names of models at a configured service open nothing here.
+A name such as ``scripted:PATH`` or ``local:PATH`` opens a file of this machine, so only the person who
+configures the server may choose it. Names of models at a configured service open no local files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files that a model's name leads to: regular ones only, opened without waiting."""
+"""Files that a model's name refers to: regular files only, opened without blocking."""
 
 from __future__ import annotations
 

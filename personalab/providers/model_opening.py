@@ -1,7 +1,7 @@
-"""Opening models beside everything else: a file or a library that never answers blocks only its own model.
+"""Opening of models in separate threads: a file or a library that hangs blocks only its own model.
 
-Each model that is being opened has a thread of its own, of which there are few. They are daemon threads: one that is
-stuck does not keep the process from ending.
+Each model that is being opened has a thread of its own, up to a small limit. They are daemon threads, so that
+a stuck one does not prevent the process from ending.
 """
 
 from __future__ import annotations

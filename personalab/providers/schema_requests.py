@@ -1,7 +1,8 @@
 """How each kind of provider is asked to enforce a JSON schema, and which ones have refused to.
 
-OpenAI's protocol takes a ``response_format`` (OpenAI, llama.cpp, vLLM, Ollama, LM Studio and many more). Anthropic's
-models call a tool whose input has the schema. ``ChatOllama`` takes a ``format``. Other providers get no schema.
+OpenAI's protocol takes a ``response_format`` (OpenAI, llama.cpp, vLLM, Ollama, LM Studio and many more).
+Anthropic's models call a tool whose input has the schema. ``ChatOllama`` takes a ``format``. Other providers
+get no schema.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Token counts that are exact, on a machine without a network.
+"""Exact token counts without a network.
 
-The two rank files OpenAI publishes ship beside this module, and tiktoken encodes with them. Nothing is
-downloaded, cached or written. A long text is counted in pieces, cut where both vocabularies always begin a new
-word: the sum is exact, no piece takes long, and counting can stop when a limit is exceeded.
+The two rank files OpenAI publishes are shipped with this module, and tiktoken encodes with them. Nothing is
+downloaded, cached or written. A long text is counted in pieces, cut where both vocabularies always begin a
+new word: the sum is exact, no piece takes long, and counting can stop when a limit is exceeded.
 """
 
 from __future__ import annotations

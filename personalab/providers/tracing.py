@@ -1,4 +1,4 @@
-"""What LangSmith, LangChain's tracing service, gets to see of a run."""
+"""The data of a run that LangSmith, LangChain's tracing service, receives."""
 
 from __future__ import annotations
 

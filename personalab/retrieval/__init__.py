@@ -1,1 +1,1 @@
-"""Finding what happened: vectors in Chroma, words in an index of our own, fused."""
+"""Retrieval of past events: vectors in Chroma, fused with a lexical index of our own."""

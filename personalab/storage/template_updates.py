@@ -1,8 +1,8 @@
-"""Replacing untouched copies of older shipped prompt templates in a data root with the current ones.
+"""Replacement of unchanged copies of older shipped prompt templates in a data root.
 
-A data root gets copies of the templates when it is made. A copy that a person edited is kept; one that still is what
-an earlier version shipped is replaced, once: the marker file holds the version of the templates a root has seen, so
-that a template that is emptied later stays empty.
+A data root gets copies of the templates when it is created. A copy that a person edited is kept; one that
+equals a template of an earlier version is replaced, once: the marker file holds the version of the templates
+that a root has received, so that a template that is emptied later stays empty.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The prompt of a turn: what the model gets to read, in which order, and how many tokens it is.
+"""The prompt of a turn: its sections, their order and their token counts.
 
 The prompt is a list of sections in the source's order: the head (who, where, which outline) and the middle
-(reminder, recalled events, conversation). It leaves in two forms: as messages a provider can cache (the head
-is the system message, example dialogues and the history follow unchanged from turn to turn, what concerns this turn
-alone comes with the last message) and as the source's single text.
+(reminder, recalled events, conversation). It has two forms: messages that a provider can cache (the head is
+the system message, example dialogues and the history follow unchanged from turn to turn, and what concerns
+only this turn comes with the last message), and the source's single text.
 
-A prompt far over its limit is never sent, so it is not counted to its end: its counts are then what it has at least.
+A prompt far over its limit is never sent, so it is not counted completely: its counts are then lower bounds.
 """
 
 from __future__ import annotations

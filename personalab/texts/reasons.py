@@ -1,4 +1,4 @@
-"""Reasons inside errors and warnings, in Chinese and in English; some of them are what a model is asked to repair.
+"""Reasons inside errors and warnings, in Chinese and in English; some of them ask a model to correct its answer.
 
 Where a library gave the reason, ``{text}`` has its own words.
 """

@@ -1,1 +1,1 @@
-"""What every entrance can do in the lab."""
+"""Operations of the lab that all entrances share."""

@@ -1,4 +1,4 @@
-"""A project's ``context_config``: which prompts are too long, and what becomes of them.
+"""A project's ``context_config``: which prompts are too long, and how they are shortened or refused.
 
 A prompt over ``token_threshold`` is kept whole in the project's folder ``x_context`` (``auto_export``) and sent
 shortened (``auto_compress``); with both off it is sent as it is. What cannot be shortened is refused with its reason.

@@ -1,4 +1,4 @@
-"""Several calls at once, of which none is lost when another one fails."""
+"""Concurrent calls whose results are kept when another call fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where memories are kept and found: SQLite with Chroma, or PostgreSQL with pgvector.
+"""Storage and search of memories: SQLite with Chroma, or PostgreSQL with pgvector.
 
-Records and vectors stand in one room, for in PostgreSQL they are one table.
+Records and vectors are in one package, because in PostgreSQL they are one table.
 """
