@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 MAX_FILE = 64 * 1024 * 1024
 _SHORT = 8
-"""So much of an id is shown, and is enough to name an entry."""
+"""Characters of an id that are shown, and enough to name an entry."""
 
 
 async def _about(services: Services, user: str | None) -> str:

@@ -41,7 +41,7 @@ from personalab.operations.imports import ImportReport, ImportWishes, OnConflict
 from personalab.texts import Language
 
 MAX_CONTENT = 4_000_000
-"""So many characters a file may have that comes with the call; larger ones are put into the folder."""
+"""Maximum characters of a file sent with the call; larger ones are put into the folder."""
 _ROWS = 40
 _ROW_TOKENS = RESULT_TOKENS // _ROWS - 60
 _NOTES = 3

@@ -45,7 +45,7 @@ def _has_words(annotation: object) -> bool:
 
 
 _SHOWN = 5
-"""So many faults are named; more help nobody."""
+"""Maximum number of faults named; more would not help."""
 
 
 def unknown_arguments(given: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:

@@ -38,9 +38,9 @@ Run = Callable[[str | None], Awaitable[T]]
 MAX_ANSWER = 400_000
 MAX_ROUNDS = 200
 MAX_STATE = 1_000_000
-"""So many bytes the answers of one work may have: a client carries them from call to call."""
+"""Maximum bytes of one operation's answers: a client carries them from call to call."""
 _WORKS = 32
-"""So many works of hosts are kept; the oldest gives way."""
+"""Maximum pending operations of hosts; the oldest is dropped."""
 _ANSWER = "answer"
 
 
@@ -93,7 +93,7 @@ class Work:
     answer: str | None = None
     cursor: str | None = None
     rounds: int = MAX_ROUNDS
-    """So often a client of the newer protocol is asked in one call; some take part in no more than ten rounds."""
+    """Maximum questions to a client of the newer protocol in one call; some clients support ten rounds at most."""
 
     @property
     def about(self) -> str:

@@ -39,12 +39,12 @@ Preview = Annotated[bool, Field(description="Only show it")]
 Undo = Annotated[bool, Field(description="Take the last one back")]
 
 MODERN_ROUNDS = 9
-"""So often a client is asked in one call of a work that can be gone on with; some take part in ten rounds at most."""
+"""Maximum questions to a client in one call of resumable work; some clients support ten rounds at most."""
 _POINTS, _CHANGES = 60, 20
 _PERSONA_TOKENS, _CHANGES_TOKENS, _STEPS_TOKENS = 4_000, 2_000, 2_500
 """What each part of a character's growth may cost in one copy of a result."""
 _LOOKED_BACK = 1_000
-"""So many changes of a memory are looked at for those of one call."""
+"""Maximum changes of a memory that are searched for those of one call."""
 
 
 class GrowthTools:

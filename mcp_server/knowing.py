@@ -10,9 +10,9 @@ from mcp_server.texts import tell
 from personalab.texts import Language
 
 SHORT_ID = 8
-"""So much of an entry's id is shown in a text, and is enough to name it."""
+"""Characters of an entry's id shown in a text, and enough to name it."""
 MOST_STEPS = 40
-"""So many changes are shown at once."""
+"""Maximum changes shown at once."""
 _STEP_TOKENS = 60
 """What a change costs beside its words."""
 _MARKS = {"add": "+", "replace": "~", "remove": "-", "cite": "="}

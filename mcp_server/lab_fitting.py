@@ -11,7 +11,7 @@ from mcp_server.knowing import brief
 
 T = TypeVar("T")
 ROWS = 30
-"""So many rows are listed at once."""
+"""Maximum rows listed at once."""
 LIST_TOKENS = RESULT_TOKENS - 1_000
 META_TOKENS = 2_000
 CONTENT_TOKENS = RESULT_TOKENS - META_TOKENS - 500

@@ -22,10 +22,10 @@ Kind = Literal["evaluate", "iterate"]
 Event = dict[str, Any]
 
 _LOOK_SECONDS = 0.2
-"""So often a client is told how far a run is, at most."""
+"""Minimum seconds between two progress notifications to a client."""
 _CLOSING_SECONDS = 5.0
 _KEPT = 64
-"""Of so many projects the end of the last run is known."""
+"""Number of projects whose last run's end is kept."""
 _log = logging.getLogger("personalab.mcp")
 
 

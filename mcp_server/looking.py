@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 MAX_QUERY = 10_000
 MAX_TEXT = 50_000
 _POINTS = 60
-"""So many points of an outline are shown at once."""
+"""Maximum points of an outline shown at once."""
 _LORE = 40
-"""So many entries of lorebooks are listed."""
+"""Maximum lorebook entries listed."""
 
 
 class LookingTools:

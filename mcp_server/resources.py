@@ -38,7 +38,7 @@ PROMPT = "persona://instances/{instance_id}/prompt"
 CHARACTER = "persona://characters/{character_id}"
 BACKGROUND = "persona://backgrounds/{background_id}"
 MAX_CHARACTERS = 400_000
-"""So much of a session is shown; older turns are reached with persona_read."""
+"""Maximum characters shown of a session; older turns are available through persona_read."""
 _COMPLETIONS = 100
 
 

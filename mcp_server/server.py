@@ -71,10 +71,10 @@ TOOLSETS = ("chat", "memory", "archive", "lab")
 DEFAULT_TOOLSETS = ("chat", "memory")
 PANEL = "ui://personalab/story.html"
 PAGE = 100
-"""So many stories, characters and backgrounds are listed at once."""
+"""Maximum stories, characters and backgrounds listed at once."""
 
 _CLOSING_SECONDS = 2.0
-"""So long the end of the server waits for a database."""
+"""Seconds that shutdown waits for a database."""
 
 _log = logging.getLogger("personalab.mcp")
 

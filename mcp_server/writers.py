@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 MAX_REPLY_TOKENS = 8_192
 HOLD_SECONDS = 60.0
-"""So long a story is kept for a client that was asked by ending its call; it may not come back."""
+"""Seconds for which a story is held for a client that was asked by ending its call; it may not come back."""
 _REPLY = "reply"
 
 

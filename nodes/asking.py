@@ -20,7 +20,7 @@ T = TypeVar("T")
 MAX_ANSWER = 400_000
 """A longer answer is given up: no model needs it."""
 _END_SECONDS = 0.5
-"""So long a model may take to clean up."""
+"""Seconds that a model may take to clean up."""
 
 _log = logging.getLogger("personalab.asking")
 

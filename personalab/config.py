@@ -181,7 +181,7 @@ class LoreModule:
 
     enabled: bool = False
     scan_depth: int = 4
-    """So many of the newest messages are searched for keys, where a book does not say."""
+    """Number of newest messages searched for keys, unless a book sets its own."""
     max_tokens: int = 2_048
     """All entries of a turn together cost no more, whatever a book allows itself."""
     recursive: bool = True

@@ -22,7 +22,7 @@ _BEGIN = re.compile(r"(?i:</think(?:ing)?>)|\{(?=\s*[\"}])|\[(?=\s*[\[\]{\"\d\-t
 """Where JSON may begin, or a thought ends."""
 _FENCE = "```"
 _VAIN_WORK = 4_000_000
-"""So many characters may be read in vain in search of JSON."""
+"""Maximum characters read in vain in search of JSON."""
 _LEAST_TRY = 1_000
 """What a try is reckoned at that fails at once: to say where it failed, lines are counted from the beginning."""
 

@@ -21,9 +21,9 @@ Status = Literal["running", "done", "interrupted", "error"]
 Stop = Callable[[], Awaitable[object]]
 
 MAX_JOBS = 64
-"""So many jobs may run at once."""
+"""Maximum concurrent jobs."""
 _KEPT = 256
-"""Of so many jobs that ended, the result is kept."""
+"""Number of ended jobs whose result is kept."""
 _CLOSING_SECONDS = 5.0
 _STOPPED = ("interrupted", "work_stopped", "summary_stopped")
 """How graphs name that they were asked to end."""

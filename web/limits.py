@@ -9,7 +9,7 @@ from personalab.errors import Busy
 
 
 class Seats:
-    """So many streams may be open at once."""
+    """A limit of concurrently open streams."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

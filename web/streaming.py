@@ -20,7 +20,7 @@ from web.limits import Seats
 _SEND_SECONDS = 60.0
 """A client that reads nothing for so long is let go; it may come back where it left."""
 _ENDING_SECONDS = 10.0
-"""So long the end of the server waits for streams to tell theirs."""
+"""Seconds that shutdown waits for streams to send their remaining events."""
 
 
 def described(**told: type[BaseModel]) -> dict[int | str, dict[str, Any]]:

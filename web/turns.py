@@ -34,11 +34,11 @@ from web.watching import Log, after
 TURN_TASKS = frozenset(get_args(Action))
 """What turns call what they do when they hold a story."""
 _KEPT = 64
-"""Of so many turns that ended, everything that was told is kept."""
+"""Number of ended turns whose events are kept."""
 _LOOK_SECONDS = 0.1
-"""So often the file of a turn that another program writes is looked at."""
+"""Seconds between two polls of the file of a turn that another program writes."""
 _CLOSING_SECONDS = 7.0
-"""So long the end of the server waits for turns; longer than it takes them to stop."""
+"""Seconds that shutdown waits for turns; longer than they take to stop."""
 _PIECE = 8_192
 """What a file holds is told in pieces of so many characters."""
 _log = logging.getLogger("personalab.web")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["skill", "baseline"]
 LEAST = 4
-"""So many characters of an id have to be given."""
+"""Minimum characters of an abbreviated id."""
 _SHOWN = 80
 Row = tuple[str, str]
 """An id and a name."""

@@ -20,7 +20,7 @@ from personalab.services import Services
 UNUSABLE = "provider.unusable_answer"
 """What a conversation fails with that no answer fits; anything else may be over next time."""
 _TRIES = 8
-"""So often someone else may change the memory first."""
+"""Maximum attempts when the memory changes concurrently."""
 
 
 async def store_memory(state: MemorizeState, *, subject: Subject, services: Services) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from personalab.story.recall import turn_event
 
 _log = logging.getLogger("personalab.summary")
 _AT_ONCE = 50
-"""So many turns are written before others get their turn: Chroma keeps the interpreter to itself meanwhile."""
+"""Number of turns written before other tasks may run: Chroma blocks the interpreter meanwhile."""
 
 
 async def index_turns(state: SummaryState, *, services: Services) -> bool:

@@ -20,10 +20,10 @@ from personalab.reasoning import split_reasoning
 from personalab.texts import Language, fill
 
 MAX_SUMMARY = 6_000
-"""So many characters a model's account may have; a person's or a program's own may be longer."""
+"""Maximum characters of a model's account; one by a person or a program may be longer."""
 _LEAST_SUMMARY = 500
 _SHOWN_ARGUMENTS = 500
-"""So much of a tool call's arguments is told."""
+"""Maximum characters shown of a tool call's arguments."""
 _SHORT = 400
 """A refusal is not longer."""
 _REFUSES = re.compile(

@@ -33,7 +33,7 @@ OWN = "personalab"
 """The one field that is ours, in records and at the root."""
 MAX_NAME = 1_000
 MAX_MESSAGE = 1_000_000
-"""So many characters a message or a summary may have."""
+"""Maximum characters of a message or a summary."""
 MAX_COUNT = 2**53
 """The greatest whole number that every JSON reader keeps as it is."""
 MAX_TOOL_CALLS = 128

@@ -26,7 +26,7 @@ from personalab.archive.veloca_rules import Archive, made
 from personalab.errors import BadRecord, NotFound
 
 KEPT_ENTRIES = 4
-"""So many of the last entries stay as they are if no trigger is named: two exchanges."""
+"""Number of last entries that are not compacted if no trigger is named: two exchanges."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,10 +32,10 @@ from personalab.texts import Language, Text, fill
 
 TYPES: tuple[SegmentType, ...] = get_args(SegmentType)
 MAX_SHOWN = 120_000
-"""So many characters of skills a model is shown at once."""
+"""Maximum characters of skills shown to a model at once."""
 MAX_SKILLS = 12
 MAX_ROWS = 60
-"""So many segments, and so many issues, are taken."""
+"""Maximum segments, and maximum issues, taken from an answer."""
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _SHOWN_EVIDENCE = 3
 _SHOWN_REASON = 400

@@ -15,7 +15,7 @@ from personalab.lab.statistics import mean_of
 from personalab.texts import Language, Text, fill
 
 LEAST_GAP = 15.0
-"""So many points the good answers have to be ahead on average."""
+"""Points by which the good answers must be ahead on average."""
 
 Subject = Literal["coding", "persona"]
 Flaw = Literal["wrong_and_bloated", "empty_promise", "out_of_character", "off_topic"]

@@ -20,7 +20,7 @@ from personalab.lab.dimensions import DIMENSIONS, MAXIMA, Dimension
 from personalab.texts import Language, Text, fill
 
 MAX_REASON = 2_000
-"""So many characters of a reason are kept."""
+"""Maximum characters kept of a reason."""
 _MARK = 12
 
 DIMENSION_NAMES: Mapping[Dimension, Text] = {

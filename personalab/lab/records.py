@@ -23,7 +23,7 @@ _SECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _CASE = re.compile(r"case_\d{3,6}", re.ASCII)
 _SEGMENT = re.compile(r"seg_\d{3,6}", re.ASCII)
 SHORT = 8
-"""So many characters of an id stand in the name of its folder."""
+"""Characters of an id in the name of its folder."""
 
 
 def _strictly(info: ValidationInfo) -> bool:

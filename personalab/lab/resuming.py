@@ -97,7 +97,7 @@ class CaseCalls(Record):
     """Of the case's input and what is expected."""
     calls: tuple[CallRow, ...] = ()
     given_up: int = Field(default=0, ge=0)
-    """So many of them, the first ones, ended in a failure for good: if the case is wanted again, they do not count."""
+    """Number of first calls that ended in a permanent failure; if the case is requested again, they do not count."""
 
     def rows(self, prefix: str) -> list[CallRow]:
         """List the attempts of what was asked."""

@@ -15,7 +15,7 @@ from personalab.texts import Language, fill
 
 MAX_TAG = 40
 MAX_TAGS = 12
-"""So many tags are taken of one answer."""
+"""Maximum tags taken from one answer."""
 Verdict = Literal["approved", "rejected"]
 _UNSEEN = ("Cc", "Cf", "Cs")
 _BLANK = "\u115f\u1160\u2800\u3164\uffa0"

@@ -19,7 +19,7 @@ Verb = Literal["add", "replace", "remove"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
 Origin = Literal["memorize", "edit", "undo"]
 MAX_SOURCES = 50
-"""So many conversations are remembered as an entry's sources, the newest."""
+"""Maximum conversations kept as an entry's sources; the newest are kept."""
 
 _NOT_WORDS = re.compile(r"[\W_]+")
 

@@ -57,7 +57,7 @@ MAX_OPERATIONS = 60
 MAX_INSIGHTS = 4_000
 MAX_REASON = 500
 MAX_SOURCES = 20
-"""So many messages a fact is asked for; more are read, too."""
+"""Maximum source messages requested for a fact; more are read, too."""
 _ASKED_TEXT, _ASKED_REASON = 400, 200
 """Characters of an entry and of a reason that a model is asked for; longer ones are read, too."""
 _NAMED = 10

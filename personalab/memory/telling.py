@@ -9,9 +9,9 @@ from personalab.memory.records import Entry, Memory
 CONFIDENT = 0.25
 """From this confidence on, an event fits what was just said."""
 _PROFILE_SHARE, _MIND_SHARE = 0.6, 0.8
-"""So much of the room may be full after the profile, and after the mind entries."""
+"""Share of the budget that may be used after the profile, and after the mind entries."""
 _ROW_SHARE = 0.25
-"""So much of the room an entry may take; a longer one is cut."""
+"""Share of the budget that one entry may take; a longer one is cut."""
 _MISSES = 20
 """After so many entries that found no room the list is done: there may be very many."""
 

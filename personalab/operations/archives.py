@@ -39,7 +39,7 @@ from personalab.texts import Language
 FOLDER = "archive"
 DEFAULT_NAME = "veloca-storage.json"
 SHORT_ID = 8
-"""So much of an id is enough to name a record, and is shown."""
+"""Characters of an id that suffice to name a record, and that are shown."""
 _ENDING = ".json"
 _SHOWN_SESSIONS = 10
 

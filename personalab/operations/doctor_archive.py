@@ -16,7 +16,7 @@ from personalab.storage.veloca_backups import verify_archive
 
 ARCHIVES = "archive"
 _SHOWN = 5
-"""So many problems of one archive are told."""
+"""Maximum number of problems reported per archive."""
 
 
 def examine_beside(services: Services, folder: Path) -> list[Finding]:

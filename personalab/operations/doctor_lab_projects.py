@@ -54,7 +54,7 @@ from personalab.storage.leases import running
 from personalab.story.ids import is_id
 
 _SHOWN_LINES = 5
-"""So many lines of one account are told."""
+"""Maximum number of journal lines reported per project."""
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
 _ROUND = re.compile(r"round_[0-9]+|x_retest", re.ASCII)
 _OTHER_PROJECT = Doubt("project_id", Reason("other_id", file="config.json"))

@@ -48,7 +48,7 @@ _Placed = tuple[int, FoundFile]
 """A file and its place among those that were named."""
 _MOMENT_SECONDS = 0.05
 _IN_MEMORY = 1024 * 1024
-"""So much of a file that comes piece by piece is held in memory."""
+"""Maximum bytes of an uploaded file held in memory."""
 
 
 @dataclass(slots=True)

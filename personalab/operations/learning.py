@@ -22,14 +22,14 @@ from personalab.story.instance import InstanceState
 from personalab.story.transcript import Turn, taken_over
 
 TOGETHER = 20
-"""So many turns are learned from at once."""
+"""Maximum number of turns learned from at once."""
 MOST_TURNS = 200
 """Of a story that was never learned from, so many turns are, the newest."""
 MOST_TRIES = 3
 """A conversation that no answer fits after so many tries is left for someone to look at."""
 _SESSIONS_BACK = 20
 _CHARACTERS = 24_000
-"""So long the turns may be that are learned from at once."""
+"""Maximum length of the turns learned from at once."""
 
 
 @dataclass(frozen=True, slots=True)

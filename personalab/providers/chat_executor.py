@@ -28,7 +28,7 @@ from personalab.reasoning import without_thoughts
 
 _SCHEMA_NOTE = "Answer with one JSON object that fits this JSON schema, and with nothing else:\n{schema}"
 MAX_TEXT = 4_000_000
-"""So many characters of an answer are taken."""
+"""Maximum characters of an answer."""
 _LOCAL = "local:"
 
 

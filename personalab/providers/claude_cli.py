@@ -46,7 +46,7 @@ from personalab.providers.well_formed import well_formed
 MAX_OUTPUT = 32 * 1024 * 1024
 _STDERR_SHOWN = 2000
 _SMALL = 64 * 1024
-"""So much that was written just now is read faster than a thread is asked to."""
+"""Size up to which fresh output is read directly: that takes less time than starting a thread."""
 _PROBE_SECONDS = 10.0
 _NO_VERSION = "unknown"
 _SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")

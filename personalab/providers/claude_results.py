@@ -25,7 +25,7 @@ from personalab.providers.well_formed import well_formed
 Row = Mapping[str, object]
 
 _TRIES = 64
-"""So many lines that may begin a result are read, from the last one up."""
+"""Maximum lines tried as the beginning of a result, from the last one up."""
 _START = re.compile(r"^[\[{]", re.MULTILINE)
 _STATUS = re.compile(
     r"\b(?:API Error|Request failed|status(?: code)?|HTTP)\D{0,24}?\b([45]\d\d)\b", re.IGNORECASE

@@ -39,7 +39,7 @@ OpenEndpoint = Callable[[], Awaitable[OpenAIEndpoint]]
 _LONGEST_EVENT = 4 * 1024 * 1024
 _LONGEST_ERROR = 64 * 1024
 _KEPT_SIZE = 32 * 1024 * 1024
-"""So many bytes of messages are kept with their JSON, in all stories together."""
+"""Maximum bytes of messages cached with their JSON, for all stories together."""
 _LARGEST_SHARE = 16
 """A message that takes more than one part in so many of that is not kept."""
 _ENTRY_SIZE = 300
@@ -48,7 +48,7 @@ _KEEP_SECONDS = 30.0
 _TIMER_SECONDS = 0.002
 """Timers of some event loops are early by so much."""
 _END_SECONDS = 0.05
-"""So long the end of a response is waited for once the answer is whole."""
+"""Seconds to wait for the end of a response once the answer is complete."""
 _REASONING_FIELDS = (REASONING_FIELD, "reasoning")
 _REASONING_BLOCKS = frozenset({"thinking", "reasoning"})
 

@@ -16,7 +16,7 @@ _NOTHING = "–"
 _MOST = 6
 _QUOTED = 40
 _BEFORE = 150
-"""So much is kept of the account so far, from each of its ends."""
+"""Characters kept from each end of the account so far."""
 _WORDS: dict[Language, tuple[str, str, str]] = {
     "zh": ("（排练替身的摘录，不是真正的总结）", "“{quote}”", "；"),
     "en": ("(excerpts by the rehearsal stand-in, not a real summary) ", "'{quote}'", "; "),

@@ -58,7 +58,7 @@ _SKILL = re.compile(r"(?:技能|Skill) ?([A-Z])")
 _SEGMENT = re.compile(r"seg_\d+")
 _NUMBERED = re.compile(r"^\[(\d+)\] ", re.MULTILINE)
 _QUOTED = 3
-"""So many paragraphs of a skill are quoted."""
+"""Maximum paragraphs quoted from a skill."""
 _QUOTE: dict[Language, str] = {
     "zh": "（排练替身只是摘录了原文）",
     "en": "(the rehearsal stand-in only quotes it)",

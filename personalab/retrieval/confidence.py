@@ -11,9 +11,9 @@ _TOO_LITTLE, _ENOUGH = 0.9, 1.4
 
 
 _LEAST_WORDS = 0.4
-"""So much of a rare word, and of the best hit's words, must be found to count as evidence."""
+"""Share of a rare word, and of the best hit's words, that must be found to count as evidence."""
 _NEAREST, _LEAST_SIMILARITY = 3, 0.4
-"""So many of the nearest by meaning, and from which similarity on, count without shared words."""
+"""Number of nearest hits by meaning, and their minimum similarity, that count without shared words."""
 _WEAK = 0.3
 """Evidence alone is never surer than this."""
 

@@ -29,7 +29,7 @@ BEFORE, AFTER, REACH = 0.6, 0.4, 2
 _SHIFTS = [(n, BEFORE**n) for n in range(1, REACH + 1)] + [(-n, AFTER**n) for n in range(1, REACH + 1)]
 _DOCUMENT_BITS = 29
 _BATCH, _BATCH_CHARACTERS = 2_000, 200_000
-"""So much is taken apart at once: meanwhile no other thread runs, and it takes many times its size in memory."""
+"""Maximum batch to tokenize: meanwhile no other thread runs, and it takes many times its size in memory."""
 _EXACT_CELLS = 200_000
 _SCAN_POSTINGS = 15_000
 _CANDIDATES = 100

@@ -12,7 +12,7 @@ from personalab.services import Services
 
 MAX_TURNS = 64
 _CLOSING_SECONDS = 5.0
-"""So long the end of the server waits for turns to close."""
+"""Seconds that shutdown waits for turns to close."""
 
 
 OnTurn = Callable[[Mapping[str, Any], float], None]

@@ -25,7 +25,7 @@ from personalab.errors import PersonaLabError, Reason, StorageError, UserError, 
 from personalab.storage.files import create_file, sync_folder, writing
 
 MAX_FILES = 100_000
-"""So many files are brought in one go."""
+"""Maximum files of one import."""
 _BESIDE_AN_ARCHIVE = re.compile(r"\.(?:journal|lock|bak\d+)$")
 """What a Veloca archive has beside it: it belongs to the archive, and older copies of it are no other stories."""
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)

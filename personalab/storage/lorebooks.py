@@ -18,7 +18,7 @@ from personalab.story.events import Notice
 from personalab.story.lore import Lorebook
 
 MAX_BOOKS = 32
-"""So many books are kept ready."""
+"""Maximum number of cached books."""
 _RACY_NS = 50_000_000
 """An edit this soon after the last change may carry the same times; such a file is compared by content."""
 Stamp = tuple[int, int, int, int, int]

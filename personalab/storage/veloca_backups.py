@@ -55,7 +55,7 @@ class Report:
     problems: tuple[Problem, ...]
     counts: Mapping[Array, int]
     journalled: int
-    """So many changes are kept in the journal and not folded into the file yet."""
+    """Number of changes in the journal that are not folded into the file yet."""
     backups: tuple[Backup, ...]
 
     @property

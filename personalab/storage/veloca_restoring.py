@@ -41,9 +41,9 @@ class Restored:
     set_aside: tuple[str, ...]
     """Where what stood there before is kept."""
     replayed: int
-    """So many records came from journals."""
+    """Number of records from journals."""
     lost_lines: int
-    """So many lines of journals were damaged and could not be used."""
+    """Number of damaged journal lines that could not be used."""
 
     @property
     def changed(self) -> bool:

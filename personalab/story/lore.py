@@ -29,7 +29,7 @@ _REMEMBERED_COSTS = 4_096
 _MOST_MISSES = 16
 """After so many that had no room, with none between that had, the less important ones are not even counted."""
 _MOST_FILLED = 2_000_000
-"""So many characters of entries are made ready for the prompt."""
+"""Maximum characters of entries prepared for the prompt."""
 _LONGEST_TOKEN = 64
 """A text of more characters than this for each token there is room for is not even counted."""
 

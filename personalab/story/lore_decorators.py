@@ -47,7 +47,7 @@ class Decorators:
 
 NO_DECORATORS = Decorators()
 _MAX_LINES = 200
-"""So many decorators of an entry count; those after them are taken off as well."""
+"""Maximum decorators of an entry that count; later ones are removed as well."""
 _MAX_KEYS = 1_000
 """A line names no more keys."""
 _POSITIONS: dict[str, Position] = {"before_desc": "before_char", "after_desc": "after_char"}

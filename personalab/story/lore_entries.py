@@ -57,7 +57,7 @@ class LoreEntry:
     delay_until_recursion: int = 0
     """It waits for entries that call up others; the lower levels come first."""
     delay: int = 0
-    """So many messages have to be there before it can be called."""
+    """Number of messages that must exist before the entry can be activated."""
     groups: tuple[str, ...] = ()
     """Of each group only one entry stands in a prompt."""
     group_override: bool = False

@@ -26,15 +26,15 @@ from personalab.story.lore_matching import (
 Rules = tuple[bool, bool, bool]
 """How keys are matched: by case, as whole words, as patterns."""
 MAX_TOLD = 20
-"""So many patterns that cannot be used are told of."""
+"""Maximum number of unusable patterns reported."""
 _REMEMBERED_TEXTS = 2_048
 _REMEMBERED_WEIGHT = 8_000_000
 """All texts that are remembered have no more characters, and keys in them, together."""
 _EDGE = 16
 _STEPS = 256
-"""So many short looks are taken between two at the clock."""
+"""Number of short searches between two checks of the clock."""
 _LONG_LOOK = 2_048
-"""So many characters are gone through in the time of one short look."""
+"""Number of characters processed in the time of one short search."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ MAX_SIZE = 4_000
 MAX_NESTED = 100
 """Its groups do not stand in more of each other."""
 MAX_STRIKES = 3
-"""So often a pattern may be slow on a short text before it is tried no more."""
+"""Number of times a pattern may be slow on a short text before it is disabled."""
 _KEPT_SIZE = 300_000
-"""So many pieces are kept ready, of all patterns together."""
+"""Maximum size of all cached patterns together."""
 _LEAST_SIZE = 20
 _HEX = "[0-9a-fA-F]"
 _ESCAPE = (

@@ -13,11 +13,11 @@ from personalab.story.lore_matching import Allowance, Heard, PatternKey, Trouble
 from personalab.story.lore_occurrences import Occurrences, Patterns
 
 MAX_ROUNDS = 8
-"""So often entries may call up others."""
+"""Maximum rounds in which entries activate other entries."""
 MAX_CALLING = 200_000
-"""So many characters of entries are searched for keys of others."""
+"""Maximum characters of entries searched for keys of others."""
 MAX_SAID = 1_000_000
-"""So many characters of messages are."""
+"""Maximum characters of messages searched."""
 
 
 @dataclass(frozen=True, slots=True)

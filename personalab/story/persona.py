@@ -38,7 +38,7 @@ from personalab.story.transcript import Transcript, Turn
 from personalab.texts import Language, fill
 
 LAST_TURNS = 20
-"""So many answered turns are looked back on."""
+"""Number of answered turns that are considered."""
 MAX_PERSONA = 8_000
 MAX_CHANGES = 20
 """More changes at once are another character."""

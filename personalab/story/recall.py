@@ -20,9 +20,9 @@ UNASKED_LIMIT = 5
 SHOWN_CHARACTERS = 600
 """How much of one recalled event the prompt shows."""
 QUERY_CHARACTERS = 4_000
-"""So much of a long input is searched for: half from its beginning, half from its end, where questions stand."""
+"""Maximum length of an input that is searched for: half from its beginning, half from its end, where questions are."""
 FINDABLE_CHARACTERS = 50_000
-"""So much of an event is findable: of a turn, the beginning of what was said and of the answer, half of it each."""
+"""Maximum searchable length of an event: of a turn, the beginnings of the input and of the answer, half each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ from web.shapes import Id
 router = APIRouter(prefix="/api/lab/projects", tags=["lab"])
 
 _PIECE = 20_000
-"""So many characters of an answer are given at once."""
+"""Maximum characters of an answer sent at once."""
 _REPORT: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The report, as a file",

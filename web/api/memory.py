@@ -70,7 +70,7 @@ Count = Annotated[int, Query(ge=1, le=MAX_HITS)]
 SearchText = Annotated[str, Query(min_length=1, max_length=2_000)]
 _PAGE = 200
 _REASONS = 200
-"""So many changes are looked through for why something is known."""
+"""Maximum changes searched for why something is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from web.shapes import Asked, InstanceId, Readable, Told, WarningTold
 router = APIRouter(prefix="/api/instances/{instance_id}", tags=["prompt"])
 
 SHOWN_CHARACTERS = 20_000
-"""So much of one section is shown."""
+"""Maximum characters shown of one section."""
 _LONGEST_QUERY = 4_000
 _UNSAID = "…"
 """Stands for what a person has not said yet."""

@@ -17,7 +17,7 @@ CellStatus = Literal["completed", "failed", "skipped", "broken"]
 MAX_CELLS_WITH_TEXTS = 20_000
 """A larger matrix shows scores only."""
 MAX_TEXT = 2_000
-"""So many characters of an answer, a reason or an error are shown."""
+"""Maximum characters shown of an answer, a reason or an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Costs:
     output_tokens: int | None = None
     usd: float | None = None
     priced_calls: int = 0
-    """So many calls told their price."""
+    """Number of calls that reported their price."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ from typing import Literal
 
 LineKind = Literal["same", "gone", "new", "skipped"]
 _CONTEXT = 3
-"""So many equal lines are shown around a change."""
+"""Equal lines shown around a change."""
 _MAX_LINES = 2_000
 _MAX_LINE = 4_000
 _MAX_WORDS = 400
 """A longer line is marked as a whole: comparing words takes the square of their number."""
 _MAX_WORK = 200_000
-"""So many pairs of words are compared in all."""
+"""Maximum pairs of words compared in total."""
 _ALIKE = 0.3
 """Lines that share less than this are different lines, not a changed one."""
 _WORDS = re.compile(r"[A-Za-z0-9_]+|\s+|.", re.DOTALL)

@@ -16,7 +16,7 @@ from personalab.lab.reports.visible import markup, one_line
 _MAX_MESSAGE = 300
 _MAX_BODY = 2_000
 _MAX_BODIES = 10_000_000
-"""So many characters of reasons stand in one file: a runner reads it whole."""
+"""Maximum characters of reasons in one file: a runner reads it whole."""
 _MAX_NAME = 200
 
 

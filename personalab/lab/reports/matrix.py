@@ -8,7 +8,7 @@ from personalab.lab.reports.tongue import Tongue, block, quote
 from personalab.lab.reports.visible import grouped, markup, shortened
 
 _ANSWERS_BYTES = 17_000_000
-"""So much of a report may be answers and reasons; it stays below 20 MB."""
+"""Maximum size of answers and reasons in a report; it stays below 20 MB."""
 _CUTS = (MAX_TEXT, 1_000, 500, 250, 100, 50, 25)
 _CASE_TEXT = 250
 """At least so much of a case is shown, for it stands there once."""

@@ -16,7 +16,7 @@ _STRIP = 30
 _BAR = 24
 _PLOT = 260
 MAX_ROUNDS = 400
-"""So many rounds are drawn."""
+"""Maximum rounds drawn."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ Checkpoint = Callable[[int, int], None]
 Step = Callable[[Task, CaseSheet], Awaitable[bool]]
 """Does a stage's part of a task; tells whether the task is through with that."""
 _WORKERS = 2
-"""So many work for each call that may be under way: while one notes an answer, another makes the next call."""
+"""Workers per concurrent call: while one records an answer, another makes the next call."""
 _TELL_SECONDS = 0.1
 _CHECKPOINT_SECONDS = 1.0
 

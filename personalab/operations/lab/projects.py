@@ -50,7 +50,7 @@ from personalab.storage.lab.projects import ProjectPlace
 from personalab.texts import Language
 
 PAUSE_SECONDS = 10.0
-"""So long a pause waits for the calls that are under way; they come to their end also if it does not."""
+"""Seconds that a pause waits for calls in progress; they are finished even if it does not wait longer."""
 
 
 async def create_project(

@@ -58,7 +58,7 @@ _KINDS: Mapping[ReportFormat, tuple[str, str]] = {
     "csv": (".csv", "text/csv; charset=utf-8"),
 }
 _MAX_BROKEN = 10
-"""So many files that cannot be read are named."""
+"""Maximum number of unreadable files that are named."""
 _MAX_CONTENT = 1024 * 1024
 _MAX_VERSIONS = 4
 T = TypeVar("T")

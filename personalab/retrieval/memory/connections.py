@@ -27,13 +27,13 @@ Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 Work: TypeAlias = Callable[[Connection], _T]
 
 MOST = 10
-"""So many connections are held at most."""
+"""Maximum number of connections."""
 _CONNECT_SECONDS = 10
 _WAIT_SECONDS = 30.0
 _SLOW_SECONDS = 0.5
 """A refusal that takes longer is not waited for by one caller after the other."""
 _REST_SECONDS = 15.0
-"""So long a server is left alone that did not answer."""
+"""Seconds for which an unresponsive server is not contacted."""
 _TRIES = 4
 """How often work is begun anew that PostgreSQL broke off to end a deadlock."""
 _SESSION = """

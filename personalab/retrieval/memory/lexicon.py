@@ -17,7 +17,7 @@ from personalab.retrieval.lexical import LexicalIndex, Mask
 from personalab.retrieval.memory.backend import Text
 
 _FEW = 1_000
-"""So many texts are indexed anew rather than hidden: it takes a moment, and hidden words still count as known."""
+"""Number of texts up to which the index is rebuilt rather than hiding texts: hidden words still count as known."""
 
 
 @dataclass(frozen=True, slots=True)

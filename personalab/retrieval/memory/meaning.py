@@ -21,7 +21,7 @@ BATCH = 256
 LONGEST = 6_000
 """How many characters of a text are embedded: models take about 8,000 tokens."""
 _FEW_OTHERS = 400
-"""So many hits of other types are fetched and passed over, because a filtered query is slow."""
+"""Maximum hits of other types fetched and skipped, because a filtered query is slow."""
 _LOCKS = 32
 _KINDS: tuple[Kind, ...] = ("entries", "conversations")
 

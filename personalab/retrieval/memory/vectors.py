@@ -29,9 +29,9 @@ _KINDS: tuple[Kind, ...] = ("entries", "conversations")
 _ALL = ""
 """In the list of what is gone: all of a collection."""
 _FEW = 2_000
-"""So many entries are compared one by one where a search asks for their types."""
+"""Maximum entries compared one by one where a search filters by type."""
 _MANY_GONE = 50
-"""So many vectors that are gone are passed over before they are removed."""
+"""Maximum deleted vectors that are skipped before they are removed."""
 _NOTE_GONE = (
     "INSERT OR IGNORE INTO vectors_gone (collection, id)"
     " SELECT collection, ? FROM vector_stamps WHERE collection = ?"
