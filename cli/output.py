@@ -135,7 +135,7 @@ _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff"  # control characters and half pairs
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # turn the direction of writing
     "\u2028\u2029"  # end a line where none is counted
-    "\u200b\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"  # stand there unseen
+    "\u200b\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"  # are invisible
 )
 """What changes how other characters look, except the joiners that scripts and emoji need."""
 

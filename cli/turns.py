@@ -153,7 +153,7 @@ class TextView:
             count = event["offset"] + len(text)
             self._progress.show(tell("reasoning_now", self._language, count=count))
             return
-        if event["offset"] == 0:  # another try thinks anew
+        if event["offset"] == 0:  # another attempt reasons again
             self._end_reasoning()
         if not text:
             return

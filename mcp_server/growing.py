@@ -180,7 +180,7 @@ class GrowthTools:
         try:
             memory = await services.memories.memory(*pair)
             waiting = await unlearned(services, instance_id, module.user_id)
-        except StorageError:  # the graph tells it as a warning, and the character grows all the same
+        except StorageError:  # the graph reports it as a warning, and the character grows all the same
             return {}
         return {"pair": list(pair), "version": memory.version if memory else 0, "turns": waiting.turns}
 

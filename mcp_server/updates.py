@@ -101,7 +101,7 @@ class Updates:
         uris |= {uri for uri in known if uri.startswith(f"{base}/sessions/")}
         with suppress(
             PersonaLabError
-        ):  # a story that has just gone, or is broken: its address is told all the same
+        ):  # a story that was just deleted, or is broken: its address is sent all the same
             session_id = (await asyncio.to_thread(self._stories.instance, instance_id)).current_session_id
             uris.add(f"{base}/sessions/{session_id}")
         for uri in sorted(uris):
@@ -115,7 +115,7 @@ class Updates:
                 try:
                     async with asyncio.timeout(_SEND_SECONDS):
                         await connection.send_resource_updated(uri)
-                except Exception:  # noqa: BLE001 (it has gone or reads no more: the others are told all the same)
+                except Exception:  # noqa: BLE001 (it disconnected or stopped reading: the others are notified all the same)
                     self._subscribed.pop(connection, None)
 
     # --- what others do

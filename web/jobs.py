@@ -120,7 +120,7 @@ class Jobs:
             self._fail(job, PersonaLabError("internal_error"))
         finally:
             job.log.end()
-            job.log = job.log.shortened()  # whoever watches has the whole one
+            job.log = job.log.shortened()  # watchers have the complete log
 
     async def _conclude(
         self, job: Job, result: dict[str, Any], told: Callable[[dict[str, Any]], dict[str, Any]]
@@ -160,7 +160,7 @@ class Jobs:
         if job.status != "running":
             return
         if job.stop is not None:
-            with suppress(NotFound):  # it has just ended by itself
+            with suppress(NotFound):  # it has just ended on its own
                 await job.stop()
         else:
             job.task.cancel()

@@ -40,7 +40,7 @@ class EventStream(EventSourceResponse):
     """Sends events as they come, until there are no more or the client goes away; then the events are closed."""
 
     def __init__(self, stream: AsyncGenerator[bytes], seats: Seats) -> None:
-        # Turns and jobs end with the server and tell so; the stream is not broken off before.
+        # Turns and jobs end with the server and report it; the stream is not cut off before.
         super().__init__(
             stream, ping=0, send_timeout=_SEND_SECONDS, shutdown_grace_period=_ENDING_SECONDS, sep="\n"
         )

@@ -142,9 +142,7 @@ class Turns:
             self._fail(run, error)
         except asyncio.CancelledError:
             is_open = self._running.get(run.instance_id) is run
-            status = (
-                "interrupted" if is_open else "done"
-            )  # only after one that is done is anything done by itself
+            status = "interrupted" if is_open else "done"  # automatic work follows only a completed turn
             raise
         except Exception:  # noqa: BLE001 (whatever it is, its watchers hear of it)
             _log.exception("a turn failed", extra=_named(run))
@@ -214,7 +212,7 @@ class Turns:
     def _end(self, run: Running, status: str) -> None:
         self._free(run)
         run.log.end()
-        run.log = run.log.merged()  # whoever watches has the whole one
+        run.log = run.log.merged()  # watchers have the complete log
         if run.which is not None and not run.repeated:
             self._metrics.turn_ended(status, time.monotonic() - run.started)
             _log.info("turn ended", extra={**_named(run), "status": status})
@@ -254,7 +252,7 @@ class Turns:
         preferences = await asyncio.to_thread(self._services.preferences.read)
         is_alone = self._running.get(run.instance_id) is run and not run.log.watchers
         if preferences.config.on_disconnect == "interrupt" and is_alone:
-            with suppress(PersonaLabError):  # it has just ended by itself
+            with suppress(PersonaLabError):  # it has just ended on its own
                 await self._services.leases.stop(run.instance_id)
 
     async def close(self) -> None:
@@ -301,7 +299,7 @@ class Turns:
         is_last = is_last and session_id == state.current_session_id
         # Its writer may have ended, or begun, while the file was read: then the file is to be read again.
         held = running(folder) or was_held
-        # A turn that holds the story after its reply is whole is just saving where the plot stands.
+        # A turn that holds the story after its reply is complete is only saving the plot's position.
         written = is_last and held is not None and held.get("task") in TURN_TASKS
         which = Which(wanted.instance_id, session_id, wanted.turn, attempt)
         return Found(which, _shown(line, written=written), written, state.plot_state.fields())

@@ -133,7 +133,7 @@ async def show_iteration(word: str, *, as_json: bool) -> None:
         note(tell("lab_iteration_open", language(), project=place.name))
     if (
         found["report"] and found["completed_at"] is not None
-    ):  # of one that goes on, an older end is told there
+    ):  # for a running search, this describes an earlier end
         _show_rounds(found["report"]["rounds"], found["report"]["total_rounds"])
         cause = _cause(found["stop_cause"])
         ledger = cast("dict[str, Any]", found["ledger"] or {})

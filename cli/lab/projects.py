@@ -83,7 +83,7 @@ async def show_projects(*, as_json: bool) -> None:
         warned("lab_unread_project", name=named(problem.name), reason=named(reason))
 
 
-# --- how one stands
+# --- one project
 
 
 async def show_project(word: str, *, as_json: bool) -> None:

@@ -174,14 +174,14 @@ async def _answer() -> str:
 
     def read() -> None:
         line = os.read(sys.stdin.fileno(), _MAX_LINE).decode("utf-8", "replace")  # holds no lock at the end
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed: nothing waits any more
             loop.call_soon_threadsafe(lambda: answer.done() or answer.set_result(line))
 
     threading.Thread(target=read, daemon=True).start()
     return await answer
 
 
-# --- what a shell is told
+# --- exit codes
 
 
 async def checked(project: str, least: float | None) -> int:

@@ -128,7 +128,7 @@ def show_meta(meta: Mapping[str, Any], tags: Mapping[str, Any], versions: Sequen
             write(f"{paint(name.ljust(13), DIM)} {named(value)}")
 
 
-# --- what stands on the command line
+# --- command line arguments
 
 
 @contextmanager

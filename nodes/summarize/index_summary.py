@@ -42,7 +42,7 @@ async def index_summary(state: SummaryState, *, services: Services) -> dict[str,
     try:
         await services.library.remove(instance.instance_id, session_id=session, kinds=("summary", "plot"))
         await services.library.write(events)
-    except Exception as error:  # noqa: BLE001 (a library never fails a summary, whoever wrote it)
+    except Exception as error:  # noqa: BLE001 (an error of any library must not fail a summary)
         _log.warning("the event library could not take the summary", exc_info=error)
         reason = error if isinstance(error, PersonaLabError) else type(error).__name__
         notices.append(Notice("summary_not_indexed", {"reason": reason}))

@@ -34,7 +34,7 @@ async def index_turns(state: SummaryState, *, services: Services) -> bool:
         events = [event for turn in material.transcript.turns if (event := turn_event(turn, *place)).text]
         for at in range(0, len(events), _AT_ONCE):
             await services.library.write(events[at : at + _AT_ONCE])
-    except Exception as error:  # noqa: BLE001 (a library never fails a summary, whoever wrote it)
+    except Exception as error:  # noqa: BLE001 (an error of any library must not fail a summary)
         _log.warning("the event library could not take the turns yet", exc_info=error)
         return False
     return True

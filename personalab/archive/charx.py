@@ -115,7 +115,7 @@ def write_charx(
                 _add(target, name, content, zipfile.ZIP_STORED)
         return fresh.getvalue()
     with _opened(io.BytesIO(original)) as (source, members):
-        # A picture may stand before the zip, so that the file is both.
+        # A picture may precede the zip, so that the file is both.
         fresh.write(original[: min((member.header_offset for member in members), default=source.start_dir)])
         with zipfile.ZipFile(fresh, "w") as target:
             target.comment = source.comment

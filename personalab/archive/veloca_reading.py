@@ -121,7 +121,7 @@ def _lines_in(session: Session, name: str, records: Records) -> tuple[Line, ...]
     for entry in records.entries.get(session.session_id, ()):
         placed = _entry_in(entry)
         if placed is not None and placed[0] in taken:
-            placed = None  # a copy of the entry that stands there
+            placed = None  # a copy of the existing entry
         if placed is not None:
             taken.add(placed[0])
         last = (placed[0], 0, 0) if placed is not None else (last[0], 1, last[2] + 2)

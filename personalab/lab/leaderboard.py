@@ -108,7 +108,7 @@ class Library:
     baselines: Mapping[str, CurrentAsset]
 
 
-# --- what projects tell
+# --- reading projects
 
 
 class _BaselineTold(Record):
@@ -176,7 +176,7 @@ def _told(summary: Summary, extra: Mapping[str, Any]) -> _Told:
     return told if told.generated_at == summary.generated_at else _Told()
 
 
-# --- what is told
+# --- records
 
 
 def records_of(

@@ -176,7 +176,7 @@ def summarise(
     return summary, told
 
 
-# --- who stands where
+# --- order
 
 
 def standings(
@@ -265,7 +265,7 @@ def _span(row: Standing) -> Interval | None:
     return None if span is None else span.within(0.0, MOST)
 
 
-# --- what is told beside the ranks
+# --- figures besides the ranks
 
 
 def _arm_rows(

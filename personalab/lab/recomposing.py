@@ -197,7 +197,7 @@ class WriterReader:
             raise Invalid("nested", reason=error) from error
 
 
-# --- what is told of it
+# --- description and provenance
 
 
 def language_of(contents: Iterable[str]) -> Language:

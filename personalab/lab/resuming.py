@@ -137,7 +137,7 @@ def safe_part(value: str, what: str) -> str:
     """Return a part of a file's name unchanged, or refuse it before any path is built from it."""
     if _SAFE.fullmatch(value) is None or value.startswith(
         "x_"
-    ):  # so our own files beside the source's are named
+    ):  # our own files next to the source's are named like this
         raise BadRecord("lab_unsafe_id", what=what, value=value[:80])
     return value
 

@@ -21,7 +21,7 @@ def _words(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
-# --- signs that a clause speaks of something, wherever they stand
+# --- signs that a clause speaks of something, in any position
 
 DENY = _words(
     r"不|(?<![特区分识级类个性])别|勿|无|没|未(?!来)|非(?!常)|莫|免|禁|忌|拒|否|忘"

@@ -243,7 +243,7 @@ def _arrival_of_book(library: Library, book: _Book) -> Arrival:
         return found is not None and found.name == book.name
 
     def is_its_own(entry_id: str) -> bool:
-        # One that tells of a world was written by someone, who gave it the book.
+        # One that describes a world was written by a person, who gave it the book.
         found = _world(library, entry_id)
         return found is not None and not found.world_setting and not found.story_outline
 

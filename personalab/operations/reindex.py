@@ -109,7 +109,7 @@ def session_events(services: Services, instance: InstanceState, session_id: str)
     place = (instance.instance_id, session_id, instance.character_id, background)
     before = services.stories.session_before(instance.instance_id, session_id)
     if before == instance.current_session_id:
-        return []  # a draft, or a session that was undone: until the story goes on in it, nobody reads it
+        return []  # a draft, or a session that was undone: it is not read until the story continues in it
     events = [event for turn in transcript.turns if (event := turn_event(turn, *place)).text]
     points: list[tuple[str, str | None, tuple[int, int] | None]] = [
         (point.summary, point.plot, _turns([point.first_turn, point.last_turn], first=0))

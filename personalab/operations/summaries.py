@@ -39,7 +39,7 @@ async def undo_summary(services: Services, instance_id: str) -> Undone:
     wait = services.settings.busy_seconds
     async with services.leases.holding(instance_id, "undo-summary", wait=wait):
         state, before = await asyncio.to_thread(_session_before, services, instance_id)
-        # The events first: whoever dies on the way can undo again, and then they are withdrawn again.
+        # The events first: after a crash in between, the undo can be repeated, and they are withdrawn again.
         await _withdraw(services, state, before)
 
         def undo() -> Undone:

@@ -146,7 +146,7 @@ class Child:
             await self.wait(_KILL_SECONDS)
         self.bury()
         deadline = time.monotonic() + GRACE_SECONDS
-        # Nothing tells when the last of a group is gone.
+        # No event signals that the last process of a group has ended.
         while _group_exists(self._process.pid) and time.monotonic() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(_POLL_SECONDS / 2)
 
@@ -261,7 +261,7 @@ async def end_earlier(files: CallFiles) -> None:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, number)
         deadline = time.monotonic() + seconds
-        while is_held(files) and time.monotonic() < deadline:  # noqa: ASYNC110 (nobody tells us)
+        while is_held(files) and time.monotonic() < deadline:  # noqa: ASYNC110 (there is no event to wait for)
             await asyncio.sleep(_POLL_SECONDS)
         if not is_held(files):
             return

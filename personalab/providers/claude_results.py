@@ -83,7 +83,7 @@ def answer_of(result: Row, call: Call, ending: Ending) -> CallAnswer:
     structured = formed(result.get("structured_output"))
     failure = _failure_in(result, text, ending.secrets)
     if failure is None and call.schema is not None and structured is None:
-        # Where there is none either, whoever asked says so and asks again.
+        # If there is none either, the caller reports that and asks again.
         with contextlib.suppress(ValueError):
             structured = formed(object_in(text))
     return CallAnswer(
@@ -153,7 +153,7 @@ def _result_at(text: str, start: int) -> Row | None:
     return None
 
 
-# No JSON has NaN or Infinity; where one stands, nobody can say what was meant.
+# JSON has no NaN or Infinity; where one occurs, the intended value is unknown.
 _DECODER = json.JSONDecoder(parse_constant=lambda _: None)
 
 

@@ -14,7 +14,7 @@ import os
 import sys
 import time
 
-# This is not our program's environment: it stands in for another program, which has its own.
+# This is not our program's environment: the stand-in acts as another program, which has its own.
 from os import environ
 
 from personalab.providers.fake_claude_answers import MARK, fitting

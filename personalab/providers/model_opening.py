@@ -35,7 +35,7 @@ class ModelOpener:
         """
         limit = self._seconds if seconds is None else seconds
         future = self._begun(name, work)
-        # Shielded: whoever leaves does not cancel it for the others.
+        # Shielded: a caller that is cancelled does not cancel it for the others.
         waiting = asyncio.shield(asyncio.wrap_future(future))
         try:
             return cast("T", await asyncio.wait_for(waiting, limit))

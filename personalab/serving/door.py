@@ -144,7 +144,7 @@ class Door:
         for origin in headers.get("origin", []):
             if not self._names.is_our_origin(origin, hosts[0]):
                 return _Refusal(403, "foreign_origin")
-        # A link to a page of ours may stand anywhere; nothing else of ours is for other sites.
+        # Links to our pages may be on any site; nothing else of ours is for other sites.
         is_link = scope.get("method") in _SAFE and headers.get("sec-fetch-mode") == ["navigate"]
         is_foreign = headers.get("sec-fetch-site", ["none"])[0] in ("cross-site", "same-site")
         return _Refusal(403, "foreign_origin") if is_foreign and not is_link else None

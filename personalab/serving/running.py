@@ -84,7 +84,7 @@ def run_server(
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             await close()
-            # What is still open then is dropped: nobody needs to hear how.
+            # Connections that are still open then are dropped without a message.
             logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
             await super().shutdown(sockets)
 

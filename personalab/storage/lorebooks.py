@@ -102,7 +102,7 @@ class LorebookFiles:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
                 return _Kept(stamp, now, b"", None, Reason("not_plain_file"))
-            # One byte more than is read tells that there is too much of it.
+            # Reading one byte more than the limit shows that the file is too large.
             raw = file.read(MAX_CARD_BYTES + 1)
         stamp, digest = _stamp(found), hashlib.blake2b(raw, digest_size=16).digest()
         if kept is not None and kept.digest == digest:

@@ -221,7 +221,7 @@ ARCHIVE: dict[str, Text] = {
     "charx_without_card": Text(
         "这个 CHARX 压缩包的根目录里没有 card.json", "this CHARX archive has no card.json at its root"
     ),
-    # --- how a card's fields are told in a persona
+    # --- how a card's fields are named in a persona
     "card.personality": Text("性格：{text}", "Personality: {text}"),
     "card.scenario": Text("场景：{text}", "Scenario: {text}"),
     "card.examples": Text("对话示例：\n{text}", "Example dialogue:\n{text}"),

@@ -10,7 +10,7 @@ from personalab.texts.forms import Text
 REASONS: dict[str, Text] = {
     "nested": Text("{reason}", "{reason}"),
     "at_field": Text("{field}：{reason}", "{field}: {reason}"),
-    # --- a value by itself
+    # --- a single value
     "missing": Text("它缺失", "it is missing"),
     "empty": Text("它是空的", "it is empty"),
     "blank_without_outline": Text("它是空的，也没有大纲", "it is blank, and there is no outline"),

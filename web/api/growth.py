@@ -214,7 +214,7 @@ async def _stop(desk: Desk, job: Job, task: str) -> None:
         return
     try:
         await desk.services.leases.stop(job.subject)
-    except NotFound:  # it has just ended by itself
+    except NotFound:  # it has just ended on its own
         return
 
 

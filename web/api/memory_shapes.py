@@ -256,7 +256,7 @@ class Forgotten(Told):
     user_id: str
 
 
-# --- how records are told
+# --- conversion of records
 
 
 def lists_told(memory: Memory, changes: Sequence[Change]) -> dict[str, list[dict[str, Any]]]:

@@ -88,7 +88,7 @@ class CurrentResponse(Told):
     plot_state: Plot
 
 
-# --- what a stream tells
+# --- events of a stream
 
 
 class TokenTold(Told):

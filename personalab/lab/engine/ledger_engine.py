@@ -105,7 +105,7 @@ class LedgerEngine:
         self._expected: dict[str, Estimate] = {}
         self._weigh()
 
-    # --- what is asked and told
+    # --- questions and answers
 
     def ask(self) -> list[Trial]:
         """Return the next evaluations; none when the search is over."""
@@ -148,7 +148,7 @@ class LedgerEngine:
         if self._phase == "promote":
             self._end_round(self._before)
 
-    # --- what can be told
+    # --- results
 
     @property
     def rounds(self) -> tuple[RoundLog, ...]:

@@ -231,7 +231,7 @@ def _row(case: Case, number: int, known: tuple[Mapping[str, Any], EvalCase] | No
     row, before = known
     kept = {key: value for key, value in row.items() if key != OURS}
     if before.expected_output != case.expected_output:
-        # The new text has them as lines, where it still has them; a list beside it may contradict it.
+        # The new text has them as lines, if it still has them; a separate list might contradict it.
         kept = {key: value for key, value in kept.items() if key not in _STATEMENTS}
         kept["expected_output"] = case.expected_output
     return {**kept, "id": row.get("id", number), "prompt": case.input, OURS: ours}

@@ -143,7 +143,7 @@ def kebab(name: str, skill_id: str) -> str:
         return name
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode("ascii").lower()
     found = _APART.sub("-", plain.replace("'", "")).strip("-")[:MAX_NAME].strip("-")
-    # A name that is mostly left out, like 代码助手B, would be told apart from nothing.
+    # A name that is mostly left out, like 代码助手B, could not be told apart from others.
     is_telling = len(found) > 1 and len(found) * 2 >= len(name.strip())
     return found if is_telling else f"skill-{skill_id[:SHORT]}"
 

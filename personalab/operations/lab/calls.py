@@ -212,7 +212,7 @@ class CallDesk:
             except BaseException:
                 self._end(call_id)
                 raise
-            if answer.error_code in HOPELESS:  # at once: whoever gets the slot would fail, too
+            if answer.error_code in HOPELESS:  # at once: the next call to get the slot would fail, too
                 self.halt()
         try:
             row = self._noted(wanted, call_id, answer, before, sent)
@@ -236,7 +236,7 @@ class CallDesk:
         """Make a call; also tell how its prompt was fitted into the project's context, for the account."""
         try:
             call, sent = await self._fitted(wanted, call_id, wrong)
-        except UserError as error:  # a blank input: nobody can be asked
+        except UserError as error:  # a blank input: no model can be asked
             params = plain_params(error.params)
             failed = CallAnswer(
                 "failed",

@@ -105,7 +105,7 @@ async def stop_iteration(services: Services, project: str) -> dict[str, Any]:
     try:
         await services.projects.leases.stop(place.name, wait=services.settings.busy_seconds)
     except Busy:
-        status = "stopping"  # whoever iterates takes the wish away with its report
+        status = "stopping"  # the running search removes the request with its report
     finally:
         if status == "stopped":
             await unbroken(files.want_stop, False)

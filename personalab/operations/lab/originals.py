@@ -124,7 +124,7 @@ def _kept_evals(original: Original | None) -> bytes | None:
     return found.content if found is not None else None
 
 
-# --- what someone changed that neither a meta nor a content tells
+# --- changes that neither a meta nor a content shows
 
 
 def changed_files(assets: AssetFiles, old: StoredSkill, coming: Original | None) -> list[str]:

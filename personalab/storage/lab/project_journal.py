@@ -99,7 +99,7 @@ class Account:
             self.input_tokens += int(amount_of(tokens.get("input_tokens")) or 0)
             self.output_tokens += int(output)
             _add(self._outputs, role, output)
-        # Last, so that whoever looks meanwhile takes its price for one too many, not for one too few.
+        # Last, so that a concurrent reader counts its price once too often, not once too few.
         self.call_ids.add(row["call_id"])
 
     def known(self) -> Known:

@@ -86,7 +86,7 @@ class ProjectPlace:
     sync: bool = False
     """Whether what is written must survive a power loss."""
 
-    # --- where things stand
+    # --- paths
 
     @property
     def name(self) -> str:
