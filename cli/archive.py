@@ -270,7 +270,7 @@ async def show_backups(archive: ArchivePlace, *, as_json: bool) -> None:
 
 
 def restore_archive(archive: ArchivePlace, backup: int | None, *, yes: bool, as_json: bool) -> int:
-    """Make a broken file whole, or go back to a backup; where nobody can be asked, ``--yes`` must say so."""
+    """Repair a broken file, or restore a backup; without a terminal ``--yes`` is required."""
     if not yes:
         if not is_terminal(sys.stdin):
             raise Refusal("archive_say_yes")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def choose_instance(services: Services, *, asking: bool) -> str:
-    """Find the story to go on with; where nobody can be asked, the only one there is, or a new one."""
+    """Find the story to continue; without a terminal, the only one there is, or a new one."""
     language = language_of(services)
     stories = [
         entry.record for entry in services.stories.all_instances() if isinstance(entry.record, InstanceState)

@@ -12,7 +12,7 @@ from cli.turns import error_code
 
 
 async def follow(work: AsyncGenerator[Any], told: Callable[[int, int], str]) -> tuple[dict[str, Any], int]:
-    """Run work to its end; return its result and the exit code. ``told`` words how far it is."""
+    """Run work to its end; return its result and the exit code. ``told`` formats the progress."""
     progress, code = Progress(), DONE
     result: dict[str, Any] = {}
     try:

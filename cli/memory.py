@@ -297,7 +297,7 @@ async def show_history(
 
 
 def forget_all(services: Services, agent: str, user: str | None, *, yes: bool, as_json: bool) -> int:
-    """Forget a person; where nobody can be asked, ``--yes`` must say so."""
+    """Forget a person; without a terminal ``--yes`` is required."""
     from personalab.operations.memory import forget_memory, get_memory
 
     about = wait_for(_about(services, user))

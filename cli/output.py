@@ -169,7 +169,7 @@ def bar(value: int, limit: int, width: int = 20) -> str:
 
 
 class Progress:
-    """One line on stderr that changes while something takes long; silent where nobody looks."""
+    """A progress line on stderr that changes while something takes long; silent without a terminal."""
 
     def __init__(self) -> None:
         self._shown = is_terminal(sys.stderr)

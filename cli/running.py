@@ -31,7 +31,7 @@ _NO_OUTPUT = (errno.ENOSPC, errno.EBADF, errno.EIO, errno.EDQUOT, errno.EFBIG)
 
 
 class Refusal(Exception):  # noqa: N818 (what the entrance says, not what failed)
-    """The entrance itself cannot do what was asked; it says so in one sentence."""
+    """The entrance cannot do what was requested; the message is one sentence."""
 
     def __init__(self, code: str, /, **params: object) -> None:
         super().__init__(code)

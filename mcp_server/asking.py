@@ -45,7 +45,7 @@ _ANSWER = "answer"
 
 
 class Needed(AnswerNeeded):
-    """A question nobody has answered yet: not an error of ours, so that it ends the work wherever it comes up."""
+    """A question without an answer yet: not an error of ours, so that it ends the operation wherever it occurs."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         super().__init__("an answer is needed")
@@ -53,7 +53,7 @@ class Needed(AnswerNeeded):
 
 
 class TooManyRounds(ToolError):  # noqa: N818 (as ours are named)
-    """A work that has asked as often as it may in one call."""
+    """An operation has used up its questions for one call."""
 
     def __init__(self, message: str, mark: Mark) -> None:
         super().__init__(message)
@@ -61,7 +61,7 @@ class TooManyRounds(ToolError):  # noqa: N818 (as ours are named)
 
 
 class AnswerBook:
-    """A model that knows only what it was told before."""
+    """A model that knows only the answers it was given before."""
 
     def __init__(self, name: str, answers: Mapping[str, str]) -> None:
         self.name = name
@@ -76,7 +76,7 @@ class AnswerBook:
 
 
 async def nothing_to_note() -> Mark:
-    """Begin a work whose last round tells all by itself."""
+    """Return a mark for an operation whose last round reports everything."""
     return {}
 
 
@@ -97,7 +97,7 @@ class Work:
 
     @property
     def about(self) -> str:
-        """Name what a client is asked about."""
+        """Return the subject of a question to the client."""
         return f"{self.tool}\n{self.key}"
 
 
@@ -111,7 +111,7 @@ class _Waiting:
 
 
 class Asking:
-    """Gets works done, whoever answers."""
+    """Runs operations with answers from the provider, the client or the host."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk

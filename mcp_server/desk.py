@@ -37,7 +37,7 @@ class Desk:
         return self.services.model_name() != "rehearsal"
 
     def can_ask(self, ctx: Context[Any]) -> bool:
-        """Return whether the client's model may be asked: not if anybody chose a model, be it the stand-in."""
+        """Return whether the client's model may be asked: not if any model was chosen, even the stand-in."""
         chosen = self.has_provider or self.services.settings.model_chosen
         return not chosen and self.sampling.can_be_asked(ctx)
 

@@ -15,7 +15,7 @@ from personalab.texts import Language
 
 
 class Steps:
-    """Tells a client how far a long work is; nobody waits until it has heard."""
+    """Sends progress to a client without waiting for delivery."""
 
     def __init__(self, ctx: Context[Any]) -> None:
         self._ctx = ctx
@@ -33,7 +33,7 @@ class Steps:
         await self._ctx.report_progress(number, None, well_formed(message))
 
     async def end(self) -> None:
-        """See that all was told."""
+        """Wait until everything was sent."""
         if self._telling:
             await asyncio.wait(self._telling)
 

@@ -169,7 +169,7 @@ class GrowthTools:
     # --- the character's memory
 
     async def _mark(self, instance_id: str) -> Mark:
-        """Note how the memory stands before anything is learned, if anything is to be."""
+        """Record the memory's state before anything is learned, if learning is due."""
         check_id(instance_id, "instance_id")
         services = self._desk.services
         state = await asyncio.to_thread(services.stories.instance, instance_id)

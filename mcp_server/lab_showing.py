@@ -61,7 +61,7 @@ def _ranked(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ranking_text(rows: Sequence[Mapping[str, Any]], language: Language) -> list[str]:
-    """Word a ranking; what cannot be told apart shares a rank and a sign."""
+    """Format a ranking; skills that cannot be told apart share a rank and a sign."""
     groups = [row.get("tie_group") for row in rows]
     said: list[str] = []
     for row, group in zip(rows, groups, strict=True):

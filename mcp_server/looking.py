@@ -142,7 +142,7 @@ def _story_view(
 
 
 def _lore(hit: dict[str, Any], budget: Budget) -> dict[str, Any]:
-    """Name an entry that was called up, and why; names and keys are a stranger's and may be long."""
+    """Describe an activated entry, and why; names and keys are untrusted and may be long."""
     return {
         name: _brief(value, budget, 40) if isinstance(value, str) else value for name, value in hit.items()
     }

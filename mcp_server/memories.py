@@ -52,7 +52,7 @@ UserId = Annotated[str | None, Field(description="About whom; the player if left
 _MESSAGE = object_schema("role", "content", role=("user", "assistant", "system"), content=str)
 
 _ENTRY_TOKENS = 5_500
-"""What an entry's words may cost where they stand twice in the structured content."""
+"""Maximum tokens of an entry's words where the structured content contains them twice."""
 _PAGE_TOKENS = 20_000
 """What both copies of a page of entries may cost."""
 _ROW_TOKENS = 120

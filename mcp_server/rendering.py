@@ -99,8 +99,8 @@ async def begun_turn(found: TurnOutput, desk: Desk) -> CallToolResult:
 def _within(prompt: Mapping[str, Any], budget: Budget, language: Language) -> dict[str, Any]:
     """Keep as much of a prompt as a result may carry: the system message, then the newest messages.
 
-    Of a long system message the middle is left out: at its end stand the outline and what the director asks for. Of
-    a newest message that alone is too long the end is kept: before it stand reminders and memories.
+    Of a long system message the middle is left out: the outline and the director's instructions are at its end. Of
+    a newest message that alone is too long the end is kept: reminders and memories precede it.
     """
     system, left = str(prompt.get("system", "")), RESULT_TOKENS
     shown, half = system, RESULT_TOKENS * 3 // 8

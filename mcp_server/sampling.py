@@ -33,7 +33,7 @@ def is_modern(ctx: Context[Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OpenQuestion:
-    """What a client's model was asked and has not answered: for a turn, its number and the user's words."""
+    """A question that a client's model has not answered: for a turn, its number and the user's words."""
 
     turn: int = 0
     text: str = ""

@@ -40,7 +40,7 @@ StreamTurn = Callable[..., "AsyncGenerator[Event | TurnOutput]"]
 Answer = Annotated[CallToolResult, TurnResult]
 
 _PAUSE_SECONDS = 0.1
-"""Progress is told no more often than this."""
+"""Minimum seconds between two progress notifications."""
 
 
 class TurnRefused(ToolError):  # noqa: N818 (as ours are named)

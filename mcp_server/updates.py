@@ -30,7 +30,7 @@ from personalab.tasks import BackgroundTasks
 WATCH_SECONDS = 1.0
 MAX_SUBSCRIPTIONS = 100
 _SEND_SECONDS = 1.0
-"""A client that takes longer to read a notification is not told of any more."""
+"""Seconds a client may take to read a notification; a slower one gets no more of them."""
 _log = logging.getLogger("personalab.mcp")
 Signature = tuple[tuple[int, int], ...]
 

@@ -18,7 +18,7 @@ from personalab.tasks import end_tasks
 
 T = TypeVar("T")
 MAX_ANSWER = 400_000
-"""A longer answer is given up: no model needs it."""
+"""Maximum characters of an answer; no model needs more."""
 _END_SECONDS = 0.5
 """Seconds that a model may take to clean up."""
 

@@ -103,7 +103,7 @@ FIELDS: dict[str, Rule] = {
     "preferences.show_markers": Switch(True),
     "preferences.on_disconnect": Choice(("continue", "interrupt"), "continue"),
 }
-"""Everything that can be set; what stands only here is written when it is set."""
+"""All settings; those listed only here are written when they are set."""
 
 _OLD_PLACES = {
     "features.director_plot_control.rag_fallback_threshold": "thresholds.rag_fallback_threshold",
@@ -131,9 +131,9 @@ class Config:
     auto_summarize: bool = False
     """Whether a session is summed up when its prompt passes the warning threshold."""
     auto_memorize_turns: int = 0
-    """After so many turns the character updates its memory by itself; 0 for never."""
+    """Number of turns after which the character's memory is updated automatically; 0 for never."""
     player_name: str = ""
-    """What stands for ``{{user}}`` in a character's texts; blank for a plain word of the language."""
+    """The value of ``{{user}}`` in a character's texts; blank for a plain word of the language."""
     show_markers: bool = True
     """Whether views show the progress markers in replies; files always keep them."""
     on_disconnect: OnDisconnect = "continue"

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def discard_failure(task: asyncio.Future[Any]) -> None:
-    """Ignore the exception of a task that nobody may wait for any more; those who wait still get it."""
+    """Ignore the exception of a task that may have no waiter any more; waiters still get it."""
     task.add_done_callback(_read)
 
 

@@ -116,7 +116,7 @@ async def _load_vocabulary(desk: Desk) -> None:
 
 
 def _add_description(app: FastAPI) -> None:
-    """Serve the description of the API; it takes a while to make, and nobody's stream should wait for it."""
+    """Serve the description of the API; it takes a while to make, and no stream should wait for it."""
 
     async def description(request: Request) -> JSONResponse:
         return JSONResponse(await asyncio.to_thread(app.openapi))

@@ -138,7 +138,7 @@ def add_error_handlers(app: FastAPI, ours: Ours) -> None:
 
 
 def log_unexpected(path: str, error: Exception) -> None:
-    """Write down what nobody expected."""
+    """Log an unexpected error."""
     _log.error("request failed", exc_info=error, extra={"path": path})
 
 

@@ -26,7 +26,7 @@ _KEPT = 256
 """Number of ended jobs whose result is kept."""
 _CLOSING_SECONDS = 5.0
 _STOPPED = ("interrupted", "work_stopped", "summary_stopped")
-"""How graphs name that they were asked to end."""
+"""Statuses and codes of graphs that ended on a stop request."""
 _log = logging.getLogger("personalab.web")
 
 

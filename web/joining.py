@@ -39,7 +39,7 @@ class _Mcp:
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand a call on; before the start and after the end there is nobody."""
+        """Pass a call on; before the start and after the end the response is 503."""
         app: ASGIApp = self._app or Response(status_code=503)
         await app({**scope, "path": PATH, "raw_path": PATH.encode(), "root_path": ""}, receive, send)
 

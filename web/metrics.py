@@ -47,7 +47,7 @@ class Metrics:
         )
 
     def gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
-        """Add something that is looked at when it is asked for."""
+        """Add a gauge that is evaluated on each request."""
         Gauge(f"personalab_{name}", text, registry=self._known).set_function(value)
 
     def turn_ended(self, status: str, seconds: float) -> None:

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from web.limits import Seats
 
 _SEND_SECONDS = 60.0
-"""A client that reads nothing for so long is let go; it may come back where it left."""
+"""Seconds after which a client that reads nothing is disconnected; it can resume where it left."""
 _ENDING_SECONDS = 10.0
 """Seconds that shutdown waits for streams to send their remaining events."""
 

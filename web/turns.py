@@ -40,7 +40,7 @@ _LOOK_SECONDS = 0.1
 _CLOSING_SECONDS = 7.0
 """Seconds that shutdown waits for turns; longer than they take to stop."""
 _PIECE = 8_192
-"""What a file holds is told in pieces of so many characters."""
+"""Characters of each piece in which a file's content is sent."""
 _log = logging.getLogger("personalab.web")
 
 
@@ -92,9 +92,9 @@ class Turns:
         self._running: dict[str, Running] = {}
         """The turn of each story whose reply is awaited or being written."""
         self._answered: OrderedDict[Which, Running] = OrderedDict()
-        """Turns whose reply is whole; what is done by itself after them may still go on."""
+        """Turns whose reply is complete; automatic work after them may still continue."""
         self._followed: dict[Which, Log] = {}
-        """Turns that another program is writing and someone here has asked for."""
+        """Turns that another program is writing and that have watchers here."""
         self._tasks = BackgroundTasks(_log)
 
     # --- beginning
@@ -305,7 +305,7 @@ class Turns:
         return Found(which, _shown(line, written=written), written, state.plot_state.fields())
 
     def _log_of(self, found: Found) -> Log:
-        """Find what was told of a reply, if its file still says the same; else read it from there."""
+        """Find the events already sent of a reply, if its file still agrees; else read it from there."""
         told = self._answered.get(found.which)
         if told is not None and not found.is_being_written and found.is_told_by(told.log):
             return told.log
@@ -441,7 +441,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _shown(line: AssistantLine | None, *, written: bool) -> AssistantLine | None:
-    """Return a reply as it can be told: its file may hold half a character, or what a writer who died has left open."""
+    """Return a reply as it can be sent: its file may hold half a character, or what a dead writer left open."""
     if line is None:
         return None
     left = not line.closed and not written  # the next turn will close it so

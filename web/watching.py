@@ -24,7 +24,7 @@ def rendered(event: str, data: Mapping[str, Any], event_id: int | None = None) -
 
 
 def token_event(turn: int, text: str, before: int, end: int) -> bytes:
-    """Write a token event: ``offset`` is how many bytes of the reply stand before it."""
+    """Format a token event: ``offset`` is the bytes of the reply before it."""
     return rendered("token", {"turn": turn, "text": text, "content": text, "offset": before}, end)
 
 
@@ -72,17 +72,17 @@ class Log:
 
     @property
     def offset(self) -> int:
-        """How many bytes of the reply were told."""
+        """Number of bytes of the reply sent so far."""
         return self._ends[-1] if self._ends else 0
 
     @property
     def text(self) -> str:
-        """The reply as far as it was told."""
+        """The reply as far as it was sent."""
         return "".join(text for _, _, text in self._tokens)
 
     @property
     def reasoning(self) -> str:
-        """The reasoning as far as it was told, since it last started over."""
+        """The reasoning as far as it was sent, since it last started over."""
         return self._reasoning_before(len(self._sent))
 
     def token(self, turn: int, text: str) -> None:
@@ -196,7 +196,7 @@ class Log:
         return place, b"".join(again)
 
     def _reasoning_before(self, place: int) -> str:
-        """Join what was told of the reasoning before a place, since it last started over."""
+        """Join the reasoning sent before a place, since it last started over."""
         told = self._reasoning_pieces[
             : bisect_left(self._reasoning_pieces, place, key=lambda piece: piece[0])
         ]
@@ -204,7 +204,7 @@ class Log:
         return "".join(text for _, _, _, text in told[start:])
 
     def _told_before(self, place: int) -> int:
-        """Count the bytes of the reply that were told before a place."""
+        """Count the bytes of the reply sent before a place."""
         told = bisect_right(self._tokens, place, key=lambda token: token[0] + 1)
         return self._ends[told - 1] if told else 0
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from personalab.storage.lab.projects import ProjectPlace
 
 TESTS_FAILED = 100
-"""How a shell learns that everything ran and a score is below what was asked, as promptfoo has it."""
+"""Exit code if everything ran and a score is below the required one, as in promptfoo."""
 _MAX_LINE = 4_096
 _UNOPENED = ("provider.unknown", "provider.no_key", "provider.not_found", "provider.no_model_file")
 

@@ -29,7 +29,7 @@ Tell = Callable[[int, int], None]
 async def draft_summary(
     state: CompactState, *, services: Services, place: ArchivePlace, model: str | None, tell: Tell
 ) -> dict[str, Any]:
-    """Draft the account of every piece with the one so far; an answer that cannot be used is asked for once more."""
+    """Draft the account of every piece with the one so far; an unusable answer is requested once more."""
     if (given := state.get("given")) is not None:
         return _drafted(state, given, None)
     material = await asyncio.to_thread(

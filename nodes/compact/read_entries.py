@@ -13,7 +13,7 @@ from personalab.operations.archives import ArchivePlace, read_material
 
 
 async def read_entries(state: CompactState, *, place: ArchivePlace) -> dict[str, Any]:
-    """Find the entries before the trigger, and note how they stand; the caller's own summary is checked first."""
+    """Find the entries before the trigger, and record their state; the caller's own summary is checked first."""
     session, trigger, given = (_text(state, name) for name in ("session_id", "trigger_entry_id", "summary"))
     _check(given)
     material = await asyncio.to_thread(read_material, place, session or "", trigger)

@@ -8,7 +8,7 @@ from nodes.evaluate.run import Run
 
 
 async def execute(*, run: Run) -> dict[str, Any]:
-    """Make the calls that are missing; whoever asks to stop ends it after those that are under way."""
+    """Make the missing calls; a stop request ends it after the calls in progress."""
     evaluator = run.evaluator
     tally = await evaluator.execute(await run.tasks())
     return await run.after(evaluator, tally)

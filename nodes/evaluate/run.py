@@ -28,7 +28,7 @@ class Run:
     place: ProjectPlace
     options: RunOptions
     again: bool
-    """Whether what failed is done anew."""
+    """Whether failed tasks are repeated."""
     tell: Tell
     stop_asked: Callable[[], bool]
     _evaluator: Evaluator | None = None
@@ -105,7 +105,7 @@ def find_project(services: Services, state: EvaluateState) -> ProjectPlace:
 def open_run(
     services: Services, state: EvaluateState, tell: Tell, stop_asked: Callable[[], bool], *, first: bool
 ) -> Run:
-    """Read a project to run it; the first step changes its options as it was told."""
+    """Read a project to run it; the first step changes its options as requested."""
     place = durable(services, find_project(services, state))
     changes = state.get("changes") or {}
     if not isinstance(changes, dict):  # pyright: ignore[reportUnnecessaryIsInstance] (a caller's JSON)

@@ -13,7 +13,7 @@ from personalab.storage.leases import unbroken
 
 
 async def conclude(state: IterateState, *, services: Services, place: ProjectPlace) -> dict[str, Any]:
-    """Write the reports; a search that was ended early is told as far as it came."""
+    """Write the reports; a search that was ended early is reported as far as it came."""
 
     def end() -> dict[str, Any]:
         search = resumed(place, state.get("lease", ""))

@@ -19,7 +19,7 @@ _ASKED = (
 
 
 async def prepare(state: IterateState, *, services: Services, place: ProjectPlace) -> dict[str, Any]:
-    """Go on with the iteration that stands there, or begin one; one that has ended is told as it ended."""
+    """Resume the current iteration, or start one; an ended one returns its result."""
     asked = {name: state.get(name) for name in _ASKED}
     plan = await unbroken(begin, services, place, asked)
     if plan.completed_at is None:

@@ -13,7 +13,7 @@ from personalab.story.ids import check_given
 
 
 async def open_conversation(state: MemorizeState, *, services: Services) -> dict[str, Any]:
-    """Make sure that the conversation is kept before anyone is asked about it."""
+    """Save the conversation before any model is asked about it."""
     request, conversation_id = state.get("request"), state.get("conversation_id")
     if request is not None:
         found = await services.memories.save_conversation(read_request(request, services.now()))

@@ -24,7 +24,7 @@ _TRIES = 8
 
 
 async def store_memory(state: MemorizeState, *, subject: Subject, services: Services) -> dict[str, Any]:
-    """Apply the operations to the memory as it stands now, and keep both in one step."""
+    """Apply the operations to the current memory, and store both in one step."""
     conversation, failure = subject.conversation, state.get("failure")
     operations = [Operation.of(operation) for operation in state.get("operations", [])] if not failure else []
     memory = subject.memory
@@ -56,7 +56,7 @@ async def store_memory(state: MemorizeState, *, subject: Subject, services: Serv
 async def _learned_before(
     state: MemorizeState, conversation: Conversation, services: Services
 ) -> dict[str, Any]:
-    """Leave what someone else has learned meanwhile, and the success that stands there, as they are."""
+    """Keep what someone else has learned meanwhile, and the success recorded there, unchanged."""
     found = await services.memories.conversation(conversation.conversation_id)
     result = dict(found.pipeline_result) if found and found.pipeline_result else None
     return {"status": "error" if state.get("failure") else "unchanged", "pipeline_result": result}

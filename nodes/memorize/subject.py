@@ -84,7 +84,7 @@ def used(state: MemorizeState, more: Usage | None) -> dict[str, int] | None:
 
 
 async def read_subject(services: Services, state: MemorizeState, model: str | None) -> Subject:
-    """Read the conversation and the memory as they stand now."""
+    """Read the current conversation and memory."""
     conversation_id = state.get("conversation_id", "")
     conversation = await services.memories.conversation(conversation_id)
     if conversation is None:

@@ -16,7 +16,7 @@ _TYPES: tuple[ContentType, ...] = ("profile", "event")
 
 
 async def update(state: MemorizeState, *, subject: Subject, now: Clock) -> dict[str, Any]:
-    """Get the operations that code will apply; where nothing was found, nobody is asked."""
+    """Get the operations that code will apply; without findings no model is asked."""
     facts = [Fact.of(fact) for fact in state.get("facts", [])]
     result = dict(state.get("result", {}))
     if not facts:

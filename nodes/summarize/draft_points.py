@@ -34,7 +34,7 @@ async def draft_points(
     counter: TokenCounter,
     tell: Tell,
 ) -> dict[str, Any]:
-    """Draft the points of every piece; an answer that cannot be used is asked for once more, then refused."""
+    """Draft the points of every piece; an unusable answer is requested once more, then refused."""
     material = await asyncio.to_thread(
         read_material, services, state.get("instance_id", ""), last_turn=state.get("last_turn")
     )

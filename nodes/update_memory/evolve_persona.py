@@ -33,7 +33,7 @@ async def evolve_persona(
     counter: TokenCounter,
     tell: Tell,
 ) -> dict[str, Any]:
-    """Ask for the new persona; an answer that cannot be used is asked for once more, then refused."""
+    """Ask for the new persona; an unusable answer is requested once more, then refused."""
     material = await asyncio.to_thread(
         read_material, services, state.get("instance_id", ""), last_turn=state.get("last_turn")
     )

@@ -67,7 +67,7 @@ def read_book(data: object, name: str) -> Lorebook:
 
 
 def check_book_says_something(book: Lorebook) -> None:
-    """Refuse a book of which no entry could ever come up: its texts or keys stand in fields of another program."""
+    """Refuse a book whose entries could never be activated: its texts or keys are in another program's fields."""
     if not book.entries:
         return
     told = [entry for entry in book.entries if entry.content.strip()]

@@ -110,7 +110,7 @@ class Card:
 
     @property
     def is_newer(self) -> bool:
-        """Whether it says to be of a version nobody knew when this was written."""
+        """Whether it claims a version that was unknown when this was written."""
         return _number_of(self.data.get("spec_version")) > _NEWEST
 
     def text(self, name: str) -> str:
@@ -138,7 +138,7 @@ def read_card(data: object) -> Card:
 
 
 def check_card_says_something(card: Card) -> None:
-    """Refuse what has a name and no more: a file of another program, whose texts stand in fields of its own."""
+    """Refuse a card with nothing but a name: a file of another program, with fields of its own."""
     spec = card.data.get("spec")
     if isinstance(spec, str) and spec.lower().startswith(_SPEC):
         return

@@ -72,7 +72,7 @@ _CARRIED = (
     "post_history_instructions",
     "example_dialogue",
 )
-"""What of a definition stands in a card's own fields."""
+"""The parts of a definition that a card has fields for."""
 
 
 # --- a card becomes a character
@@ -135,7 +135,7 @@ def _language_among(*texts: str) -> Language | None:
 
 
 def _beyond_a_card(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep what a card has no field for: fields nobody knows, and that a known one is there though it says nothing."""
+    """Keep what a card has no field for: unknown fields, and the presence of empty known ones."""
     return {
         name: value
         for name, value in fields.items()
@@ -316,7 +316,7 @@ def _converted(card: Card | None, version: CardVersion) -> dict[str, Any]:
 
 
 def _fields_of(card: Card) -> dict[str, Any]:
-    """Collect a card's fields, those nobody knows too; a known one that is null is missing."""
+    """Collect a card's fields, including unknown ones; a known one that is null is missing."""
     inner = as_object(card.data.get("data"))
     unknown = {name: value for name, value in inner.items() if name not in _KNOWN_FIELDS}
     return {**unknown, **{name: value for name, value in card.content.items() if name in _KNOWN_FIELDS}}

@@ -42,14 +42,14 @@ NARRATOR = "System"
 """Who says a summary."""
 _LONGEST_SPEAKER = 100
 _TEXTS = ("mes", "swipes", "swipe_id", "swipe_info", "send_date")
-"""What is made anew from the lines."""
+"""Fields that are rebuilt from the lines."""
 
 
 # --- the text of a message, and the rest
 
 
 def spoken(value: object) -> str | None:
-    """Take a text that may stand alone or, as Chub writes it, in an object."""
+    """Return a text that may be plain or, as Chub writes it, in an object."""
     if isinstance(value, dict):
         value = cast("dict[str, Any]", value).get("message")
     return value if isinstance(value, str) else None
@@ -340,7 +340,7 @@ def _failed(line: Line) -> bool:
 
 
 def lines_from(rows: object, message: Raw) -> list[Line] | None:
-    """Make the lines of a marked message again, with what was edited since; ``None`` if they cannot be told."""
+    """Rebuild the lines of a marked message, with later edits; ``None`` if they cannot be determined."""
     if not isinstance(rows, list) or not rows:
         return None
     texts, at = _texts_in(message)

@@ -27,7 +27,7 @@ _PARTS = ((b"{[", 300_000, 64), (b",", 1_000_000, 32))
 _BOM = b"\xef\xbb\xbf"
 HEADER_FIELDS = ("user_name", "character_name", "create_date", "chat_metadata")
 _UNNAMED = ("", "unused")
-"""What stands in a header that leaves the names to the messages."""
+"""The names in a header that leaves them to the messages."""
 _LINE_CODES = {
     "too_large": "chat_line_too_large",
     "too_deep": "chat_line_too_deep",
@@ -39,7 +39,7 @@ _LINE_CODES = {
 
 @dataclass(frozen=True)
 class Chat:
-    """A chat's header, if it has one, and its messages, all as they stand in the file."""
+    """A chat's header, if it has one, and its messages, all as they are in the file."""
 
     header: Raw | None
     messages: Iterable[Raw]
@@ -47,12 +47,12 @@ class Chat:
 
     @property
     def character_name(self) -> str:
-        """What the character is called; blank where nobody says it."""
+        """The character's name; blank if it is missing."""
         return self._name("character_name", is_user=False)
 
     @property
     def user_name(self) -> str:
-        """What the person is called; blank where nobody says it."""
+        """The person's name; blank if it is missing."""
         return self._name("user_name", is_user=True)
 
     def _name(self, field: str, *, is_user: bool) -> str:
@@ -94,7 +94,7 @@ class Chat:
 
     @property
     def created_at(self) -> str:
-        """When it was begun, or its first message sent; blank where nobody says it."""
+        """When it was begun, or its first message sent; blank if that is missing."""
         first = next(iter(self.messages), None) or {}
         told = [(self.header or {}).get("create_date"), first.get("send_date")]
         return next((time for time in map(time_of, told) if time), "")

@@ -67,7 +67,7 @@ def language_of(entries: Iterable[Entry]) -> Language | None:
 
 
 def fingerprint(entries: Iterable[Entry], summaries: Iterable[CompactedDialogue]) -> str:
-    """Name what an account is made from, so that it can be told whether it is still the same."""
+    """Return a digest of an account's sources, to detect changes."""
     told = [[entry.entry_id, entry.role, entry.message, entry.tools] for entry in entries]
     before = [[summary.entry_id, summary.summary] for summary in summaries]
     return hashlib.sha256(json.dumps([told, before]).encode("ascii")).hexdigest()

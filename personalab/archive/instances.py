@@ -42,7 +42,7 @@ class LibraryEntry:
     definition: Mapping[str, Any]
     """``definition.json`` or ``background.json``."""
     beside: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
-    """The JSON files that stand beside it: its card, its lorebook."""
+    """The JSON files next to it: its card, its lorebook."""
 
 
 @dataclass(frozen=True, slots=True)

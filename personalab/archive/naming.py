@@ -14,7 +14,7 @@ MAX_ID = 64
 _LONGEST = 48
 """A slug leaves room for a number behind it."""
 _LEAST = 2
-"""One letter that is left of a name names nobody."""
+"""Minimum letters of a name that make an id."""
 _APART = re.compile(r"[^a-z0-9]+")
 _ENDINGS = re.compile(r"\.(?:world-info|lorebook|background)$", re.IGNORECASE)
 """What our own files have before their last ending."""
@@ -26,7 +26,7 @@ _RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECAS
 
 
 def id_for(prefix: str, name: str) -> str:
-    """Make an id of a name by its Latin letters, or else by its digest: the same whatever file it comes in."""
+    """Make an id of a name by its Latin letters, or else by its digest: the same in whatever file it comes."""
     found = _slug(name)
     if is_id(found):
         return found

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from personalab.story.lines import MAX_TURN, OPENING_TURN, AssistantLine, Line, UserLine
 
 MAX_GIVEN_TURN = MAX_TURN // 2
-"""A greater number in a stranger's file is made anew: the story could not go on after it."""
+"""Maximum number taken from an imported file; a greater one is replaced, because the story could not continue."""
 
 
 @dataclass(slots=True)
@@ -25,11 +25,11 @@ class Numbering:
     waiting: bool = False
     """Whether the person spoke last."""
     disturbed: bool = False
-    """Whether the lines stand no more as they stood."""
+    """Whether the lines are no longer in their original order."""
     place: int = -1
     """Where the last line that has its number stood."""
     was: int | None = None
-    """Which number the turn at hand had there; none if it has a message that comes without."""
+    """The original number of the current turn; none if it has a message without one."""
 
     def said(self) -> int:
         """Number what the person says."""
@@ -37,7 +37,7 @@ class Numbering:
         return self._said()
 
     def replied(self) -> int:
-        """Number a reply: one that answers nobody has a turn of its own, for of one turn only one reply counts."""
+        """Number a reply: one without a question gets a turn of its own, because only one reply of a turn counts."""
         self.disturbed, self.was = True, None
         return self._replied()
 

@@ -28,7 +28,7 @@ MAX_TEXT_BYTES = MAX_CARD_BYTES * 3 // 2
 """A card in base64, which is a third longer, with line breaks in it."""
 
 _KEYWORDS = ("ccv3", "chara")
-"""Where a card may stand; what comes first wins."""
+"""Keywords of a card's chunk, in order of precedence."""
 _TEXT_KINDS = (b"tEXt", b"zTXt", b"iTXt")
 _LONGEST_KEYWORD = 79
 _MOST_TRIES = 4

@@ -68,7 +68,7 @@ class _Teller:
     shown_too: Shown
     told: dict[str, Transcript] = field(default_factory=dict[str, Transcript])
     held: Turn | None = None
-    """The last turn of a session, while nobody has answered it: the next session may go on with it."""
+    """The last turn of a session, while it is unanswered: the next session may continue it."""
 
     def tell(self, session: Transcript) -> Iterator[str]:
         """Yield the new part of a session."""

@@ -38,7 +38,7 @@ class Material:
     entries: tuple[Entry, ...]
     """The entries that would be compacted."""
     summaries: tuple[CompactedDialogue, ...]
-    """What stands for the entries before them, and would be superseded: the new summary tells it, too."""
+    """The summaries of earlier entries that would be superseded: the new summary covers them, too."""
 
 
 @dataclass(frozen=True, slots=True)

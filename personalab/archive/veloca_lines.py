@@ -109,7 +109,7 @@ class _Told:
         self.fresh_from = 0
 
     def cover(self, newer: _Told) -> None:
-        """Note which turns stand only in the summary of the session that follows."""
+        """Record the turns that are only in the summary of the following session."""
         count = taken_over(newer.transcript.turns, self.transcript)
         told = told_turns(self.transcript)
         if told and told[-1].answer is None:

@@ -53,7 +53,7 @@ class Records:
     dialogues: Mapping[str, Sequence[CompactedDialogue]]
     """Those that came from another program, by the session of their trigger."""
     own: Mapping[str, Sequence[CompactedDialogue]]
-    """Those of ours, by the name of the session they stand in."""
+    """Our own records, by the name of their session."""
 
 
 def read_records(arrays: Mapping[Array, Sequence[Any]]) -> Records:
@@ -201,7 +201,7 @@ def _dialogue_in(dialogue: CompactedDialogue) -> tuple[Key, Line] | None:
 
 
 def foreign_line(entry: Entry, numbering: Numbering) -> Line:
-    """Make a line of an entry; what nobody says, or is not used, is kept and never used."""
+    """Make a line of an entry; one without a speaker, or not in use, is kept and never used."""
     if entry.status == UNUSED or entry.role == "system":
         return OtherLine({"type": FOREIGN, "entry": entry.fields()})
     rest = {name: value for name, value in entry.fields().items() if name not in ("message", "role")}

@@ -211,7 +211,7 @@ def check_fresh(archive: Archive, records: Sequence[Record]) -> None:
 
 
 def made(name: Array, fields: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> Record:
-    """Make a record of what a caller gives, and refuse what must not stand in an archive."""
+    """Make a record of a caller's values, and refuse what an archive must not contain."""
     if extra and (clash := sorted(KNOWN_FIELDS[name].intersection(extra))):
         raise BadRecord("field_wrong", field=f"extra.{clash[0]}", reason=Reason("own_field"))
     return _checked(name, {**fields, **(extra or {})})

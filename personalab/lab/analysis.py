@@ -40,7 +40,7 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _SHOWN_EVIDENCE = 3
 _SHOWN_REASON = 400
 _ASKED_REASON = 200
-"""Characters of a reason or a description that a model is asked for; longer ones are read, too."""
+"""Maximum characters of a reason or a description requested from a model; longer ones are read, too."""
 
 _SYSTEM = Text(
     """=== 分析任务 ===
@@ -111,7 +111,7 @@ class Shown:
 
 
 class AnalysisCall(NamedTuple):
-    """What an analyst is asked."""
+    """The question to an analyst."""
 
     system: str
     text: str

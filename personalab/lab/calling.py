@@ -36,7 +36,7 @@ class CallUsage(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One question to an executor; what could not be asked is a ``UserError`` when it is made."""
+    """One question to an executor; making one that cannot be asked raises a ``UserError``."""
 
     call_id: str
     """A name in its spool folder that no other question has: what was answered under it is given again."""
@@ -78,7 +78,7 @@ class CallAnswer:
     """What went wrong, in one English line."""
     error_code: str | None = None
     error_params: Mapping[str, str | int | float] | None = None
-    """What the code's words are filled with, so that a failure can be told in any language."""
+    """Parameters of the code's text, so that a failure can be shown in any language."""
     retryable: bool = False
     retry_after: float | None = None
     """The seconds the service asks to wait."""

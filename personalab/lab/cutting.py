@@ -24,7 +24,7 @@ _ITEM = re.compile(
     r"|[（(][\d一二三四五六七八九十]{1,3}[)）]|[一二三四五六七八九十]{1,3}、)"
 )
 _BEFORE_A_MARK = re.compile(r"[^\w\n]*+(?:\d{1,3}[.)、．])?[^\w\n]*+")
-"""What may stand in a line before a mark and go along with it: bullets, numbers, signs."""
+"""Bullets, numbers and signs that may precede a mark in its line and belong to it."""
 _LONG_LINE = 80
 """A line with more characters is numbered sentence by sentence."""
 _SHORTEST_SENTENCE = 8

@@ -19,7 +19,7 @@ MAX_GENERATED = 50
 _MAX_NAME, _MAX_TEXT = 200, 100_000
 _SHOWN_CASES = 60
 _ASKED = {"name": 60, "input": 800, "expected_output": 400, "description": 200}
-"""Characters of a case's texts that a model is asked for; longer ones are read, too."""
+"""Maximum characters of a case's texts requested from a model; longer ones are read, too."""
 DRAFTS_FILE = "x_drafts.json"
 
 _SYSTEM: dict[Language, str] = {
@@ -101,14 +101,14 @@ class Drafts(Record):
     drafts: tuple[Draft, ...] = ()
 
     def pending(self) -> list[Draft]:
-        """Return those that nobody has decided on."""
+        """Return those without a decision."""
         return [draft for draft in self.drafts if draft.status == "pending"]
 
 
 def generation_prompt(
     name: str, description: str, count: int, cases: Iterable[Case], language: Language
 ) -> tuple[str, str]:
-    """Word what a model is asked for: the system prompt and the text."""
+    """Return the question to a model: the system prompt and the text."""
     if not 1 <= count <= MAX_GENERATED:
         raise UserError("lab_bad_draft_count", count=count, limit=MAX_GENERATED)
     if not description.strip():

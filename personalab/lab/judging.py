@@ -125,7 +125,7 @@ _AGAIN = Text(
 
 
 class JudgeCall(NamedTuple):
-    """What a judge is asked."""
+    """The question to a judge."""
 
     system: str
     text: str

@@ -17,7 +17,7 @@ NO_SKILL_ID = "00000000-0000-4000-8000-000000000000"
 NO_SKILL_VERSION = "v1"
 NO_SKILL_NAME = "No skill"
 NO_SKILL = "Answer the request.\n"
-"""What stands in the place of a skill where there is none."""
+"""The prompt used in place of a skill."""
 MAX_CONCURRENCY = 64
 
 
@@ -40,7 +40,7 @@ class RunOptions(Record):
     controls: bool = True
     """Whether the judges are first tested on planted answers."""
     language: Literal["zh", "en"] | None = None
-    """What the judges are asked in; the language of the cases where none is named."""
+    """The language of the judges' questions; that of the cases if none is named."""
     pass_score: Number = Field(default=60, ge=0, le=100)
     backoff_seconds: Number = Field(default=1, ge=0, le=600)
     """How long to wait before the first retry; each further one waits twice as long."""
@@ -78,7 +78,7 @@ MEASURED = (
     *("model", "extra_flags", "repeats", "judges", "judge_repeats", "no_skill_arm", "controls", "language"),
     "pass_score",
 )
-"""What makes the scores what they are: it stands once there are results."""
+"""Options that affect the scores: they cannot be changed once there are results."""
 
 
 def options_from(config: CallConfig) -> RunOptions:

@@ -9,7 +9,7 @@ from typing import Any
 from personalab.lab.resuming import Role
 
 JUDGE_PROMPT_TOKENS = 1_100
-"""What a judge is told beside the case and the answer, about."""
+"""Estimated tokens of a judge's prompt besides the case and the answer."""
 USUAL_OUTPUT: Mapping[Role, int] = {"execute": 500, "judge": 300, "control": 300}
 """How long an answer is, about, as long as none is known."""
 
@@ -60,13 +60,13 @@ class Plan:
     """Estimated; a command line's own prompts come on top."""
     output_tokens: int
     cost_usd: float | None
-    """``None`` as long as no call has told what it costs."""
+    """``None`` until a call has reported its cost."""
     calls_made: int
     spent_usd: float | None
     max_calls: int | None
     max_usd: float | None
     within_budget: bool | None
-    """Whether the budget suffices; ``None`` where it is one in money and nobody knows what calls cost."""
+    """Whether the budget suffices; ``None`` if it is in money and the cost of calls is unknown."""
 
     def fields(self) -> dict[str, Any]:
         """Return it as JSON."""

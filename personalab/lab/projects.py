@@ -240,7 +240,7 @@ class Summary(Record):
 
 
 def breakdown_of(averages: dict[Dimension, float]) -> Breakdown:
-    """Write averages as they stand in files: to one decimal."""
+    """Round averages as in files: to one decimal."""
     return Breakdown(**{name: round(averages[name], 1) for name in DIMENSIONS})
 
 

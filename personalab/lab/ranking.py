@@ -73,7 +73,7 @@ class CaseResult:
 
 @dataclass(frozen=True, slots=True)
 class JudgeFacts:
-    """Who judged, and how far it told the planted answers apart."""
+    """The judges, and how far each separated the planted answers."""
 
     identity: str
     model: str
@@ -83,7 +83,7 @@ class JudgeFacts:
 
 @dataclass(frozen=True, slots=True)
 class CostFacts:
-    """What all calls took; money is ``None`` where nobody knows it."""
+    """The use of all calls; money is ``None`` if unknown."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -93,7 +93,7 @@ class CostFacts:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What is told of a run beside its scores."""
+    """Facts about a run besides its scores."""
 
     pass_score: float = 60.0
     repeats: int = 1

@@ -75,7 +75,7 @@ _SUFFIX = Text("-重组", "-recomposed")
 
 
 class WriterCall(NamedTuple):
-    """What a writer is asked."""
+    """The question to a writer."""
 
     system: str
     text: str

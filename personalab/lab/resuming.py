@@ -22,7 +22,7 @@ from personalab.lab.stored_errors import plain_params
 
 Role = Literal["execute", "judge", "control"]
 Standing = Literal["ok", "again", "failed"]
-"""What became of what was asked: an answer, another attempt to make, or nothing, for good."""
+"""The state of a question: an answer, another attempt to make, or permanent failure."""
 BUDGET = "budget: "
 JUDGE = "judge: "
 SKIPPED = "skipped by a person"
@@ -100,7 +100,7 @@ class CaseCalls(Record):
     """Number of first calls that ended in a permanent failure; if the case is requested again, they do not count."""
 
     def rows(self, prefix: str) -> list[CallRow]:
-        """List the attempts of what was asked."""
+        """List the attempts at a question."""
         return [row for row in self.calls if attempts_of(row.call_id) == prefix]
 
 
@@ -159,7 +159,7 @@ def execute_calls(folder: str, file: str, repeat: int) -> str:
 
 
 def judge_calls(answer_id: str, judge: str, number: int) -> str:
-    """Name the attempts of a judge at the answer of a call: another answer is judged anew."""
+    """Name the attempts of a judge at the answer of a call: another answer is judged again."""
     return f"j{answer_id[1:]}-{short_hash(judge)}-k{number}"
 
 
@@ -226,7 +226,7 @@ def wait_before(rows: Sequence[CallRow], base: float, limit: float) -> float:
 
 
 def answer_of(calls: CaseCalls, prefix: str) -> CallRow | None:
-    """Find the answer to what was asked: the last one, for a case may be executed anew."""
+    """Find the answer to a question: the last one, because a case may be executed again."""
     return next((row for row in reversed(calls.rows(prefix)) if row.status == "ok"), None)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 FIRST, LAST = 0xE000, 0xF8F0
-"""The private characters that stand for names."""
+"""The private-use characters that represent names."""
 
 ASIDE = "\uf8ff"
 """Stands before names that were said in parentheses, behind what they are the names of."""
@@ -171,7 +171,7 @@ HARMLESS = _words(
     rf"(?:{_FILLER}|rules?|retention rules?|first|second|third|finally|lastly|next|规则|保留规则|要求"
     rf"|首先|其次|最后|第[一二三])*"
 )
-"""Clauses that may stand beside one that drops."""
+"""Clauses that may accompany one that drops."""
 VERB_ALONE = _words(
     rf"(?:{_FILLER}|都|就|全部?|应该?|要|actually|wait)*(?:{_LOSE_ZH}|{_LOSE_EN}|{_KEEP}|no|not|never"
     rf"|don't|do not|cancel that"

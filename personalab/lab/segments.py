@@ -43,7 +43,7 @@ _ID = re.compile(r"seg_(\d{3,6})", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a piece stands: in which skill, as which piece of it, how far down (0 to 1), with which white space."""
+    """A segment's position: its skill, its index, its depth (0 to 1), and its white space."""
 
     skill_id: str
     skill_order: int
@@ -106,7 +106,7 @@ def text_hash(text: str) -> str:
 
 
 def marks_of(segments: Iterable[AdvantageSegment], contents: Mapping[str, str]) -> dict[str, list[Mark]]:
-    """Find the segments of an analysis in the skills, by skill id; what stands there no more has no mark."""
+    """Find the segments of an analysis in the skills, by skill id; a segment that is gone has no mark."""
     found: dict[str, list[Mark]] = {skill_id: [] for skill_id in contents}
     for segment in segments:
         span = find_exact(contents.get(segment.skill_id, ""), segment.content)
@@ -121,7 +121,7 @@ _Key = tuple[str, int, str]
 
 
 def pool(skills: Mapping[str, str], marks: Mapping[str, Sequence[Mark]] | None = None) -> list[PoolSegment]:
-    """Cut skills, given by id, into pieces to choose from; what stands in several of them is one piece."""
+    """Cut skills, given by id, into segments to choose from; a segment of several skills is one."""
     marks = marks or {}
     known = {mark.segment_id: mark for rows in marks.values() for mark in rows}
     cuts = {skill_id: partition(content, marks.get(skill_id, ())) for skill_id, content in skills.items()}
@@ -215,7 +215,7 @@ def compose(pieces: Sequence[PoolSegment], ids: Iterable[str]) -> str:
 
 
 def _homes(pieces: Sequence[PoolSegment], chosen: Sequence[PoolSegment]) -> dict[str, str]:
-    """Decide for each piece which of the skills it stands in gives its place: the one with most of the others."""
+    """Decide for each segment which of its skills gives its position: the one with most of the others."""
     every = [{place.skill_id for place in piece.places} for piece in chosen]
     counts = {skill_id: sum(skill_id in found for found in every) for found in every for skill_id in found}
     sizes = dict.fromkeys(counts, 0)

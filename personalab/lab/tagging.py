@@ -55,7 +55,7 @@ _KINDS: dict[Language, dict[AssetKind, str]] = {
 def tag_prompt(
     kind: AssetKind, name: str, description: str, content: str, tags: Tags, language: Language
 ) -> tuple[str, str]:
-    """Word what a model is asked for: the system prompt and the text."""
+    """Return the question to a model: the system prompt and the text."""
     told = {
         "name": _one_line(name),
         "description": _one_line(description) or "–",
@@ -116,7 +116,7 @@ def tagged(tags: Tags, value: str, now: str, new_id: Callable[[], str]) -> Tags:
 
 
 def untagged(tags: Tags, tag: str, new_id: Callable[[], str]) -> Tags:
-    """Remove a tag by its id or its value, whoever gave it."""
+    """Remove a tag by its id or its value, whatever its origin."""
     manual = tuple(found for found in tags.manual if not _is(found, tag))
     auto = tuple(found for found in tags.auto if not _is(found, tag))
     if len(manual) + len(auto) == len(tags.manual) + len(tags.auto):

@@ -59,7 +59,7 @@ MAX_REASON = 500
 MAX_SOURCES = 20
 """Maximum source messages requested for a fact; more are read, too."""
 _ASKED_TEXT, _ASKED_REASON = 400, 200
-"""Characters of an entry and of a reason that a model is asked for; longer ones are read, too."""
+"""Maximum characters of an entry and of a reason requested from a model; longer ones are read, too."""
 _NAMED = 10
 _SHOWN_SHARE = 4
 """One part in so many of the conversation's room goes to what is known already."""
@@ -69,7 +69,7 @@ _PROVIDER = re.compile(
     r"^(?:openai|anthropic|azure_\w+|google_\w+|(?:anthropic_)?bedrock\w*|cohere|fireworks|together|mistralai|huggingface"
     r"|groq|ollama|deepseek|ibm|nvidia|xai|openrouter|perplexity|upstage|baseten|litellm|scripted|local):(?=.)"
 )
-"""What stands before the colon of a model's name, where it is not a part of the name itself."""
+"""Prefixes before the colon of a model's name that are not a part of the name itself."""
 _LETTERS: dict[ContentType, str] = {"profile": "p", "event": "e", "mind": "m"}
 
 

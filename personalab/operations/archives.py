@@ -45,7 +45,7 @@ _SHOWN_SESSIONS = 10
 
 T = TypeVar("T")
 OnUnread = Callable[[int], None]
-"""Is told how many records of the file cannot be read, and so are in no list."""
+"""Callback with the number of records that cannot be read, and so are not listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class ArchivePlace:
 
     @property
     def is_there(self) -> bool:
-        """Whether there is anything of it; what may not be looked at is told when it is opened."""
+        """Whether any of its files exists; inaccessible ones are reported when it is opened."""
         for path in (self.path, self.path.with_name(f"{self.path.name}.journal")):
             try:
                 os.lstat(path)

@@ -46,7 +46,7 @@ __all__ = ["Finding", "Report", "examine_root"]
 
 Progress = Callable[[str], None]
 STALE_SECONDS = 60.0
-"""A temporary file this old belongs to nobody."""
+"""Age in seconds at which a temporary file counts as abandoned."""
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp|\.new-[0-9a-f]{8,12}")
 
 
@@ -178,7 +178,7 @@ class _Ward:
             return []
 
     def leftovers(self, folder: Path, findings: list[Finding], *, fix: bool) -> None:
-        """Find temporary files nobody will come back for."""
+        """Find abandoned temporary files."""
         for path in self.entries(folder, []):
             if _TEMPORARY.fullmatch(path.name) and _is_stale(path):
                 finding = Finding("leftover", self.shown(path), fixable=True)
@@ -318,7 +318,7 @@ class _Instance:
             self.found.append(finding)
 
     def _check_character(self, state: InstanceState | None) -> None:
-        """Check who the character is here; what is missing is made anew from the character's definition."""
+        """Check the character's state; a missing one is rebuilt from the character's definition."""
         path = self.folder / "character_state.json"
         _, finding = self.ward.read(path, _read_character)
         if finding is not None and finding.code == "missing" and state is not None:

@@ -20,7 +20,7 @@ _SHOWN = 5
 
 
 def examine_beside(services: Services, folder: Path) -> list[Finding]:
-    """Check the card and the lorebook that stand beside a character or a background."""
+    """Check the card and the lorebook next to a character or a background."""
     reading: dict[str, Callable[[object], object]] = {
         "card.json": read_card,
         "lorebook.json": lambda data: read_book(data, folder.name),

@@ -34,7 +34,7 @@ TOO_LARGE = Reason("number_too_large")
 
 
 class Sweep(Protocol):
-    """Finds the temporary files of a folder that nobody will come back for."""
+    """Finds the abandoned temporary files of a folder."""
 
     def __call__(self, folder: Path, findings: list[Finding], *, fix: bool) -> None:
         """Add them to the findings; with ``fix``, remove them."""
@@ -42,7 +42,7 @@ class Sweep(Protocol):
 
 
 class LabFinding(Finding):
-    """Something about the lab's files; its words stand with the lab's other texts."""
+    """A finding about the lab's files; its texts are with the lab's other texts."""
 
     __slots__ = ()
 

@@ -119,7 +119,7 @@ class _Project:
     folder: Path
     repair: bool
     kept_calls: set[str] = field(default_factory=set[str])
-    """The calls whose answers stand in files of their cases."""
+    """The calls whose answers are in files of their cases."""
     contents: dict[str, str] = field(default_factory=dict[str, str])
     """The skills' contents by id."""
     cases: int | None = 0
@@ -358,7 +358,7 @@ class _Project:
             self._found(replace(finding, level="note"), lambda: self._patch(values))
 
     def _progress(self, config: ProjectConfig, counted: dict[str, Counter[str]]) -> Progress | None:
-        """Count how far the project is; ``None`` where nobody can tell."""
+        """Count a project's progress; ``None`` if it cannot be determined."""
         if self.cases is None:
             return None
         try:

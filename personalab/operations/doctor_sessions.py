@@ -114,7 +114,7 @@ def _parsed(content: bytes | None, number: int, scan: Scan) -> Line | None:
 
 
 def _take(scan: Scan, line: Line, number: int, turn: int | None) -> int | None:
-    """Note a good line; return the turn that stands now."""
+    """Record a good line; return the current turn."""
     scan.first_number = scan.first_number or number
     if isinstance(line, Metadata) and scan.metadata is None:
         scan.metadata, scan.metadata_number = line, number

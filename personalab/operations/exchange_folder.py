@@ -28,7 +28,7 @@ _BEGINNING_BYTES = 64 * 1024
 _TEXTS = ("text/", "application/json")
 _SAME_NAMES = 10_000
 _ENDING = re.compile(r"(?:\.(?:lorebook|background|junit))?\.[A-Za-z0-9]+$")
-"""What stands behind the number of a file whose name was taken."""
+"""The ending that follows the number in a file's name if the plain name was taken."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What was asked for, checked."""
+    """The checked request."""
 
     kind: Kind
     entry_id: str

@@ -41,7 +41,7 @@ class Placeholders:
         return found
 
     def _is_free(self, entry_id: str) -> bool:
-        """Return whether an entry is a placeholder that nobody gave a card or a lorebook."""
+        """Return whether an entry is a placeholder without a card or a lorebook."""
         beside = (
             self.files.beside("characters", entry_id, name)
             for name in ("card.json", "lorebook.json", "card.png", "card.charx")

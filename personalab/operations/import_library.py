@@ -165,7 +165,7 @@ def _is_same_picture(name: str, here: bytes, content: bytes) -> bool:
 
 
 def _beside(brought: _Brought) -> dict[str, bytes | None]:
-    """List the files that come to stand beside a character."""
+    """List the files to store next to a character."""
     beside: dict[str, bytes | None] = {"card.json": brought.raw}
     if brought.carrier is not None:
         name, content = brought.carrier

@@ -26,7 +26,7 @@ from personalab.storage.stories import Kind, StoryFiles
 from personalab.story.ids import check_id, is_id
 
 _KEPT: dict[Kind, str] = {"characters": "card.json", "backgrounds": "lorebook.json"}
-"""What stands beside an entry as it came."""
+"""The original file next to an entry."""
 _Sizes = dict[int, list[str]]
 Looks = Callable[[str], Iterable[object]]
 """Gives what an entry says, in each of the forms in which it may come again."""
@@ -45,14 +45,14 @@ class Arrival:
     variant: str
     """Looks of different variants are remembered apart."""
     is_its_own: Callable[[str], bool] = lambda entry_id: True
-    """Whether an entry beside which these bytes stand was made of them."""
+    """Whether an entry with these original bytes was made from them."""
     marked: str | None = None
     """The id that it carries because it left from here."""
 
 
 @dataclass
 class Library:
-    """The characters and backgrounds a batch adds to; made anew for each batch."""
+    """The characters and backgrounds a batch adds to; created for each batch."""
 
     files: StoryFiles
     wishes: ImportWishes
@@ -123,7 +123,7 @@ class Library:
         return takewhile(lambda one: self._exists(arrival.kind, one), numbered(check_id(entry_id, "id")))
 
     def _holding(self, arrival: Arrival) -> list[str]:
-        """List the entries beside which these very bytes stand."""
+        """List the entries with exactly these original bytes."""
         kind, raw = arrival.kind, arrival.raw
         for entry_id in self._unread(kind).pop(len(raw), []):
             if (kept := self.kept(kind, entry_id)) is not None:

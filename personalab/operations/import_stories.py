@@ -125,7 +125,7 @@ class _Arrival:
     sessions: tuple[SessionLines, ...]
     digest: str
     streamed: Callable[[], Mapping[str, Iterable[Line]]] = dict[str, Iterable[Line]]
-    """Gives the lines of sessions that are not held in memory, anew each time."""
+    """Yields the lines of sessions that are not held in memory, reading them each time."""
 
 
 def bring_chat(stories: Stories, file: Arriving) -> Imported:
@@ -225,7 +225,7 @@ def bring_archive(stories: Stories, file: Arriving) -> list[Imported]:
 
 
 def _document(file: Arriving) -> object:
-    """Read an archive, with what stands in its journal where it is in use."""
+    """Read an archive, including its journal if it is in use."""
     if file.path is not None and place_of(file.path).journal.exists():
         with VelocaStore(file.path) as store:
             return store.document()

@@ -62,7 +62,7 @@ def _link_others(linking: _Linking, report: ImportReport, books: dict[str, int],
 
 @dataclass
 class _Linking:
-    """The lorebooks of a library by their names; whoever uses it holds the library's lock."""
+    """The lorebooks of a library by their names; the caller holds the library's lock."""
 
     library: Library
 

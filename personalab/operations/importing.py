@@ -42,7 +42,7 @@ from personalab.storage.leases import unbroken
 from personalab.story.ids import check_id
 
 Progress = Callable[[int, int, str], None]
-"""Told the files done, how many there are, and the one at hand."""
+"""Callback with the files done, their total number, and the current one."""
 _LATER: tuple[Format, ...] = ("veloca", "chat")
 _Placed = tuple[int, FoundFile]
 """A file and its place among those that were named."""
@@ -104,7 +104,7 @@ async def import_stream(
     wishes: ImportWishes = NO_WISHES,
     on_indexing: Callable[[str], None] = lambda name: None,
 ) -> ImportReport:
-    """Bring in one file that is open; ``on_indexing`` is told how far a long story is made findable."""
+    """Import one open file; ``on_indexing`` receives the progress of indexing a long story."""
     await asyncio.to_thread(_check, services, wishes)
     batch = _batch(services, wishes)
     shown, called = name or UNNAMED, called_by_file(name or "")
@@ -151,7 +151,7 @@ def _batch(services: Services, wishes: ImportWishes) -> _Batch:
 
 
 def _check(services: Services, wishes: ImportWishes) -> None:
-    """Refuse wishes that no file could fulfil before any comes in."""
+    """Refuse options that no file could fulfil before any is imported."""
     if wishes.new_id is not None:
         check_id(wishes.new_id, "id")
     if wishes.character is not None:

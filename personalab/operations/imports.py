@@ -19,7 +19,7 @@ OnConflict = Literal["update", "copy", "skip"]
 CONFLICT_OPTIONS: tuple[OnConflict, ...] = get_args(OnConflict)
 WorldStatus = Literal["linked", "missing", "ambiguous"]
 UNNAMED = "content"
-"""What a content at hand is called where nobody named it."""
+"""The name of content without a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class ImportWishes:
     into: str | None = None
     """The character or background that gets a lorebook; else it becomes a background of its own."""
     new_id: str | None = None
-    """The id of what comes in, where that is one thing."""
+    """The id of the import, if it is a single thing."""
     overwrite: bool = False
     """Replace a character or a background of the same name or the given id, or a lorebook; never a story."""
     on_conflict: OnConflict | None = None
@@ -41,13 +41,13 @@ class ImportWishes:
 
 @dataclass(frozen=True, slots=True)
 class Arriving:
-    """A file that is to come in."""
+    """A file to import."""
 
     shown: str
     format: Format
     stream: BinaryIO
     called: str = ""
-    """What its name calls it; blank where nobody named it."""
+    """Its displayed name; blank without one."""
     path: Path | None = None
 
     def became(self, kind: EntryKind, entry_id: str, name: str, outcome: Outcome) -> Imported:
@@ -124,7 +124,7 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file that did not come in, and why."""
+    """A file that was not imported, and why."""
 
     file: str
     error: PersonaLabError

@@ -64,7 +64,7 @@ class Unlearned:
 
     @property
     def fresh_turns(self) -> int:
-        """How many turns nobody has tried to learn from."""
+        """Number of turns without any attempt to learn from them."""
         return sum(len(found.messages) // 2 for found in self.fresh)
 
 

@@ -29,7 +29,7 @@ _CARRIERS = ("card.png", "card.charx")
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture and what it is, told by its bytes and not by its name."""
+    """A picture and its type, detected from its bytes and not from its name."""
 
     content: bytes
     media_type: PictureType

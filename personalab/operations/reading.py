@@ -140,7 +140,7 @@ def _is_there(groups: list[list[dict[str, Any]]], place: Place) -> bool:
 
 
 def plain_lines(turn: Turn, *, reasoning: bool = False) -> list[dict[str, Any]]:
-    """Return a turn's lines without what other programs added to them, and tell of one that nobody answered."""
+    """Return a turn's lines without other programs' additions, and mark an unanswered one."""
     found = [_plain(line, reasoning=reasoning) for line in _said(turn)]
     if turn.user is not None and not turn.replies:
         found[-1]["unanswered"] = True
@@ -159,7 +159,7 @@ def _plain(line: Summary | UserLine | AssistantLine, *, reasoning: bool = False)
 
 
 def turn_lines(turn: Turn) -> list[dict[str, Any]]:
-    """Return a turn's lines as they stand in the file."""
+    """Return a turn's lines as they are in the file."""
     return [line_fields(line) for line in _said(turn)]
 
 

@@ -14,7 +14,7 @@ from personalab.story.recall import StoryEvent, point_events, turn_event
 
 BATCH = 1_000
 Progress = Callable[[int, int, str], None]
-"""Told the instances done, how many there are, and the one at hand with its events so far."""
+"""Callback with the instances done, their number, and the current one with its events so far."""
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class Rebuilt:
 
 
 async def reindex(services: Services, progress: Progress = lambda done, total, name: None) -> Rebuilt:
-    """Drop the index and write it anew; a file that cannot be read is skipped and listed."""
+    """Rebuild the index; a file that cannot be read is skipped and listed."""
     rebuilt = Rebuilt()
     await services.library.reset()
     listed = await asyncio.to_thread(services.stories.all_instances)
@@ -46,7 +46,7 @@ async def reindex(services: Services, progress: Progress = lambda done, total, n
 
 
 async def _write_memories(services: Services, rebuilt: Rebuilt, progress: Progress) -> None:
-    """Make what is known about people findable anew, too; a store that cannot be used is listed."""
+    """Rebuild the search index of memories, too; an unusable store is listed."""
     try:
         rebuilt.counts["memory"] = await services.memories.reindex(
             lambda done, total: progress(done, total, "memory")

@@ -62,7 +62,7 @@ class CallFiles:
         return fd
 
     def create(self, part: str) -> int:
-        """Make one of the files anew for writing; what had its name is removed, never written to."""
+        """Create one of the files for writing; an existing one is removed, never written to."""
         return self._create(f"{self.name}.{part}")
 
     def _create(self, name: str) -> int:
@@ -179,7 +179,7 @@ def write_all(fd: int, content: bytes) -> None:
 
 
 def forget_call(spool: Path, call_id: str) -> None:
-    """Remove a call's files: its asker has kept the answer, or wants it asked anew."""
+    """Remove a call's files: the caller has stored the answer, or wants it asked again."""
     files = CallFiles(spool, call_id)
     with spooling(files):
         files.remove()

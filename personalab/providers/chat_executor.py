@@ -57,7 +57,7 @@ class ChatExecutor:
         return self._version()
 
     def forget(self, spool: Path, call_id: str) -> None:
-        """Remove a call's files, once its answer is kept elsewhere or before it is asked anew."""
+        """Remove a call's files, once its answer is stored elsewhere or before it is asked again."""
         forget_call(spool, call_id)
 
     async def run(self, call: Call, spool: Path) -> CallAnswer:
@@ -150,7 +150,7 @@ class ChatExecutor:
 
 
 def _structured(text: str, schema: Mapping[str, object]) -> object | None:
-    """Find the object in an answer; the schema itself is for the one who asked to check."""
+    """Find the object in an answer; the caller checks the schema itself."""
     required = schema.get("required")
     names = [str(name) for name in cast("list[object]", required)] if isinstance(required, list) else []
     try:

@@ -24,7 +24,7 @@ _CLOUDS: Mapping[str, tuple[str, ...]] = {
     "CLAUDE_CODE_USE_VERTEX": ("GOOGLE_", "GCLOUD_PROJECT", "CLOUD_ML_REGION", "VERTEX_REGION_"),
     "CLAUDE_CODE_USE_FOUNDRY": ("AZURE_",),
 }
-"""Credentials of a cloud, handed on only where ``claude`` is told to use that cloud."""
+"""Credentials of a cloud, passed on only if ``claude`` is configured to use that cloud."""
 _OFF = ("", "0", "false", "no", "off")
 
 

@@ -119,7 +119,7 @@ class ClaudeCli:
         return found[1]
 
     def forget(self, spool: Path, call_id: str) -> None:
-        """Remove a call's files, once its answer is kept elsewhere or before it is asked anew."""
+        """Remove a call's files, once its answer is stored elsewhere or before it is asked again."""
         forget_call(spool, call_id)
 
     async def run(self, call: Call, spool: Path) -> CallAnswer:

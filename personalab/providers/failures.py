@@ -59,7 +59,7 @@ class Attempt:
     model: str
     tries: int = 1
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """What must not be told."""
+    """Secrets that must not appear in messages."""
 
 
 def explain(error: Exception, attempt: Attempt) -> Failure:

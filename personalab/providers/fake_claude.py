@@ -284,7 +284,7 @@ def _show(result: dict[str, object], shape: str, rule: dict[str, object]) -> Non
 
 
 def _reply(system: str, text: str) -> str:
-    """Quote what was asked, so that one can see it arrived."""
+    """Quote the question, to show that it arrived."""
     told = next((line.strip() for line in system.splitlines() if line.strip()), "")
     return f"{MARK} {told[:_LONGEST_QUOTE]}\n\n{text[:_LONGEST_QUOTE]}"
 

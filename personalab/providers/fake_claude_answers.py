@@ -31,7 +31,7 @@ _NO_EXPECTATION = ("(none was given", "（没有给出")
 
 
 def fitting(schema: object, text: str, path: tuple[str, ...] = ()) -> object:
-    """Make a value that fits a schema, out of what was asked."""
+    """Make a value that fits a schema, from the question."""
     form = cast("dict[str, Any]", schema if isinstance(schema, dict) else {})
     if "const" in form or form.get("enum"):
         return form["const"] if "const" in form else form["enum"][0]
@@ -67,7 +67,7 @@ def _kind(form: dict[str, Any]) -> str:
 
 
 def _words_for(form: dict[str, Any], text: str, path: tuple[str, ...]) -> str:
-    """Take a line of what was asked, another one for each place."""
+    """Return a line of the question, a different one for each place."""
     if path and path[-1].startswith("reason"):
         return f"{MARK} by the words that are also in what was expected"
     told = (line.strip() for line in text.splitlines())
@@ -109,7 +109,7 @@ def _quality(text: str, dimension: str) -> float:
 
 
 def _sections(text: str) -> list[tuple[str, str]]:
-    """Find the parts of a judge's question; what stands between two marks is one part, whatever it holds."""
+    """Find the parts of a judge's question; the text between two marks is one part, whatever it holds."""
     if marked := _MARKED.findall(text):
         return [(heading.lower(), body) for heading, _, body in marked]
     parts = _HEADING.split(text)

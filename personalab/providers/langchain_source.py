@@ -33,7 +33,7 @@ _REASONING_BLOCKS = {"thinking": "thinking", "reasoning": "reasoning", "reasonin
 
 @dataclass(frozen=True, slots=True)
 class LangChainSource:
-    """Asks a LangChain chat model, opened anew for each answer and closed after it."""
+    """Asks a LangChain chat model, opened for each answer and closed after it."""
 
     open_chat: OpenChat
     settings: ModelSettings

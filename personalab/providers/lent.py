@@ -23,7 +23,7 @@ def lent(models: MutableMapping[str, ReplyModel], model: ReplyModel) -> Generato
 
 
 class Remembering:
-    """Another model that answers a question it was asked before as it did then."""
+    """A model that repeats its earlier answer to the same question."""
 
     def __init__(self, model: ReplyModel, answers: MutableMapping[str, str]) -> None:
         self.name = model.name

@@ -11,7 +11,7 @@ from personalab.dialogue import Message
 from personalab.texts import Language
 
 Writer = Callable[[str, str, Language], str | None]
-"""Answers a task, given what it is asked for, in which language."""
+"""Answers a task, given the question and its language."""
 
 _SECTION = re.compile(r"^=== (.+?) ===[ \t]*$", re.MULTILINE)
 _MARKED = re.compile(r"^<<<(\w+)\n(.*?)\n\1>>>$", re.MULTILINE | re.DOTALL)

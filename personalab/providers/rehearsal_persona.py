@@ -83,7 +83,7 @@ def _so_far(told: str) -> str:
 
 
 def _kept(old: str, words: _Words, language: Language) -> list[str]:
-    """Keep what others wrote, where it may stand in a persona."""
+    """Keep what others wrote, where it is allowed in a persona."""
     own = [row for row in old.splitlines() if row.strip() and not row.startswith(words.mark)]
     text = "\n".join(own)[: MAX_PERSONA // 2].strip()
     return [text] if text and is_in(language, text) and figure_in(text) is None else []

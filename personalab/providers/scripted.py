@@ -49,7 +49,7 @@ class ScriptedReply:
 
 
 class ScriptedModel:
-    """Gives its replies in order; ``calls`` holds the messages it was asked with."""
+    """Gives its replies in order; ``calls`` holds the messages of each call."""
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ _Postings = tuple[NDArray[np.int32], NDArray[np.uint8]]
 SATURATION = 0.9
 LENGTH_NORM = 0.4
 BEFORE, AFTER, REACH = 0.6, 0.4, 2
-"""A term counts BEFORE**n when it stands n documents earlier, AFTER**n when later, up to REACH."""
+"""A term counts BEFORE**n for a document n places earlier, AFTER**n for a later one, up to REACH."""
 
 _SHIFTS = [(n, BEFORE**n) for n in range(1, REACH + 1)] + [(-n, AFTER**n) for n in range(1, REACH + 1)]
 _DOCUMENT_BITS = 29

@@ -83,7 +83,7 @@ class ChromaLibrary:
         return await asyncio.to_thread(self._state)
 
     async def reset(self) -> None:
-        """Drop the whole index, so that it can be written anew with the configured embedder."""
+        """Drop the whole index, so that it can be rebuilt with the configured embedder."""
         await asyncio.to_thread(self._reset)
 
     def _write(self, events: Sequence[StoryEvent]) -> None:

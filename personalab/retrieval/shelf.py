@@ -30,7 +30,7 @@ def _words(event: StoryEvent) -> str:
 
 
 def _group(event: StoryEvent) -> str:
-    """Turns of one session lend each other their words; a summary stands for itself."""
+    """Return an event's group: turns of one session share their words, a summary is its own group."""
     return event.session_id if event.kind == "turn" else event.event_id
 
 

@@ -97,7 +97,7 @@ class Shelves:
         return stamp
 
     def shelf(self, catalogue: Catalogue, name: str) -> Shelf:
-        """Return a collection's shelf, read anew where it changed."""
+        """Return a collection's shelf, reloaded if it has changed."""
         stamp = self._touch(catalogue, name)
         known = self._shelves.pop(name, None)
         if known is None or known[0] != stamp:
@@ -120,7 +120,7 @@ class Shelves:
         return self._store.texts(name, event_ids)
 
     def counts(self) -> dict[str, int]:
-        """Count the events of every collection, as they stand on the disk."""
+        """Count the events of every collection on disk."""
         self._let_go()
         return self._store.counts()
 

@@ -73,7 +73,7 @@ class PatientProtocol(H11Protocol):
             self._wait()
 
     def on_response_complete(self) -> None:
-        """Drop what was read of a body that nobody asked for."""
+        """Discard what was read of an unrequested body."""
         self.cycle.body = bytearray()
         super().on_response_complete()
 

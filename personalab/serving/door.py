@@ -35,7 +35,7 @@ AUTHENTICATED = "personalab.authenticated"
 COOKIE = "personalab"
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
-"""What a form of any page can send without being asked."""
+"""Content types that a form of any page can send without a preflight request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Ours:
     """Which paths a door guards, and how; others belong to whoever else is in the same server."""
 
     guarded: tuple[str, ...] | None = None
-    """Paths (or what begins with them and a slash) that are behind the door; all, if there is nobody else."""
+    """Paths (also as prefixes before a slash) that are protected; all, if the server has no other application."""
     open: tuple[str, ...] = ()
     """Paths behind the door that need no token: the page's own files, the way to log in, a sign of life."""
     large: tuple[str, ...] = ()

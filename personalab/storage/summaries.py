@@ -94,7 +94,7 @@ class SummaryFiles:
 
 
 def _free_name(path: Path) -> Path:
-    """Find a name beside that nobody has."""
+    """Find a free name next to it."""
     for number in range(1, 10_000):
         name = path.with_name(f"{path.name}.aside{number}")
         if not name.exists():

@@ -163,7 +163,7 @@ def read_archive(path: Path, limit: int) -> Archive:
 
 
 def read_journal(path: Path, limit: int) -> Scan:
-    """Read a journal that nobody writes any more; one that is missing is empty."""
+    """Read a journal that is no longer written; a missing one is empty."""
     with HeldFile(path, limit) as held:
         return held.journal()
 

@@ -193,7 +193,7 @@ class Journal:
         return scanned
 
     def reopen(self) -> Scan:
-        """Open the file at the path anew and read it from its beginning."""
+        """Reopen the file at the path and read it from its beginning."""
         self.open()
         return self.first()
 

@@ -69,7 +69,7 @@ class archive_lock:  # noqa: N801 (used like a function, in a with statement)
             return open_regular(self._path)
 
     def _create(self) -> None:
-        """Make the file, for all who may read the archive and for nobody else."""
+        """Create the file, accessible only to those who may read the archive."""
         try:
             self._fd = open_regular(self._path, os.O_RDWR | os.O_CREAT)
         except OSError as error:

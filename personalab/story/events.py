@@ -35,7 +35,7 @@ def added_usage(one: Usage | None, other: Usage | None) -> Usage | None:
 
 
 class TokenEvent(TypedDict):
-    """Text that is in the file already; ``offset`` is how many characters of the reply stand before it."""
+    """Text that is already in the file; ``offset`` is the characters of the reply before it."""
 
     type: Literal["token"]
     turn: int

@@ -133,7 +133,7 @@ class Instructions:
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Instructions:
-        """Read them from the object they stand in."""
+        """Read them from their object."""
         return cls(*(text_of(data, name, "") for name in INSTRUCTION_FIELDS))
 
     def fields(self, before: Mapping[str, Any]) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def placeholder(character_id: str, name: str) -> Character:
 
 
 def is_placeholder(character: Character) -> bool:
-    """Return whether a character still is what ``placeholder`` made, so that nobody's words are lost with it."""
+    """Return whether a character is still what ``placeholder`` made, so that no one's words are overwritten."""
     made = placeholder(character.character_id, character.name)
     return character.fields() == made.fields()
 

@@ -30,7 +30,7 @@ _HIDDEN = re.compile(r"\{\{\s*hidden_key\s*:([^{}]*)\}\}", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class LoreEntry:
-    """One entry, as its author wrote it; decorators stand at the head of its content."""
+    """One entry, as its author wrote it; decorators are at the beginning of its content."""
 
     entry_id: str
     content: str
@@ -59,7 +59,7 @@ class LoreEntry:
     delay: int = 0
     """Number of messages that must exist before the entry can be activated."""
     groups: tuple[str, ...] = ()
-    """Of each group only one entry stands in a prompt."""
+    """Groups of which only one entry is in a prompt."""
     group_override: bool = False
     """It is chosen before others of its groups."""
     group_weight: float = 100
@@ -94,7 +94,7 @@ class Prepared:
 
     @property
     def is_selective(self) -> bool:
-        """Whether its secondary keys are asked for."""
+        """Whether its secondary keys are required."""
         entry = self.entry
         return bool(entry.selective and entry.secondary_keys) and not (entry.constant or entry.use_regex)
 
@@ -222,7 +222,7 @@ def _prepared(entry: LoreEntry) -> Prepared:
 
 
 def shown_text(prepared: Prepared, fill: Callable[[str], str]) -> str:
-    """Return what of an entry may stand in a prompt, with the names put in."""
+    """Return the part of an entry that a prompt may contain, with the names filled in."""
     text = without_notes(prepared.text).strip()
     # A note that is left out may have stood before a decorator; a name never is one.
     if text.startswith("@@"):

@@ -97,7 +97,7 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class PlainKey:
-    """Words that have to occur as they stand, their case folded unless it counts."""
+    """Words that must occur verbatim, with their case folded unless it counts."""
 
     text: str
     case_sensitive: bool

@@ -19,7 +19,7 @@ class Occurrences:
     oldest: dict[int, int] = field(default_factory=dict[int, int])
     """And how many the oldest."""
     called: set[int] = field(default_factory=set[int])
-    """The keys that stand in entries."""
+    """The keys that occur in entries."""
 
     def hear(self, numbers: Iterable[int], ago: int) -> list[int]:
         """Note the keys of a message, the newest message first; give those that are new."""
@@ -67,7 +67,7 @@ class _Asked:
 
 
 class Patterns:
-    """Patterns that are asked for only if an entry was called; each is tried once on a text."""
+    """Patterns that are searched only after an entry was activated; each is tried once on a text."""
 
     def __init__(self, heard: Sequence[Heard], allowance: Allowance) -> None:
         self.calling: list[Heard] = []

@@ -21,7 +21,7 @@ MAX_PATTERN = 2_000
 MAX_SIZE = 4_000
 """It does not grow to more pieces than this when its repetitions are built."""
 MAX_NESTED = 100
-"""Its groups do not stand in more of each other."""
+"""Maximum nesting of its groups."""
 MAX_STRIKES = 3
 """Number of times a pattern may be slow on a short text before it is disabled."""
 _KEPT_SIZE = 300_000

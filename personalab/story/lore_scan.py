@@ -55,7 +55,7 @@ class Called:
     one: Prepared
     call: Call
     lost: bool = False
-    """Whether another of its group stands for it."""
+    """Whether another entry of its group takes its place."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ _DICE = re.compile(r"\s*(?:(\d{0,2})d)?(\d{1,9})\s*(?:\+\s*(\d{1,9})\s*)?", re.I
 _BREAK = re.compile(r"\{\{\s*newline\s*\}\}", re.IGNORECASE)
 _TRIM = re.compile(r"\n*\{\{\s*trim\s*\}\}\n*", re.IGNORECASE)
 _MARK = "\x00"
-"""Begins what stands in for a name until everything else is expanded."""
+"""Begins a name's placeholder until everything else is expanded."""
 _STAND_IN = re.compile(f"{_MARK}(.)", re.DOTALL)
 _UNIT = re.compile(f"{_MARK}.|.", re.DOTALL)
 _MOST_GROWTH = 100_000

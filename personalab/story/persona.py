@@ -53,7 +53,7 @@ _CUT = " … "
 _LEAST_TURN = 40
 """Tokens of a turn below which it says nothing any more."""
 _LONG_BASE = 40
-"""A base persona longer than this stands in a text by being copied, not by chance."""
+"""Minimum length of a base persona whose occurrence in a text means that it was copied."""
 _MARKER = re.compile(r"[\[［【]\s*PROGRESS\b", re.IGNORECASE)
 _REFUSAL = re.compile(
     r"\s*(?:I(?:['’]m| am) (?:very |really )?sorry\b.{0,60}(?:can['’]?t|cannot|unable)"

@@ -17,7 +17,7 @@ from personalab.story.instance import CharacterState, object_of, text_of
 from personalab.story.persona import PersonaChange
 
 MAX_REVISIONS = 200
-"""Older ones are dropped, withdrawn ones likewise: so many changes back, nobody undoes any more."""
+"""Maximum revisions; older ones are dropped, withdrawn ones likewise."""
 
 Raw = Mapping[str, Any]
 

@@ -80,9 +80,9 @@ class Material:
     player: str = ""
     """What is known about the player."""
     system_prompt: str = ""
-    """What the model is told before anything else."""
+    """The instructions at the beginning."""
     post_history: str = ""
-    """What it is told after everything else."""
+    """The instructions at the end."""
     lore_before: str = ""
     lore_after: str = ""
     """What lorebooks say, before and after who the character is."""
@@ -228,7 +228,7 @@ class _Renderer:
         return self.plain(name, zone, fill(self.templates[name], **(params or {})))
 
     def lore(self, name: str, entries: str) -> Section | None:
-        """Fill the lorebooks' template; the two places differ only in where they stand."""
+        """Fill the lorebooks' template; the two places differ only in their position."""
         return self.plain(name, "head", fill(self.templates["lorebook"], entries=entries) if entries else "")
 
     def plain(self, name: str, zone: Zone, text: str) -> Section | None:

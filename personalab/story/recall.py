@@ -15,7 +15,7 @@ from personalab.texts import Language, fill, say
 Kind = Literal["summary", "plot", "turn"]
 
 CONFIDENT = 0.5
-"""From this confidence on, a hit comes in without being asked for."""
+"""Minimum confidence of a hit that enters the prompt without a question about the past."""
 UNASKED_LIMIT = 5
 SHOWN_CHARACTERS = 600
 """How much of one recalled event the prompt shows."""
@@ -55,7 +55,7 @@ class Search:
     kinds: tuple[Kind, ...]
     limit: int
     instance_id: str
-    """The instance whose story is asked about."""
+    """The instance that is searched."""
     others: bool = False
     """Search all instances but this one."""
     character_id: str | None = None
@@ -81,7 +81,7 @@ class Hit:
     dense_rank: int | None
     """Places from 1 in the two rankings, or ``None`` where one did not find it."""
     matched: tuple[str, ...] = ()
-    """The query's words that stand in the event, the rarest first."""
+    """The query's words that occur in the event, the rarest first."""
     similarity: float | None = None
 
 
@@ -93,7 +93,7 @@ class Lookup:
     kinds: tuple[Kind, ...]
     limit: int
     asked: bool
-    """Whether the person's words ask for the past; if not, only confident hits come in."""
+    """Whether the person asks for the past; if not, only confident hits enter the prompt."""
 
 
 @lru_cache(maxsize=32)
@@ -144,7 +144,7 @@ def extract_query(user_input: str) -> str:
 
 
 def choose(hits: Sequence[Hit], lookup: Lookup) -> list[Hit]:
-    """Keep what may enter the prompt: what was asked for and has evidence, or only what is surely meant."""
+    """Keep the hits that may enter the prompt: requested ones with evidence, or only confident ones."""
     known = with_evidence(hits) if lookup.asked else [hit for hit in hits if hit.confidence >= CONFIDENT]
     return distinct(known)[: lookup.limit]
 

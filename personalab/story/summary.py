@@ -183,7 +183,7 @@ def _point(data: object, place: int, first: int, last: int) -> PlotPoint:
 
 
 def _range(turns: object) -> tuple[int, int]:
-    """Read the first and the last turn, which may be one; a range without turns where none are told."""
+    """Read the first and the last turn, which may be one; an empty range if none are named."""
     try:
         numbers = whole_numbers(turns)
     except ValueError:
@@ -234,7 +234,7 @@ class Carried:
 
     turns: tuple[Turn, ...]
     left_behind: tuple[Turn, ...] = ()
-    """Turns that nobody answered and that no prompt of the next session could hold together."""
+    """Unanswered turns that together fit into no prompt of the next session."""
 
 
 def carried_turns(transcript: Transcript, most: int, cost: Callable[[Turn], int], room: int) -> Carried:

@@ -46,7 +46,7 @@ class Turn:
     user: UserLine | None = None
     replies: list[AssistantLine] = field(default_factory=list[AssistantLine])
     notes: list[Summary] = field(default_factory=list[Summary])
-    """Summaries that stand right before this turn in the file."""
+    """Summaries directly before this turn in the file."""
     memo: dict[object, object] = field(default_factory=dict[object, object])
     """What was worked out of this turn; emptied when a line is added to it."""
 

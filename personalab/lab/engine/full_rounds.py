@@ -26,7 +26,7 @@ from personalab.lab.engine.problem import (
 from personalab.lab.engine.scorebook import Scorebook, logged, opened
 
 _TRIES = 40
-"""How often a strategy is asked for something new before it is passed over."""
+"""Attempts at something new by a strategy before it is skipped."""
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Ledger:
-    """What is believed after everything entered so far; values and weights stand by set and dimension."""
+    """The estimates after everything entered so far; values and weights are by set and dimension."""
 
     sets: Floats
     scales: Scales

@@ -140,7 +140,7 @@ class LedgerEngine:
             self._end_round(self._before if self._phase == "promote" else before)
 
     def stop(self) -> None:
-        """End the search because a person wants it: what is asked next is the re-test or nothing."""
+        """End the search on a person's request: only re-tests may follow."""
         if self._cause is not None:
             return
         self._cause = "manual"
@@ -190,7 +190,7 @@ class LedgerEngine:
     # --- what is believed
 
     def _weigh(self) -> None:
-        """Enter everything in the ledger anew."""
+        """Rebuild the ledger from all evidence."""
         ids = [one for one in self._book.candidates if self._book.is_answered(one)]
         rows = [
             (place, self._case[case_id], [scores[name] for name in DIMENSIONS])

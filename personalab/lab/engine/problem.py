@@ -67,7 +67,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One evaluation asked for; ``repeat`` is 1 for the first and more for re-tests."""
+    """One requested evaluation; ``repeat`` is 1 for the first and more for re-tests."""
 
     candidate: Candidate
     case_id: str
@@ -144,7 +144,7 @@ class Engine(Protocol):
         ...
 
     def stop(self) -> None:
-        """End the search early: what is asked next may only be a re-test."""
+        """End the search early: only re-tests may follow."""
         ...
 
     @property

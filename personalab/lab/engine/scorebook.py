@@ -31,7 +31,7 @@ class Scorebook:
         self.candidates: dict[str, Candidate] = {}
         self.originals: frozenset[str] = frozenset()
         self.evaluations = 0
-        """Those that were asked for here; what was known before is paid already."""
+        """Number of evaluations requested here; known ones are already paid for."""
 
     def enter(self, candidate: Candidate) -> None:
         """Take note that a candidate exists; the first to name a content stays."""

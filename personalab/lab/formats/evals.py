@@ -152,7 +152,7 @@ def _time(value: str | None) -> str | None:
 
 
 def title_of(text: str) -> str:
-    """Call a case by the beginning of what is asked, if nothing else names it."""
+    """Name a case by the beginning of its request, if it has no other name."""
     line = next((" ".join(line.split()) for line in text.splitlines() if line.strip()), "")
     return line if len(line) <= _LONGEST_NAME else line[: _LONGEST_NAME - 1].rstrip() + "…"
 

@@ -93,7 +93,7 @@ def _loaded(raw: bytes, file: str) -> dict[str, Any]:
 
 
 def _named_apart(prompts: Sequence[Prompt]) -> tuple[Prompt, ...]:
-    """Number prompts of one name, so that each can be told."""
+    """Number prompts of the same name, so that they differ."""
     seen: dict[str, int] = {}
     found: list[Prompt] = []
     for prompt in prompts:

@@ -42,7 +42,7 @@ def is_known(kind: str) -> bool:
 
 
 def in_words(asserts: Sequence[object], file: str, where: str, language: Language) -> str:
-    """List what is asked, a line each; where nothing is, the request itself is the measure."""
+    """List the requirements, one per line; without any, the request itself is the measure."""
     lines = [f"- {line}" for line in _lines(asserts, file, where, language, 0)]
     return "\n".join(lines) if lines else say("lab_assert_none", language)
 

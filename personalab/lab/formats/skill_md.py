@@ -48,7 +48,7 @@ class SkillMd:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What a SKILL.md says of its skill; ``None`` is what it leaves to whoever brings it."""
+    """What a SKILL.md states about its skill; ``None`` is left to the importer."""
 
     name: str
     description: str
@@ -138,7 +138,7 @@ def has_same_head(one: SkillMd, other: SkillMd) -> bool:
 
 
 def kebab(name: str, skill_id: str) -> str:
-    """Make the name that the format asks for; one without Latin letters is told by the skill's id."""
+    """Make the name that the format requires; one without Latin letters is made from the skill's id."""
     if len(name) <= MAX_NAME and _KEBAB.fullmatch(name):
         return name
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode("ascii").lower()

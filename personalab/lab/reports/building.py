@@ -285,7 +285,7 @@ def _corrected(ledger: Mapping[str, Any]) -> tuple[float | None, Interval | None
 
 
 def judges_of(models: Iterable[str], controls: Mapping[str, Any]) -> tuple[Judge, ...]:
-    """Name judges with what ``x_controls.json`` tells of each: how far they told planted answers apart."""
+    """Describe judges with their results in ``x_controls.json``: how far they separated planted answers."""
     tested = {
         str(entry.get("model")): entry for entry in map(_object, _object(controls.get("judges")).values())
     }

@@ -21,7 +21,7 @@ _MAX_PAIRED = 3
 
 
 def html_report(data: ReportData, language: Language) -> str:
-    """Write a project as a page; all texts of strangers in it are text."""
+    """Write a project as a page; untrusted texts in it are escaped."""
     say = Tongue(language)
     sections = {
         "ranking": _ranking_section(data, say),

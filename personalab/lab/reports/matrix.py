@@ -11,9 +11,9 @@ _ANSWERS_BYTES = 17_000_000
 """Maximum size of answers and reasons in a report; it stays below 20 MB."""
 _CUTS = (MAX_TEXT, 1_000, 500, 250, 100, 50, 25)
 _CASE_TEXT = 250
-"""At least so much of a case is shown, for it stands there once."""
+"""Minimum characters shown of a case, because it is shown once."""
 _MAX_NAMED_SCORES = 4_000
-"""In more cells the six scores stand without their names."""
+"""Number of cells above which the six scores are shown without their names."""
 _LEVELS = 10
 _SIGNS = {"failed": ("x", "✕"), "broken": ("x", "!"), "skipped": ("u", "–")}
 

@@ -29,10 +29,10 @@ class Tongue:
 
 
 def quote(text: str) -> str:
-    """Show a stranger's text on one line, with a direction of its own."""
+    """Show an untrusted text on one line, with a direction of its own."""
     return f"<bdi>{markup(one_line(text))}</bdi>"
 
 
 def block(text: str) -> str:
-    """Show a stranger's text as it is."""
+    """Show an untrusted text unchanged."""
     return f'<pre dir="auto">{markup(text)}</pre>'

@@ -55,7 +55,7 @@ class Sheet(Protocol):
     lock: asyncio.Lock
 
     def rows(self, prefix: str) -> list[CallRow]:
-        """List the attempts of what was asked."""
+        """List the attempts at a question."""
         ...
 
     def given_up(self, prefix: str) -> int:
@@ -112,12 +112,12 @@ class CallDesk:
 
     @property
     def stopped(self) -> bool:
-        """Whether someone asked to stop."""
+        """Whether a stop was requested."""
         return self._stopped
 
     @property
     def ending(self) -> bool:
-        """Whether no call may begin any more: someone asked to stop, or something failed for good."""
+        """Whether no more calls may start: a stop was requested, or something failed for good."""
         return self._ending.is_set()
 
     def halt(self) -> None:
@@ -134,7 +134,7 @@ class CallDesk:
 
     @property
     def spent(self) -> float | None:
-        """What all calls cost so far; ``None`` where nobody said."""
+        """The cost of all calls so far; ``None`` if it was not reported."""
         return self._journal.account.spent if self._journal else None
 
     @contextlib.asynccontextmanager

@@ -85,7 +85,7 @@ class Evaluator:
 
     @property
     def stopped(self) -> bool:
-        """Whether it ended because someone asked to stop."""
+        """Whether it ended because of a stop request."""
         return self.desk.stopped
 
     @property
@@ -307,7 +307,7 @@ class Evaluator:
 def judge_question(
     case_input: str, expected: str, answer: str, language: Language, judge: str, options: RunOptions
 ) -> Question:
-    """Word what a judge is asked; it sees nothing of the skill."""
+    """Return the question to a judge; it contains nothing of the skill."""
 
     def question(call_id: str, wrong: str | None, tokens: int | None) -> Call:
         parts = [case_input, expected, answer]

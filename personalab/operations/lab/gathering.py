@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class NoMoreCalls(Exception):  # noqa: N818 (what was decided, not what failed)
-    """No call may begin: someone asked to stop, or the budget is used up (``reason`` says how)."""
+    """No call may start: a stop was requested, or the budget is used up (``reason`` says how)."""
 
     def __init__(self, reason: Reason | None = None) -> None:
         super().__init__(reason)

@@ -49,11 +49,11 @@ class ControlSheet:
         return [CallRow.read(row, "x_controls.json") for row in self.entry.get("calls", [])]
 
     def rows(self, prefix: str) -> list[CallRow]:
-        """List the attempts of what was asked."""
+        """List the attempts at a question."""
         return [row for row in self.calls if attempts_of(row.call_id) == prefix]
 
     def given_up(self, prefix: str) -> int:
-        """Count the attempts of earlier runs: a control is tried anew in each."""
+        """Count the attempts of earlier runs: a control is repeated in each run."""
         return sum(attempts_of(row.call_id) == prefix for row in self.calls[: self._first])
 
     def keep(self, row: CallRow) -> None:

@@ -193,7 +193,7 @@ def with_new_id(make: Callable[[str], T]) -> T:
 
 
 def until_unchanged(edit: Callable[[], T], strictly: bool) -> T:
-    """Edit anew what someone else has changed in between, unless it had to be a certain version."""
+    """Repeat an edit after a concurrent change, unless a certain version was expected."""
     for _ in range(_TRIES):
         try:
             return edit()

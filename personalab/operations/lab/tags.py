@@ -92,7 +92,7 @@ async def _change(
 
 @dataclass(frozen=True, slots=True)
 class _Tagging:
-    """One session in which a model is asked for tags."""
+    """One session in which a model proposes tags."""
 
     stored: Stored
     session: TempSession
@@ -183,7 +183,7 @@ def _begin(services: Services, kind: AssetKind, asset_id: str, model: str | None
 
 
 async def _with_version(services: Services, work: _Tagging) -> _Tagging:
-    """Note which program answers before it is asked, so that a failed log names it, too."""
+    """Record the program before the question, so that a failed log names it, too."""
     version = await version_of(await services.executor(work.model))
     return replace(work, log=work.log.changed(cli_version=version))
 

@@ -85,7 +85,7 @@ class CaseSheet:
     task: Task
     calls: CaseCalls
     earlier: bool
-    """Whether its result says that it failed, so that attempts are counted anew."""
+    """Whether its result is a failure, so that attempts are counted from the beginning."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _first: int = 0
 
@@ -93,7 +93,7 @@ class CaseSheet:
         self._first = len(self.calls.calls) if self.earlier else self.calls.given_up
 
     def rows(self, prefix: str) -> list[CallRow]:
-        """List the attempts of what was asked."""
+        """List the attempts at a question."""
         return self.calls.rows(prefix)
 
     def given_up(self, prefix: str) -> int:
@@ -250,7 +250,7 @@ def arms_of(place: ProjectPlace, options: RunOptions) -> list[Arm]:
 
 
 def write_no_skill(place: ProjectPlace) -> None:
-    """Write what the arm without a skill is told."""
+    """Write the content of the arm without a skill."""
     path = place.folder / "x_no_skill.txt"
     if not path.is_file():
         replace_file(path, NO_SKILL.encode("utf-8"), place.shown(path))

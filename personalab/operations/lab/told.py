@@ -13,7 +13,7 @@ from personalab.storage.lab.projects import ProjectPlace
 from personalab.storage.leases import running
 
 _STAND_IN = "0.0.0-"
-"""How the versions of stand-ins begin."""
+"""The prefix of the versions of stand-ins."""
 
 
 def usual_options(services: Services) -> dict[str, Any]:

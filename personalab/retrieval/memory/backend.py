@@ -164,7 +164,7 @@ class Backend(Protocol):
         ...
 
     def drop_vectors(self) -> int:
-        """Forget all vectors, so that they are made anew; give how many texts wait for one then."""
+        """Forget all vectors, so that they are rebuilt; return how many texts then await one."""
         ...
 
     def close(self) -> None:

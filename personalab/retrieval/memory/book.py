@@ -213,7 +213,7 @@ class MemoryBook:
             return self._made
 
     async def reindex(self, progress: Callable[[int, int], None] = lambda done, total: None) -> int:
-        """Make everything findable anew with the configured embedder; give how many texts that were."""
+        """Rebuild the index with the configured embedder; return the number of texts."""
         if not self._backend.exists():
             return 0
         return await asyncio.to_thread(lambda: self._meaning().embed_all(progress))

@@ -35,7 +35,7 @@ _SLOW_SECONDS = 0.5
 _REST_SECONDS = 15.0
 """Seconds for which an unresponsive server is not contacted."""
 _TRIES = 4
-"""How often work is begun anew that PostgreSQL broke off to end a deadlock."""
+"""Maximum attempts at work that PostgreSQL aborts to end a deadlock."""
 _SESSION = """
     select set_config('hnsw.iterative_scan', 'strict_order', false), set_config('hnsw.ef_search', '200', false),
            set_config('plan_cache_mode', 'force_custom_plan', false), set_config('jit', 'off', false)

@@ -97,7 +97,7 @@ class Meaning:
         return vectors
 
     def embed_all(self, progress: Callable[[int, int], None]) -> int:
-        """Embed everything anew, and tell how far it is."""
+        """Embed everything again, and report the progress."""
         probe = self._embedder.embed_query("dimension")
         self._backend.prepare(self._embedder.identity, len(probe))
         self._dimension = len(probe)

@@ -168,7 +168,7 @@ class PostgresFinding:
         return sorted(scored, key=lambda row: -row[1])
 
     def drop_vectors(self) -> int:
-        """Forget all vectors, so that they are made anew; give how many texts wait for one then."""
+        """Forget all vectors, so that they are rebuilt; return how many texts then await one."""
 
         def drop(connection: Connection) -> int:
             connection.execute("select pg_advisory_xact_lock(%s)", [LOCK])

@@ -20,7 +20,7 @@ _TABLES = (
     "story_marks",
     "set_aside",
 )
-"""Those that hold what cannot be made anew."""
+"""The tables whose content cannot be rebuilt."""
 _OWNED = ("memory_stamps", "memory_contents", "conversations", "memory_changes")
 
 
@@ -72,7 +72,7 @@ def _rows(old: sqlite3.Connection, table: str) -> Iterator[dict[str, object]]:
 
 
 def _copied(new: sqlite3.Connection, table: str, row: dict[str, object]) -> bool:
-    """Copy a row; its vector is made anew."""
+    """Copy a row; its vector is rebuilt."""
     if "vector_epoch" in row:
         row["vector_epoch"] = 0
     names = ", ".join(f'"{name}"' for name in row)

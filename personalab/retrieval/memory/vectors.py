@@ -118,7 +118,7 @@ class ChromaVectors:
         return found[:2] == self._wanted[:2] and not self._is_lost(found.epoch)
 
     def drop_vectors(self) -> int:
-        """Forget all vectors, so that they are made anew; give how many texts wait for one then."""
+        """Forget all vectors, so that they are rebuilt; return how many texts then await one."""
         with self._folder.alone():
             self._begin()
         with self._records.reading() as connection:
@@ -258,7 +258,7 @@ class ChromaVectors:
             self._sweep_if(kind, memory_id, 1)
 
     def _sweep_if(self, kind: Kind, memory_id: str, least: int) -> None:
-        """Remove vectors that nobody finds any more, if there are so many."""
+        """Remove orphaned vectors, if there are many."""
         with self._records.reading() as connection:
             if len(_gone(connection, collection_name(memory_id, kind))) < least:
                 return

@@ -56,11 +56,11 @@ class AssetFiles:
     # --- reading
 
     def skills(self, *, archived: bool = False) -> list[StoredSkill]:
-        """List the newest versions by name; archived ones only if they are asked for, too."""
+        """List the newest versions by name; archived ones only on request."""
         return self._skills.all(archived=archived)
 
     def baselines(self, *, archived: bool = False) -> list[StoredBaseline]:
-        """List the newest versions by name; archived ones only if they are asked for, too."""
+        """List the newest versions by name; archived ones only on request."""
         return self._baselines.all(archived=archived)
 
     def skill(self, skill_id: str, version: str | None = None) -> StoredSkill:
@@ -225,7 +225,7 @@ class AssetFiles:
     def change_tags(
         self, stored: Stored, change: Callable[[Tags], Tags], *, log: tuple[str, AutoTagLog] | None = None
     ) -> Tags:
-        """Change the tags of the newest version as they stand there, and keep a log beside them."""
+        """Change the current tags of the newest version, and store a log with them."""
         with self.workspace.writer():
             folder = self._newest_folder(stored)
             before = read_tags(self.workspace, folder)

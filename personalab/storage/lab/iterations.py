@@ -68,7 +68,7 @@ class IterationFiles:
         return len(list(self._project.glob(f"x_{FOLDER}_*"))) + self.folder.exists()
 
     def want_stop(self, wanted: bool) -> None:
-        """Note that a person wants the search to end with its report, or that nobody does any more."""
+        """Store or remove a person's request to end the search with its report."""
         path = self.folder / _STOP
         with writing(self._shown(path)):
             if wanted:
@@ -91,7 +91,7 @@ class IterationFiles:
         return self.round_folder(number) / "results"
 
     def all_results(self, first: int) -> list[Path]:
-        """Name the folders of results in which an evaluation may stand, its own round's first; re-tests are apart."""
+        """List the result folders that may hold an evaluation, its own round's first; re-tests are separate."""
         if first == 0:
             return [self.results(0)]
         others = sorted(self.folder.glob("round_*/results"))

@@ -58,7 +58,7 @@ class Account:
         self.call_ids: set[str] = set()
         self.input_tokens = self.output_tokens = 0
         self.unpriced = False
-        """Whether an answer came without its price, so that nobody can say what was spent."""
+        """Whether an answer had no price, so that the total cost is unknown."""
         self._costs: dict[str, tuple[float, int]] = {}
         self._dearest: dict[str, float] = {}
         self._outputs: dict[str, tuple[float, int]] = {}
@@ -72,7 +72,7 @@ class Account:
 
     @property
     def spent(self) -> float | None:
-        """What they cost; ``None`` where nobody said."""
+        """Their cost; ``None`` if it was not reported."""
         return sum(total for total, _ in self._costs.values()) if self._costs else None
 
     def dearest(self, role: str) -> float | None:

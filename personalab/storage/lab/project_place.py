@@ -95,7 +95,7 @@ class ProjectPlace:
 
     @property
     def results(self) -> Path:
-        """Where the results of the project's own run stand."""
+        """The folder of the results of the project's own run."""
         return self.folder / "results"
 
     @property
@@ -142,7 +142,7 @@ class ProjectPlace:
     # --- plan
 
     def again(self) -> ProjectPlace:
-        """Read the plan anew."""
+        """Reload the plan."""
         return replace(self, config=read_config(self.folder))
 
     def save_config(self, config: ProjectConfig) -> ProjectPlace:

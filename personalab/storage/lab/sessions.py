@@ -163,7 +163,7 @@ class SessionFiles:
                 path.unlink(missing_ok=True)
 
     def _sweep_spools(self, oldest: datetime) -> None:
-        """Remove answers that nobody has come back for."""
+        """Remove abandoned answers."""
         if self.spool.is_symlink():
             return
         for folder in folders_in(self.spool):

@@ -179,7 +179,7 @@ class Shelf(Generic[S]):
         raise self._missing(stored.meta.id)
 
     def _meant(self, groups: list[list[Place]], asset_id: str) -> list[list[Place]]:
-        """Choose those that have the id; where nobody has exactly it, those whose ids begin so."""
+        """Return those with this exact id, or else those whose ids begin with it."""
         ids = [self._id_in(group[-1]) for group in groups]
         exact = [group for group, found in zip(groups, ids, strict=True) if found == asset_id]
         return exact or [g for g, found in zip(groups, ids, strict=True) if found.startswith(asset_id)]

@@ -108,7 +108,7 @@ class Workspace:
                     yield Place(provider.parent.name, provider.name, folder, name)
 
     def unreadable(self, kind: AssetKind) -> list[Path]:
-        """Find the folders that nobody of ours may look into; lists go on without them."""
+        """Find the folders that are not accessible; lists skip them."""
         top = self.root / KIND_FOLDERS[kind]
         return [folder for folder in (top, *folders_in(top), *self._providers(kind)) if not _may_read(folder)]
 
