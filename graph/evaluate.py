@@ -32,7 +32,8 @@ from nodes.evaluate.state import EvaluateInput, EvaluateOutput, EvaluateState
 from nodes.evaluate.summarise import summarise
 from personalab.operations.lab.gathering import NoMoreCalls
 from personalab.services import Services
-from personalab.storage.leases import Lease, unbroken
+from personalab.storage.leases import Lease
+from personalab.tasks import run_uncancellable
 
 Step = Callable[[EvaluateState, Run], Awaitable[Update]]
 
@@ -127,7 +128,7 @@ def _ends_well(work: Callable[[EvaluateState, Run], Awaitable[Update]]) -> Work[
         except NoMoreCalls as ending:
             update = {"status": "interrupted", "budget": await run.worded(ending.reason)}
         except BaseException:
-            await unbroken(set_status, run.place, "interrupted", run.services.now())
+            await run_uncancellable(set_status, run.place, "interrupted", run.services.now())
             raise
         if update.get("status") == "interrupted":
             await run.set_status("interrupted")

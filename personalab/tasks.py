@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 def discard_failure(task: asyncio.Future[Any]) -> None:
@@ -17,6 +19,21 @@ def _read(task: asyncio.Future[Any]) -> None:
     """Read a task's exception: asyncio reports one that was never read when the task is deleted."""
     if not task.cancelled():
         task.exception()
+
+
+async def run_uncancellable(work: Callable[..., T], *arguments: Any) -> T:
+    """Run work in a thread and wait for its end, even when cancelled: nobody gets its lock before that."""
+    task = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        task.exception()
+        raise cancelled
+    return task.result()
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[Any]], seconds: float | None = None) -> None:

@@ -6,13 +6,13 @@ from typing import Any
 
 from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnState
-from personalab.storage.leases import unbroken
 from personalab.storage.turns import OpenTurn, OpenTurns
+from personalab.tasks import run_uncancellable
 
 
 async def load_state(state: TurnState, *, turn: OpenTurn, turns: OpenTurns, say: Say) -> dict[str, Any]:
     """Load what the turn can do without, and say what is missing."""
     say.warn(turns.load(turn).notices)
     if turn.sync:
-        await unbroken(turn.writer.sync)
+        await run_uncancellable(turn.writer.sync)
     return {}

@@ -17,7 +17,7 @@ from personalab.errors import PersonaLabError, ProviderError, StorageError
 from personalab.ports import Clock, ReplyModel, stream_speech
 from personalab.reasoning import ReasoningSplitter, split_reasoning
 from personalab.storage.files import write_error
-from personalab.storage.leases import STOP_POLL_SECONDS, unbroken
+from personalab.storage.leases import STOP_POLL_SECONDS
 from personalab.storage.reply_line import ReplyLine
 from personalab.storage.turns import OpenTurn
 from personalab.story.director import silent_prefix
@@ -25,7 +25,7 @@ from personalab.story.events import Event, TokenEvent, Usage, added_usage
 from personalab.story.lines import error_note
 from personalab.story.player_lines import PlayerLines
 from personalab.story.prompt import with_reminder
-from personalab.tasks import end_tasks
+from personalab.tasks import end_tasks, run_uncancellable
 from personalab.texts import say
 from personalab.texts.actions import rendering_for
 
@@ -242,7 +242,7 @@ async def stream_reply(
     reply.tell_moved(line.reasoning)
     if turn.sync:
         try:
-            await unbroken(turn.writer.sync)
+            await run_uncancellable(turn.writer.sync)
         except StorageError as error:
             failure = failure or error
     update: dict[str, Any] = {
@@ -364,4 +364,4 @@ async def _close_cancelled(reply: _Reply) -> None:
         if turn.sync:
             turn.writer.sync()
 
-    await unbroken(finish)
+    await run_uncancellable(finish)

@@ -7,7 +7,7 @@ from typing import Any
 from nodes.compact.material import same_as
 from nodes.compact.state import CompactState
 from personalab.operations.archives import ArchivePlace, write_summary
-from personalab.storage.leases import unbroken
+from personalab.tasks import run_uncancellable
 
 
 async def store_compaction(state: CompactState, *, place: ArchivePlace) -> dict[str, Any]:
@@ -19,4 +19,4 @@ async def store_compaction(state: CompactState, *, place: ArchivePlace) -> dict[
         check = same_as(state.get("seen", ""))
         return write_summary(place, session_id, trigger, account, check).fields()
 
-    return {"dialogue": await unbroken(store), "status": "done"}
+    return {"dialogue": await run_uncancellable(store), "status": "done"}

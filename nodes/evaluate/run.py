@@ -16,8 +16,8 @@ from personalab.operations.lab.projects import check_changes, check_options, dur
 from personalab.operations.lab.tasks import arms_of, tasks_of
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
-from personalab.storage.leases import unbroken
 from personalab.story.ids import check_given
+from personalab.tasks import run_uncancellable
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class Run:
 
     async def set_status(self, status: ProjectStatus) -> None:
         """Save what the project does now."""
-        await unbroken(set_status, self.place, status, self.services.now())
+        await run_uncancellable(set_status, self.place, status, self.services.now())
 
     async def after(self, evaluator: Evaluator, tally: Tally) -> dict[str, Any]:
         """Report the progress, and whether the run continues."""

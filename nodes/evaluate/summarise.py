@@ -7,13 +7,13 @@ from typing import Any
 from nodes.evaluate.run import Run
 from nodes.evaluate.state import EvaluateState
 from personalab.operations.lab.summing import write_summary
-from personalab.storage.leases import unbroken
+from personalab.tasks import run_uncancellable
 
 
 async def summarise(state: EvaluateState, *, run: Run) -> dict[str, Any]:
     """Write the summary; the project is completed unless the budget left something out."""
     total, completed, failed = state.get("total", 0), state.get("completed", 0), state.get("failed", 0)
-    summary = await unbroken(write_summary, run.place, run.options, run.services.now())
+    summary = await run_uncancellable(write_summary, run.place, run.options, run.services.now())
     is_whole = not state.get("budget")
     await run.set_status("completed" if is_whole else "interrupted")
     return {

@@ -9,7 +9,7 @@ from personalab.operations.lab import iteration_telling
 from personalab.operations.lab.searching import resumed
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
-from personalab.storage.leases import unbroken
+from personalab.tasks import run_uncancellable
 
 
 async def conclude(state: IterateState, *, services: Services, place: ProjectPlace) -> dict[str, Any]:
@@ -25,4 +25,4 @@ async def conclude(state: IterateState, *, services: Services, place: ProjectPla
             "best": iteration_telling.best_fields(search),
         }
 
-    return {**await unbroken(end), "status": "done"}
+    return {**await run_uncancellable(end), "status": "done"}

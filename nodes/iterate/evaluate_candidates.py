@@ -11,7 +11,7 @@ from personalab.operations.lab.evaluating import Evaluator, Tell
 from personalab.operations.lab.searching import failing, mark_redo, resumed, tasks_of
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
-from personalab.storage.leases import unbroken
+from personalab.tasks import run_uncancellable
 
 
 async def evaluate_candidates(
@@ -26,7 +26,7 @@ async def evaluate_candidates(
     lease = state.get("lease", "")
     options = await asyncio.to_thread(place.options)
     search = await asyncio.to_thread(resumed, place, lease)
-    tasks = await unbroken(tasks_of, search, options.repeats, services.now())
+    tasks = await run_uncancellable(tasks_of, search, options.repeats, services.now())
 
     def told(event: dict[str, Any]) -> None:
         tell({**event, "round": search.number or len(search.engine.rounds)})
@@ -44,8 +44,8 @@ async def evaluate_candidates(
     results = await evaluator.results(tasks)
     failure = await asyncio.to_thread(failing, place, tasks, results)
     if failure is not None:
-        await unbroken(mark_redo, search, lease, search.number)
+        await run_uncancellable(mark_redo, search, lease, search.number)
         raise failure
     if again:
-        await unbroken(mark_redo, search, lease, None)
+        await run_uncancellable(mark_redo, search, lease, None)
     return {}

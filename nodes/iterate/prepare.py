@@ -10,7 +10,7 @@ from personalab.operations.lab.iteration_plans import begin
 from personalab.operations.lab.iteration_telling import ended_before
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
-from personalab.storage.leases import unbroken
+from personalab.tasks import run_uncancellable
 
 _ASKED = (
     *("max_rounds", "beam_width", "plateau_threshold", "plateau_rounds_before_escape", "stop_threshold"),
@@ -21,7 +21,7 @@ _ASKED = (
 async def prepare(state: IterateState, *, services: Services, place: ProjectPlace) -> dict[str, Any]:
     """Resume the current iteration, or start one; an ended one returns its result."""
     asked = {name: state.get(name) for name in _ASKED}
-    plan = await unbroken(begin, services, place, asked)
+    plan = await run_uncancellable(begin, services, place, asked)
     if plan.completed_at is None:
         return {"project": place.name}
     return {"project": place.name, "status": "done", **await asyncio.to_thread(ended_before, place)}

@@ -9,7 +9,7 @@ from personalab.operations.lab.iteration_telling import best_fields, save_progre
 from personalab.operations.lab.searching import resumed
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
-from personalab.storage.leases import unbroken
+from personalab.tasks import run_uncancellable
 
 
 async def propose(state: IterateState, *, services: Services, place: ProjectPlace) -> dict[str, Any]:
@@ -25,4 +25,4 @@ async def propose(state: IterateState, *, services: Services, place: ProjectPlac
             "best": best_fields(found),
         }
 
-    return await unbroken(search)
+    return await run_uncancellable(search)

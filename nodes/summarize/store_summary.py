@@ -8,9 +8,9 @@ from nodes.summarize.carrying import carry_turns
 from nodes.summarize.material import read_material
 from nodes.summarize.state import SummaryState
 from personalab.services import Services
-from personalab.storage.leases import unbroken
 from personalab.story.lines import Metadata
 from personalab.story.summary import Carried, PlotPoint, opening_lines
+from personalab.tasks import run_uncancellable
 
 
 async def store_summary(state: SummaryState, *, services: Services) -> dict[str, Any]:
@@ -28,6 +28,6 @@ async def store_summary(state: SummaryState, *, services: Services) -> dict[str,
         services.summaries.write_draft(instance_id, fresh, lines, points)
         return carried
 
-    carried = await unbroken(write)
+    carried = await run_uncancellable(write)
     behind = [turn.number for turn in carried.left_behind]
     return {"kept_turns": len(carried.turns), "left_behind": behind}

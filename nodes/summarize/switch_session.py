@@ -6,7 +6,7 @@ from typing import Any
 
 from nodes.summarize.state import SummaryState
 from personalab.services import Services
-from personalab.storage.leases import unbroken
+from personalab.tasks import run_uncancellable
 
 
 async def switch_session(state: SummaryState, *, services: Services) -> dict[str, Any]:
@@ -16,5 +16,5 @@ async def switch_session(state: SummaryState, *, services: Services) -> dict[str
     def switch() -> None:
         services.summaries.switch(instance_id, state.get("new_session_id", ""), expected=old)
 
-    await unbroken(switch)
+    await run_uncancellable(switch)
     return {"status": "done"}

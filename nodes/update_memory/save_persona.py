@@ -9,8 +9,8 @@ from nodes.summarize.material import read_material
 from nodes.update_memory.state import UpdateState
 from personalab.errors import UserError
 from personalab.services import Services
-from personalab.storage.leases import unbroken
 from personalab.story.persona_history import revision_of
+from personalab.tasks import run_uncancellable
 
 
 async def save_persona(state: UpdateState, *, services: Services) -> dict[str, Any]:
@@ -37,4 +37,4 @@ async def save_persona(state: UpdateState, *, services: Services) -> dict[str, A
     if state.get("preview") or not state.get("changes"):
         await asyncio.to_thread(check)
         return {"status": "preview" if state.get("preview") else "unchanged"}
-    return {"revision": await unbroken(save), "status": "done"}
+    return {"revision": await run_uncancellable(save), "status": "done"}

@@ -29,11 +29,11 @@ from personalab.data_files import make_folder
 from personalab.errors import BadRecord, NotFound, Reason, UserError
 from personalab.services import Services
 from personalab.storage.files import writing
-from personalab.storage.leases import unbroken
 from personalab.storage.veloca import VelocaStore
 from personalab.storage.veloca_backups import Report, verify_archive
 from personalab.storage.veloca_restoring import restore_archive
 from personalab.story.ids import is_id
+from personalab.tasks import run_uncancellable
 from personalab.texts import Language
 
 FOLDER = "archive"
@@ -111,7 +111,7 @@ async def _writing(place: ArchivePlace, work: Callable[[VelocaStore], T]) -> T:
         with _opened(place) as store:
             return work(store)
 
-    return await unbroken(write)
+    return await run_uncancellable(write)
 
 
 # --- finding
@@ -243,7 +243,7 @@ async def begin_session(place: ArchivePlace, name: str) -> dict[str, Any]:
         with VelocaStore(place.path, wait=place.wait) as store:
             return store.create_session(_given("name", name)).fields()
 
-    return await unbroken(write)
+    return await run_uncancellable(write)
 
 
 async def append_entry(
@@ -389,7 +389,7 @@ async def restore(place: ArchivePlace, backup: int | None = None) -> dict[str, A
         _check_has_been(place)
         return restore_archive(place.path, backup, wait=place.wait).fields()
 
-    return await unbroken(write)
+    return await run_uncancellable(write)
 
 
 def _check_has_been(place: ArchivePlace) -> None:

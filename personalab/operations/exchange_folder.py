@@ -19,7 +19,7 @@ from personalab.operations.imports import ImportReport, ImportWishes
 from personalab.services import Services
 from personalab.storage.exchange import write_outside
 from personalab.storage.files import writing
-from personalab.storage.leases import unbroken
+from personalab.tasks import run_uncancellable
 
 FOLDER = "exchange"
 MAX_FILE_NAME = 200
@@ -110,7 +110,7 @@ async def export_to_exchange(
 async def put_into_exchange(services: Services, name: str, content: bytes) -> str:
     """Write a file into the folder, under a free name; return that name."""
     path = await asyncio.to_thread(_free_path, exchange_folder(services), name)
-    await unbroken(lambda: write_outside(path, [content], overwrite=False, private=True))
+    await run_uncancellable(lambda: write_outside(path, [content], overwrite=False, private=True))
     return path.name
 
 

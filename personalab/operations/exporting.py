@@ -25,13 +25,13 @@ from personalab.services import Services
 from personalab.storage.exchange import write_outside
 from personalab.storage.files import dump_json, read_bytes
 from personalab.storage.instance_files import read_instance
-from personalab.storage.leases import unbroken
 from personalab.storage.stories import Kind, StoryFiles
 from personalab.story.ids import check_id
 from personalab.story.instance import InstanceState
 from personalab.story.library import Character
 from personalab.story.lines import dump_object
 from personalab.story.macros import Names, player_name
+from personalab.tasks import run_uncancellable
 from personalab.texts import Language
 
 ExportFormat = Literal[
@@ -146,7 +146,7 @@ async def export_entry(
 
 async def write_export(exported: Exported, path: Path, *, overwrite: bool = False) -> int:
     """Write what leaves to a file, whole or not at all, and never over another one unasked; tell its size."""
-    return await unbroken(lambda: write_outside(path, exported.chunks, overwrite=overwrite))
+    return await run_uncancellable(lambda: write_outside(path, exported.chunks, overwrite=overwrite))
 
 
 def _checked(

@@ -16,10 +16,10 @@ from functools import cached_property
 from personalab.errors import PersonaLabError
 from personalab.operations.imports import Imported, ImportReport, Outcome, Told
 from personalab.services import Services
-from personalab.storage.leases import unbroken
 from personalab.storage.stories import StoryFiles
 from personalab.story.instance import NO_INSTRUCTIONS, CharacterState, InstanceState
 from personalab.story.library import Character, began_as, called, is_placeholder
+from personalab.tasks import run_uncancellable
 
 _SHOWN_IDS = 10
 _FILLS: tuple[Outcome, ...] = ("joined", "same", "completed", "replaced")
@@ -156,4 +156,4 @@ async def _give_persona(services: Services, instance_id: str, character: Charact
 
     wait = services.settings.busy_seconds
     async with services.leases.holding(instance_id, "import", wait=wait):
-        await unbroken(work)
+        await run_uncancellable(work)

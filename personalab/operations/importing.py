@@ -38,8 +38,8 @@ from personalab.operations.reindex import BATCH, session_events
 from personalab.services import Services
 from personalab.storage.exchange import FoundFile, find_files, opened
 from personalab.storage.files import writing
-from personalab.storage.leases import unbroken
 from personalab.story.ids import check_id
+from personalab.tasks import run_uncancellable
 
 Progress = Callable[[int, int, str], None]
 """Callback with the files done, their total number, and the current one."""
@@ -84,7 +84,7 @@ async def import_files(
     waiting, later = deque(enumerate(files)), deque[_Placed]()
     while waiting or later:
         on_progress(batch.done, len(files), (waiting or later)[0][1].shown)
-        await unbroken(_bring_some, batch, waiting or later, later if waiting else None)
+        await run_uncancellable(_bring_some, batch, waiting or later, later if waiting else None)
     report = await _reported(batch, lambda name: on_progress(batch.done, len(files), name))
     on_progress(batch.done, len(files), "")
     return report
@@ -117,7 +117,7 @@ async def import_stream(
         except PersonaLabError as error:
             batch.skipped.append((0, Skipped(shown, error)))
 
-    await unbroken(bring)
+    await run_uncancellable(bring)
     return await _reported(batch, on_indexing)
 
 
@@ -130,7 +130,7 @@ async def spooled(parts: AsyncIterable[bytes]) -> AsyncGenerator[BinaryIO]:
         async def put() -> None:
             whole = bytes(gathered)
             gathered.clear()
-            await unbroken(_put, spool, whole)
+            await run_uncancellable(_put, spool, whole)
 
         async for part in parts:
             gathered += part
@@ -206,7 +206,7 @@ async def _reported(batch: _Batch, show: Callable[[str], None] = lambda name: No
     The event library is derived, so a failure to write it is told and undoes nothing.
     """
     report = batch.report()
-    await unbroken(link_worlds, batch.library, report)
+    await run_uncancellable(link_worlds, batch.library, report)
     await join_stories(batch.services, report)
     try:
         for entry in report.imported:

@@ -9,12 +9,12 @@ from typing import Any
 from personalab.errors import UserError
 from personalab.operations.reading import turn_lines
 from personalab.services import Services
-from personalab.storage.leases import unbroken
 from personalab.story.ids import check_id
 from personalab.story.instance import InstanceState
 from personalab.story.library import Character, called
 from personalab.story.lines import OPENING_TURN, AssistantLine, line_fields
 from personalab.story.macros import Names, player_name
+from personalab.tasks import run_uncancellable
 
 PAGE_TURNS = 50
 
@@ -80,7 +80,7 @@ async def switch_background(services: Services, instance_id: str, background_id:
             services.stories.save_instance(state)
             return state
 
-        return await unbroken(save)
+        return await run_uncancellable(save)
 
 
 @dataclass(frozen=True, slots=True)

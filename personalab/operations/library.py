@@ -12,10 +12,10 @@ from personalab.archive.worlds import MAX_NAME, MAX_POINT, MAX_POINTS, MAX_TEXT
 from personalab.errors import NotFound, PersonaLabError, UserError
 from personalab.services import Services
 from personalab.storage.files import read_bytes
-from personalab.storage.leases import unbroken
 from personalab.storage.stories import StoryFiles
 from personalab.story.ids import check_id
 from personalab.story.library import Background, Character, OutlinePoint
+from personalab.tasks import run_uncancellable
 from personalab.texts import Language
 
 MAX_GREETINGS = 1_000
@@ -164,7 +164,7 @@ async def _save(
             write(entry)
             return Saved(entry, old is None)
 
-    return await unbroken(save)
+    return await run_uncancellable(save)
 
 
 def _check_given(**fields: str | None) -> None:

@@ -6,10 +6,10 @@ import asyncio
 from typing import Any
 
 from personalab.services import Services
-from personalab.storage.leases import unbroken
 from personalab.story.ids import check_id
 from personalab.story.instance import CharacterState
 from personalab.story.persona_history import edited_by_hand, revision_of
+from personalab.tasks import run_uncancellable
 
 
 async def persona_history(services: Services, instance_id: str) -> dict[str, Any]:
@@ -33,4 +33,4 @@ async def undo_persona(services: Services, instance_id: str) -> CharacterState:
     check_id(instance_id, "instance_id")
     wait = services.settings.busy_seconds
     async with services.leases.holding(instance_id, "undo-memory", wait=wait):
-        return await unbroken(lambda: services.personas.undo(instance_id, services.now()))
+        return await run_uncancellable(lambda: services.personas.undo(instance_id, services.now()))

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from personalab.errors import UserError
 from personalab.services import Services
-from personalab.storage.leases import unbroken
 from personalab.story.care import UNDONE
 from personalab.story.ids import check_id
 from personalab.story.instance import InstanceState
 from personalab.story.transcript import taken_over
+from personalab.tasks import run_uncancellable
 
 _log = logging.getLogger("personalab.summary")
 
@@ -51,7 +51,7 @@ async def undo_summary(services: Services, instance_id: str) -> Undone:
             fresh = services.summaries.switch(instance_id, before, expected=current, note=note)
             return Undone(fresh, since, services.summaries.set_aside(instance_id, current))
 
-        return await unbroken(undo)
+        return await run_uncancellable(undo)
 
 
 def _session_before(services: Services, instance_id: str) -> tuple[InstanceState, str]:

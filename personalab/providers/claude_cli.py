@@ -34,9 +34,9 @@ from personalab.providers.claude_process import (
     hold,
     is_held,
     read_run,
+    run_uncancellable,
     said_on_stderr,
     start,
-    unbroken,
     wait_for_earlier,
 )
 from personalab.providers.claude_results import Ending, answer_of, failed_answer, no_result, read_result
@@ -130,7 +130,7 @@ class ClaudeCli:
         files = CallFiles(spool, call.call_id)
         loop = asyncio.get_running_loop()
         while True:
-            begun, cancelled = await unbroken(loop.run_in_executor(None, self._begin, call, files))
+            begun, cancelled = await run_uncancellable(loop.run_in_executor(None, self._begin, call, files))
             if isinstance(begun, CallAnswer):
                 if cancelled:
                     raise asyncio.CancelledError
@@ -242,16 +242,18 @@ class ClaudeCli:
                 raise asyncio.CancelledError
             end = await child.wait(call.timeout_seconds, lambda: self._is_too_much(files))
         except asyncio.CancelledError:
-            await unbroken(child.end())
+            await run_uncancellable(child.end())
             self._drop(files)
             raise
         if end != "ended":
-            _, cancelled = await unbroken(child.end())
+            _, cancelled = await run_uncancellable(child.end())
         if files.size("out") <= _SMALL:
             answer, again = self._harvest(child, end, call, files), False
         else:
             loop = asyncio.get_running_loop()
-            answer, again = await unbroken(loop.run_in_executor(None, self._harvest, child, end, call, files))
+            answer, again = await run_uncancellable(
+                loop.run_in_executor(None, self._harvest, child, end, call, files)
+            )
         if cancelled or again:
             raise asyncio.CancelledError
         return answer
@@ -263,10 +265,10 @@ class ClaudeCli:
                 raise asyncio.CancelledError
             end = await wait_for_earlier(files, run, self._max_output)
         except asyncio.CancelledError:
-            await unbroken(end_earlier(files))
+            await run_uncancellable(end_earlier(files))
             self._drop(files)
             raise
-        _, cancelled = await unbroken(end_earlier(files))
+        _, cancelled = await run_uncancellable(end_earlier(files))
         with spooling(files):
             answer = self._left(call, files, run)
             if answer is None and end != "ended":

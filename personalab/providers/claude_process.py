@@ -267,8 +267,8 @@ async def end_earlier(files: CallFiles) -> None:
             return
 
 
-async def unbroken(work: Awaitable[T]) -> tuple[T, bool]:
-    """Finish work even if cancelled meanwhile; return its result and whether it was cancelled."""
+async def run_uncancellable(work: Awaitable[T]) -> tuple[T, bool]:
+    """Let work come to its end though we are cancelled meanwhile; tell whether we were."""
     task, cancelled = asyncio.ensure_future(work), False
     while True:
         try:

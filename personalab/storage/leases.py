@@ -20,20 +20,20 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 from weakref import WeakValueDictionary
 
 from personalab.data_files import lock_fd, open_regular
 from personalab.errors import Busy, NotFound, StorageError
 from personalab.storage.files import replace_file, writing
 from personalab.story.ids import check_id
+from personalab.tasks import run_uncancellable
 
 STOP_POLL_SECONDS = 0.2
 _RETRY_SECONDS = 0.02
 MAX_KEEP_SECONDS = 600.0
 """No story is kept longer for a client that writes elsewhere."""
 _LOCK, _STOP, _AWAITED, _LEARNING = ".lock", ".stop", ".awaited", ".learning"
-T = TypeVar("T")
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -126,21 +126,6 @@ def held_by_this_run() -> Generator[list[Lease]]:
         _run.reset(token)
         for lease in held:
             lease.release(abandoned=abandoned, cancelled=cancelled)
-
-
-async def unbroken(work: Callable[..., T], *arguments: Any) -> T:
-    """Run work in a thread and wait for its end even when cancelled: nobody may get the lock before."""
-    task = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        task.exception()
-        raise cancelled
-    return task.result()
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +235,7 @@ class Leases:
                     raise self._busy(folder, wait)
                 await asyncio.sleep(_RETRY_SECONDS)
         finally:
-            await unbroken(partial(stop.unlink, missing_ok=True))
+            await run_uncancellable(partial(stop.unlink, missing_ok=True))
         return str(holder.get("task", ""))
 
     def keep_no_more(self, instance_id: str, turn: int) -> None:

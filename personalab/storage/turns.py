@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from personalab.errors import NotFound, PersonaLabError, Reason, StorageError, UserError, reason_of
 from personalab.reasoning import split_reasoning
-from personalab.storage.leases import Lease, Leases, unbroken
+from personalab.storage.leases import Lease, Leases
 from personalab.storage.preferences import PreferenceFiles, Preferences
 from personalab.storage.reply_line import ReplyLine
 from personalab.storage.sessions import SessionWriter
@@ -27,7 +27,7 @@ from personalab.story.library import NO_BACKGROUND, Background
 from personalab.story.lines import NO_REPLY, AssistantLine, UserLine
 from personalab.story.macros import Names, player_name
 from personalab.story.transcript import Transcript, Turn, left_behind
-from personalab.tasks import discard_failure
+from personalab.tasks import discard_failure, run_uncancellable
 from personalab.texts import Language
 
 _log = logging.getLogger("personalab.turn")
@@ -273,7 +273,7 @@ class OpenTurns:
             return self._stories.writer(instance_id, session_id)
         opened: list[SessionWriter] = []
         try:
-            await unbroken(lambda: opened.append(self._stories.writer(instance_id, session_id)))
+            await run_uncancellable(lambda: opened.append(self._stories.writer(instance_id, session_id)))
         except asyncio.CancelledError:
             for writer in opened:
                 writer.close()

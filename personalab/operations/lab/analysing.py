@@ -28,7 +28,7 @@ from personalab.operations.lab.asking import ask_json
 from personalab.operations.lab.contexts import export_prompt
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
-from personalab.storage.leases import unbroken
+from personalab.tasks import run_uncancellable
 from personalab.texts import Language
 
 _LEAST_SECONDS = 180.0
@@ -60,9 +60,9 @@ async def run_analysis(services: Services, project: str, *, model: str | None = 
         material = await asyncio.to_thread(_material, place)
         options = await asyncio.to_thread(place.options)
         if await asyncio.to_thread(place.analysis) is None:
-            await unbroken(_keep, services, place, material, Found(), None, "")
+            await run_uncancellable(_keep, services, place, material, Found(), None, "")
         language = options.language or language_of(material.contents.values())
-        shown, doubts = await unbroken(_shown, place, material, language)
+        shown, doubts = await run_uncancellable(_shown, place, material, language)
         call = analysis_call(shown, language)
         asked = await ask_json(
             services,
@@ -76,7 +76,7 @@ async def run_analysis(services: Services, project: str, *, model: str | None = 
         )
         value = asked.value
         complete = Found(value.segments, value.issues, (*doubts, *value.doubts))
-        return await unbroken(
+        return await run_uncancellable(
             _keep, services, place, material, complete, asked.answer, model or options.model
         )
 

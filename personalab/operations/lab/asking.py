@@ -18,7 +18,7 @@ from personalab.lab.repairing import repeats_note
 from personalab.operations.lab.call_failures import FailedCallError
 from personalab.ports import Executor
 from personalab.services import Services
-from personalab.storage.leases import unbroken
+from personalab.tasks import run_uncancellable
 from personalab.texts import fill
 
 T = TypeVar("T")
@@ -89,7 +89,7 @@ async def ask_json(
             raise ProviderError("lab_answer_repeats_note", retryable=True, model=model)
         return Asked(found, answer)
     finally:
-        await unbroken(partial(shutil.rmtree, spool, ignore_errors=True))
+        await run_uncancellable(partial(shutil.rmtree, spool, ignore_errors=True))
 
 
 async def version_of(executor: Executor) -> str:

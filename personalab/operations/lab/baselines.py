@@ -40,7 +40,7 @@ from personalab.ports import AnswerNeeded
 from personalab.services import Services
 from personalab.storage.files import dump_json
 from personalab.storage.lab.assets import StoredBaseline
-from personalab.storage.leases import unbroken
+from personalab.tasks import run_uncancellable
 
 CaseFields = Mapping[str, object]
 """``name``, ``category``, ``input``, ``expected_output``, ``description``; an ``id`` of its own is not taken."""
@@ -78,7 +78,7 @@ async def create_baseline(
         kept = Cases(baseline_id=asset_id, version="v1", cases=tuple(rows))
         return services.assets.add_baseline(BaselineMeta.read(meta, "meta.json"), kept)
 
-    return await unbroken(lambda: with_new_id(make))
+    return await run_uncancellable(lambda: with_new_id(make))
 
 
 async def edit_baseline(
@@ -222,7 +222,7 @@ async def _edit(
             return old
         return services.assets.add_baseline_version(old, made.meta, made.cases, made.history)
 
-    return await unbroken(until_unchanged, edit, expected_version is not None)
+    return await run_uncancellable(until_unchanged, edit, expected_version is not None)
 
 
 # --- cases that a model drafts
@@ -233,22 +233,22 @@ async def generate_cases(
 ) -> dict[str, Any]:
     """Draft cases with a model from a description of what is to be tested; they await review."""
     stored = await asyncio.to_thread(services.assets.baseline, baseline_id)
-    settings = await unbroken(services.lab_sessions.settings)
+    settings = await run_uncancellable(services.lab_sessions.settings)
     name, asset_id = stored.meta.name, stored.meta.id
     language = language_of([description])
     system, text = generation_prompt(name, description, count, stored.cases.cases, language)
     now = services.now()
-    await unbroken(services.lab_sessions.expire, now)
-    session = await unbroken(services.lab_sessions.open, "baseline_gen", "baseline", asset_id, now)
+    await run_uncancellable(services.lab_sessions.expire, now)
+    session = await run_uncancellable(services.lab_sessions.open, "baseline_gen", "baseline", asset_id, now)
     try:
-        sent = await unbroken(fitted, services, session, settings, system, text, language)
+        sent = await run_uncancellable(fitted, services, session, settings, system, text, language)
         asked = await _asked(services, settings, model, system, sent, count)
-        return await unbroken(_keep_drafts, services, stored, session, asked)
+        return await run_uncancellable(_keep_drafts, services, stored, session, asked)
     except AnswerNeeded:
-        await unbroken(services.lab_sessions.drop, session.session_id)
+        await run_uncancellable(services.lab_sessions.drop, session.session_id)
         raise
     finally:
-        await unbroken(_close, services, session)
+        await run_uncancellable(_close, services, session)
 
 
 async def _asked(
@@ -324,7 +324,7 @@ async def accept_drafts(
             old, made.meta, made.cases, made.history, extra={DRAFTS_FILE: kept}
         )
 
-    return await unbroken(until_unchanged, accept, False)
+    return await run_uncancellable(until_unchanged, accept, False)
 
 
 async def reject_drafts(
@@ -346,7 +346,7 @@ async def reject_drafts(
         services.assets.change_beside(stored, DRAFTS_FILE, change)
         return [draft.model_dump(mode="json") for draft in left[0].pending()]
 
-    return await unbroken(reject)
+    return await run_uncancellable(reject)
 
 
 def _drafts(services: Services, stored: StoredBaseline) -> Drafts:

@@ -41,8 +41,8 @@ from personalab.providers.call_spool import HALF_KEPT
 from personalab.services import Services
 from personalab.storage.lab.project_journal import CallJournal
 from personalab.storage.lab.projects import ProjectPlace
-from personalab.storage.leases import STOP_POLL_SECONDS, unbroken
-from personalab.tasks import end_tasks
+from personalab.storage.leases import STOP_POLL_SECONDS
+from personalab.tasks import end_tasks, run_uncancellable
 
 _PRICE_UNKNOWN = Reason("price_unknown")
 _TINY = 1e-9
@@ -223,10 +223,10 @@ class CallDesk:
     async def _note(self, row: CallRow, sheet: Sheet, answer: CallAnswer, executor: Executor) -> None:
         hopeless = answer.error_code in HOPELESS
         if hopeless and not answer.cost_usd:
-            await unbroken(executor.forget, self._place.spool, row.call_id)
+            await run_uncancellable(executor.forget, self._place.spool, row.call_id)
         else:
             async with sheet.lock:
-                await unbroken(self._keep, sheet, row, executor)
+                await run_uncancellable(self._keep, sheet, row, executor)
         if hopeless:
             raise FailedCallError("lab_run_hopeless", answer)
 
@@ -261,7 +261,7 @@ class CallDesk:
         else:
             short = call
         if context.auto_export:
-            sent["context_export"] = await unbroken(
+            sent["context_export"] = await run_uncancellable(
                 export_prompt, self._place, call_id, call.system, call.text
             )
         return short, sent
@@ -302,7 +302,7 @@ class CallDesk:
         for row in rows:
             if row.call_id in self._spooled:
                 executor = await self._executor(row.model)
-                await unbroken(executor.forget, self._place.spool, row.call_id)
+                await run_uncancellable(executor.forget, self._place.spool, row.call_id)
 
     # --- whether a call may begin
 

@@ -39,7 +39,7 @@ from personalab.operations.lab.tasks import (
 )
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
-from personalab.storage.leases import unbroken
+from personalab.tasks import run_uncancellable
 from personalab.texts import Language
 
 __all__ = ["Arm", "Evaluator", "Tally", "Task", "judge_question"]
@@ -126,9 +126,9 @@ class Evaluator:
             queue = iter(found.pending)
             workers = min(_WORKERS * self._options.concurrency, len(found.pending))
             await all_of(self._work(stage, queue, one, still_open) for _ in range(workers))
-            await unbroken(self._leave_out)
+            await run_uncancellable(self._leave_out)
             if stage == "judge" and not self.desk.ending:
-                await unbroken(self._settle, tasks, still_open)
+                await run_uncancellable(self._settle, tasks, still_open)
             self._report(stage, now=True)
             await self._save(now=True)
         left = replace(self._tally, done=len(tasks) - len(still_open))
@@ -212,7 +212,7 @@ class Evaluator:
             result = failed_result(task.tested, answered[:1], failure, by_judge=False)
             return await self._finish(task, sheet, result)
         if sheet.has_more:  # what an earlier run said of it is no longer true
-            await unbroken(partial(task.result_path.unlink, missing_ok=True))
+            await run_uncancellable(partial(task.result_path.unlink, missing_ok=True))
             self._tally.uncount(task)
         return False
 
@@ -235,7 +235,7 @@ class Evaluator:
         return await self._finish(task, sheet, result)
 
     async def _finish(self, task: Task, sheet: CaseSheet, result: Result) -> bool:
-        await unbroken(self._write, task, sheet, result)
+        await run_uncancellable(self._write, task, sheet, result)
         self._tally.count(task, result.status)
         return True
 
@@ -301,7 +301,7 @@ class Evaluator:
         if self._checkpoint is None or (not now and at - self._saved_at < _CHECKPOINT_SECONDS):
             return
         self._saved_at = at
-        await unbroken(self._checkpoint, self._tally.skills_completed, self._tally.skills_failed)
+        await run_uncancellable(self._checkpoint, self._tally.skills_completed, self._tally.skills_failed)
 
 
 def judge_question(

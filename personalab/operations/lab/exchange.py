@@ -41,10 +41,10 @@ from personalab.storage.lab.outside import (
     read_outside,
     write_folder,
 )
-from personalab.storage.leases import unbroken
 from personalab.story.ids import check_id
 from personalab.story.library import Character, called
 from personalab.story.macros import Names, player_name
+from personalab.tasks import run_uncancellable
 from personalab.texts import say
 
 ANY_PURPOSE = "imported"
@@ -77,7 +77,7 @@ async def import_skill(
         pairs = zip(came, skills, strict=True)
         return [merge_tags(services, one, coming.tags) for one, coming in pairs] + cases
 
-    return await unbroken(bring)
+    return await run_uncancellable(bring)
 
 
 Coming = tuple[list[ComingSkill], list[ComingBaseline]]
@@ -193,7 +193,7 @@ async def export_skill(
         name, files = leaving(services.assets, stored, baseline)
         return write_folder(folder / name, files, overwrite=overwrite)
 
-    return await unbroken(write)
+    return await run_uncancellable(write)
 
 
 async def export_promptfoo(
@@ -222,7 +222,7 @@ async def export_promptfoo(
             folder, {name: OutsideFile(raw) for name, raw in files.items()}, overwrite=overwrite
         )
 
-    return await unbroken(write)
+    return await run_uncancellable(write)
 
 
 # --- personas
@@ -256,7 +256,7 @@ async def import_persona(services: Services, character_id: str) -> CameIn:
         with all_or_nothing() as made:
             return place_skill(services, coming, made)
 
-    return await unbroken(bring)
+    return await run_uncancellable(bring)
 
 
 async def skill_to_character(
@@ -303,4 +303,4 @@ async def install_samples(services: Services) -> list[CameIn]:
                 came.append(CameIn.of(assets, kept, "created"))
         return came
 
-    return await unbroken(install)
+    return await run_uncancellable(install)

@@ -14,7 +14,8 @@ from personalab.lab.iterating import IterationParams, IterationPlan
 from personalab.operations.lab.iteration_plans import baseline_in, is_over, parameters_of
 from personalab.services import Services
 from personalab.storage.lab.iterations import IterationFiles
-from personalab.storage.leases import running, unbroken
+from personalab.storage.leases import running
+from personalab.tasks import run_uncancellable
 
 TASK = "iterate"
 """What the lock of a project says that someone searches."""
@@ -101,12 +102,12 @@ async def stop_iteration(services: Services, project: str) -> dict[str, Any]:
     if holder is None or holder.get("task") != TASK:
         raise NotFound("lab_not_iterating", project=place.name)
     status = "stopped"
-    await unbroken(files.want_stop, True)
+    await run_uncancellable(files.want_stop, True)
     try:
         await services.projects.leases.stop(place.name, wait=services.settings.busy_seconds)
     except Busy:
         status = "stopping"  # the running search removes the request with its report
     finally:
         if status == "stopped":
-            await unbroken(files.want_stop, False)
+            await run_uncancellable(files.want_stop, False)
     return {"project": place.name, "status": status}

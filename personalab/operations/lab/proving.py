@@ -18,7 +18,7 @@ from personalab.operations.lab.calls import CallDesk, Wanted
 from personalab.operations.lab.evaluating import judge_question
 from personalab.operations.lab.gathering import together
 from personalab.storage.lab.projects import ProjectPlace
-from personalab.storage.leases import unbroken
+from personalab.tasks import run_uncancellable
 from personalab.texts import Language
 
 Side = Literal["good", "bad"]
@@ -139,7 +139,7 @@ async def _prove(
     found = verdict(list(zip(totals[::2], totals[1::2], strict=True)))
     facts = {"passed": found.passed, "gap": found.gap, "reason": found.told(language), "tries": tries}
     async with sheet.lock:
-        await unbroken(lambda: sheet.note(model=model, language=language, **facts))
+        await run_uncancellable(lambda: sheet.note(model=model, language=language, **facts))
 
 
 def _control(

@@ -31,7 +31,7 @@ from personalab.storage.lab.assets import StoredSkill
 from personalab.storage.lab.iterations import IterationFiles
 from personalab.storage.lab.project_place import MAX_CONTENT
 from personalab.storage.lab.projects import ProjectPlace
-from personalab.storage.leases import unbroken
+from personalab.tasks import run_uncancellable
 from personalab.texts import Language
 
 _LEAST_SECONDS = 180.0
@@ -78,7 +78,9 @@ async def recompose(
         now=services.now(),
     )
     shown = name.strip() or recomposed_name(best.name or best.ref_id, language)
-    return await unbroken(_keep, services, _fields(best, shown, provenance), content, choice, provenance)
+    return await run_uncancellable(
+        _keep, services, _fields(best, shown, provenance), content, choice, provenance
+    )
 
 
 async def understood(services: Services, project: str, rules: str) -> dict[str, list[str]]:
@@ -106,7 +108,7 @@ async def _written(
     options: RunOptions,
 ) -> str:
     call = writer_call(choice, rules, language)
-    await unbroken(check_whole_prompt, place, "recompose", call.system, call.text)
+    await run_uncancellable(check_whole_prompt, place, "recompose", call.system, call.text)
     asked = await ask_json(
         services,
         model=model,

@@ -13,7 +13,7 @@ from personalab.lab.assets import SkillMeta, SkillType
 from personalab.lab.editing import edit_skill as edited
 from personalab.services import Services
 from personalab.storage.lab.assets import Stored, StoredSkill
-from personalab.storage.leases import unbroken
+from personalab.tasks import run_uncancellable
 
 T = TypeVar("T")
 _TRIES = 8
@@ -51,7 +51,7 @@ async def create_skill(
         )
         return services.assets.add_skill(SkillMeta.read(meta, "meta.json"), content)
 
-    return await unbroken(lambda: with_new_id(make))
+    return await run_uncancellable(lambda: with_new_id(make))
 
 
 async def edit_skill(
@@ -92,7 +92,7 @@ async def edit_skill(
             return old
         return services.assets.add_skill_version(old, made.meta, made.content, made.history)
 
-    return await unbroken(until_unchanged, edit, expected_version is not None)
+    return await run_uncancellable(until_unchanged, edit, expected_version is not None)
 
 
 async def archive_skill(services: Services, skill_id: str, *, archived: bool = True) -> StoredSkill:
@@ -102,7 +102,7 @@ async def archive_skill(services: Services, skill_id: str, *, archived: bool = T
         old = services.assets.skill(skill_id)
         return services.assets.set_status(old, "archived" if archived else "active", services.now())
 
-    return await unbroken(until_unchanged, archive, False)
+    return await run_uncancellable(until_unchanged, archive, False)
 
 
 async def list_skills(

@@ -30,7 +30,7 @@ from personalab.operations.lab.asking import Asked, ask_json, version_of
 from personalab.ports import AnswerNeeded
 from personalab.services import Services
 from personalab.storage.lab.assets import Stored, StoredSkill
-from personalab.storage.leases import unbroken
+from personalab.tasks import run_uncancellable
 from personalab.texts import Language
 
 Trigger = Literal["user", "batch"]
@@ -84,7 +84,7 @@ async def _change(
         tags = services.assets.change_tags(stored, change)
         return {"kind": kind, "id": stored.meta.id, "name": stored.meta.name, **tags.model_dump(mode="json")}
 
-    return await unbroken(work)
+    return await run_uncancellable(work)
 
 
 # --- by a model
@@ -106,10 +106,10 @@ async def auto_tag(
     services: Services, kind: AssetKind, asset_id: str, *, model: str | None = None, by: Trigger = "user"
 ) -> dict[str, Any]:
     """Ask a model for tags; they wait for a person's word, and a log tells how they came about."""
-    work = await unbroken(_begin, services, kind, asset_id, model, by)
+    work = await run_uncancellable(_begin, services, kind, asset_id, model, by)
     try:
         work = await _with_version(services, work)
-        system, text = await unbroken(_prompt, services, work)
+        system, text = await run_uncancellable(_prompt, services, work)
         asked = await ask_json(
             services,
             model=work.model,
@@ -120,13 +120,13 @@ async def auto_tag(
             timeout=work.settings.default_timeout_seconds,
             retries=work.settings.default_retry_count,
         )
-        return await unbroken(_finish, services, work, asked)
+        return await run_uncancellable(_finish, services, work, asked)
     except AnswerNeeded:
-        await unbroken(_undo, services, work)
+        await run_uncancellable(_undo, services, work)
         raise
     except BaseException as error:
         reason = str(error) if isinstance(error, PersonaLabError) else type(error).__name__
-        await unbroken(_fail, services, work, reason)
+        await run_uncancellable(_fail, services, work, reason)
         raise
 
 
