@@ -98,7 +98,7 @@ def build_chat_turn(services: Services) -> GraphBuilder:
         update = await assemble_prompt(state, scene=turn, counter=counter, say=say)
         if update.get("status") == "awaiting_reply":
             if seconds := state.get("hold"):
-                await asyncio.to_thread(turn.lease.keep_for, turn.number, seconds)
+                await asyncio.to_thread(turn.lease.hold_for, turn.number, seconds)
             turn.lease.release()
         return update
 
@@ -144,7 +144,7 @@ def _open_turn(state: TurnState, step: StepContext) -> AbstractAsyncContextManag
 
 async def _unless_stopped(work: Awaitable[T], turn: OpenTurn) -> T | None:
     """Await what may take long, or cancel it when the turn is stopped: stream_reply then closes the turn."""
-    result = await run_until_stopped(work, turn.lease.stop_asked)
+    result = await run_until_stopped(work, turn.lease.stop_requested)
     turn.stopped = turn.stopped or result is None
     return result
 

@@ -112,7 +112,7 @@ async def _opened(state: EvaluateState, step: StepContext, lease: Lease | None) 
     outer = step.outer_stop_requested
 
     def stop_asked() -> bool:
-        return outer() or (lease is not None and lease.stop_asked())
+        return outer() or (lease is not None and lease.stop_requested())
 
     return await asyncio.to_thread(open_run, step.services, state, step.emit, stop_asked, first=step.is_first)
 

@@ -62,7 +62,7 @@ def build_iterate(services: Services) -> GraphBuilder:
     async def evaluate(state: IterateState, project: Project, step: StepContext) -> Update:
         place, lease = project
         return await evaluate_candidates(
-            state, services=services, place=place, tell=step.emit, stop_asked=lease.stop_asked
+            state, services=services, place=place, tell=step.emit, stop_asked=lease.stop_requested
         )
 
     async def end(state: IterateState, project: Project, step: StepContext) -> Update:

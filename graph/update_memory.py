@@ -55,7 +55,9 @@ def build_update_memory(services: Services) -> GraphBuilder:
         def tell(done: int, total: int) -> None:
             step.report_progress(done + 1, total + 1)
 
-        return step.emit_warnings(await memorize_turns(state, services, step.model, tell, lease.stop_asked))
+        return step.emit_warnings(
+            await memorize_turns(state, services, step.model, tell, lease.stop_requested)
+        )
 
     steps: dict[str, Work[Lease]] = {
         "read_turns": lambda state, lease, step: read_turns(state, services=services),

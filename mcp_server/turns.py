@@ -184,7 +184,7 @@ class TurnTools:
         if refused.code != "awaiting_client" or question is None:
             return False
         self._desk.sampling.note_refused(ctx)
-        self._desk.services.leases.keep_no_more(instance_id, question.turn)
+        self._desk.services.leases.release_hold(instance_id, question.turn)
         return True
 
     async def _run_unheld(self, ctx: Context[Any], turn: TurnInput) -> TurnOutput:
@@ -210,7 +210,7 @@ class TurnTools:
         if not has_speech(split_reasoning(brought.reply.text)[1]):
             if not brought.asked_again:
                 return await self._ask_again(ctx, turn, brought)
-            services.leases.keep_no_more(instance_id, brought.turn)
+            services.leases.release_hold(instance_id, brought.turn)
             raise ToolError(tell("no_text_sampled", self._desk.language, turn=brought.turn))
         await self._check_session(instance_id, brought)
         ending = _ending(instance_id, brought.turn, brought.reply.text)

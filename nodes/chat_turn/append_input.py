@@ -10,7 +10,7 @@ from nodes.chat_turn.state import Action, TurnState
 from personalab.errors import Busy, UserError
 from personalab.ports import Clock
 from personalab.reasoning import split_reasoning
-from personalab.storage.leases import MAX_KEEP_SECONDS
+from personalab.storage.leases import MAX_HOLD_SECONDS
 from personalab.storage.turns import OpenTurn, OpenTurns
 from personalab.story.director import has_speech
 from personalab.story.ids import check_id
@@ -116,7 +116,7 @@ async def _begun(
 async def _until_free(turns: OpenTurns, instance_id: str, deadline: float, busy: Busy) -> None:
     """Wait while a story is kept for a client, less and less impatiently."""
     loop, pause = asyncio.get_running_loop(), 0.02
-    while await turns.is_kept(instance_id):
+    while await turns.is_held(instance_id):
         if turns.closing or loop.time() >= deadline:
             raise busy
         await asyncio.sleep(pause)
@@ -131,7 +131,7 @@ def _tried(turn: OpenTurn) -> int:
 
 def _check_not_kept(turn: OpenTurn, instance_id: str) -> None:
     """Refuse a new turn while a client's model is writing the reply of the last one."""
-    last, kept = turn.transcript.last, turn.lease.kept_for()
+    last, kept = turn.transcript.last, turn.lease.held_turn()
     if kept is not None and last is not None and last.number == kept and not last.settled:
         raise Busy("awaiting_client", instance_id=instance_id, turn=kept)
 
@@ -170,10 +170,10 @@ def _checked_request(request_id: object) -> str | None:
 def _checked_hold(seconds: object) -> float:
     if seconds is None:
         return 0.0
-    if isinstance(seconds, int | float) and 0 <= seconds <= MAX_KEEP_SECONDS:
+    if isinstance(seconds, int | float) and 0 <= seconds <= MAX_HOLD_SECONDS:
         return float(seconds)
     raise UserError(
-        "setting_out_of_range", field="hold_seconds", value=str(seconds)[:40], range=f"0–{MAX_KEEP_SECONDS:g}"
+        "setting_out_of_range", field="hold_seconds", value=str(seconds)[:40], range=f"0–{MAX_HOLD_SECONDS:g}"
     )
 
 

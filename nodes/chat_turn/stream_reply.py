@@ -269,7 +269,7 @@ async def _write(reply: _Reply, state: TurnState, open_model: OpenModel, *, agai
         reply.say(speech)
         await _told(reply)
         return False
-    if reply.turn.stopped or reply.turn.lease.stop_asked():
+    if reply.turn.stopped or reply.turn.lease.stop_requested():
         return True
     messages = _messages(state)
     if again:
@@ -283,7 +283,7 @@ async def _write(reply: _Reply, state: TurnState, open_model: OpenModel, *, agai
             await asyncio.wait(running, timeout=STOP_POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             if syncer is not None and syncer.done():
                 syncer.result()
-            if not consumer.done() and reply.turn.lease.stop_asked():
+            if not consumer.done() and reply.turn.lease.stop_requested():
                 reply.frozen = True
                 return True
         consumer.result()

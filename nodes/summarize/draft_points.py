@@ -46,7 +46,7 @@ async def draft_points(
         material.templates["json_repair"],
         refusal="provider.bad_summary",
         stopped="summary_stopped",
-        stop_asked=lease.stop_asked,
+        stop_asked=lease.stop_requested,
     )
     told = [note.content for note in material.transcript.summaries()]
     points: list[PlotPoint] = []

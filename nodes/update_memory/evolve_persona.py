@@ -48,7 +48,7 @@ async def evolve_persona(
         model,
         material.templates["json_repair"],
         refusal="provider.bad_persona",
-        stop_asked=lease.stop_asked,
+        stop_asked=lease.stop_requested,
     )
     shown = {turn.number for turn in turns}
     read = partial(read_evolution, shown=shown, base=base, old=old, language=material.language)

@@ -2,7 +2,7 @@
 
 The lock is ``flock`` on ``instances/{id}/.lock``: it ends with its process, however that ends. A turn is many
 graph steps, so its lock is a lease: a failed step gives it up, and a run that ends, in whichever way, gives up
-what it held (``held_by_this_run``). The lock file names its holder, so that a busy error can say who it is and
+what it held (``lease_scope``). The lock file names its holder, so that a busy error can say who it is and
 ``stop`` can address it.
 """
 
@@ -31,7 +31,7 @@ from personalab.tasks import run_uncancellable
 
 STOP_POLL_SECONDS = 0.2
 _RETRY_SECONDS = 0.02
-MAX_KEEP_SECONDS = 600.0
+MAX_HOLD_SECONDS = 600.0
 """No story is kept longer for a client that writes elsewhere."""
 _LOCK, _STOP, _AWAITED, _LEARNING = ".lock", ".stop", ".awaited", ".learning"
 
@@ -55,23 +55,23 @@ class Lease:
     _abandoned: bool = False
     _cancelled: bool = False
 
-    def stop_asked(self) -> bool:
+    def stop_requested(self) -> bool:
         """Tell whether someone asked this very lease to stop."""
         return self.stopping or (self.folder / f"{_STOP}-{self.lease_id}").exists()
 
     # --- kept for someone who is not here
 
-    def keep_for(self, turn: int, seconds: float) -> None:
+    def hold_for(self, turn: int, seconds: float) -> None:
         """Keep the story for a client that is writing a turn's reply, though nobody holds the lock meanwhile."""
         word = json.dumps({"turn": turn, "until": time.time() + seconds})
         with contextlib.suppress(StorageError):  # then others may come first
             replace_file(self.folder / _AWAITED, word.encode("ascii"), _AWAITED)
 
-    def kept_for(self) -> int | None:
+    def held_turn(self) -> int | None:
         """Tell for which turn's reply the story is kept now."""
-        return kept_for(self.folder)
+        return held_turn(self.folder)
 
-    def keep_no_more(self, turn: int) -> None:
+    def release_hold(self, turn: int) -> None:
         """Let others write again, if the story is kept for this turn."""
         _free(self.folder, turn)
 
@@ -111,7 +111,7 @@ _run: ContextVar[list[Lease] | None] = ContextVar("leases of this run", default=
 
 
 @contextmanager
-def held_by_this_run() -> Generator[list[Lease]]:
+def lease_scope() -> Generator[list[Lease]]:
     """Collect the leases taken within the block, also by tasks it starts, and release them at its end."""
     held: list[Lease] = []
     token = _run.set(held)
@@ -195,7 +195,7 @@ class Leases:
         self._held[lease.lease_id] = lease
         return lease
 
-    async def again(self, lease_id: str, instance_id: str, task: str, *, wait: float) -> Lease:
+    async def reacquire(self, lease_id: str, instance_id: str, task: str, *, wait: float) -> Lease:
         """Find a lease that an earlier step took, or take another one if it was given up meanwhile."""
         found = self._held.get(lease_id)
         if found is not None and not found.released:
@@ -223,9 +223,9 @@ class Leases:
             if time.monotonic() >= deadline:
                 raise self._busy(folder, wait)
         if holder is None:
-            if kept_for(folder) is None:
+            if held_turn(folder) is None:
                 raise NotFound(self._codes.idle, **{self._codes.named: instance_id})
-            _free(folder, kept_for(folder))
+            _free(folder, held_turn(folder))
             return "sampling"
         stop = folder / f"{_STOP}-{holder['lease']}"
         await asyncio.to_thread(replace_file, stop, b"", f"{instance_id}/{_STOP}")
@@ -238,13 +238,13 @@ class Leases:
             await run_uncancellable(partial(stop.unlink, missing_ok=True))
         return str(holder.get("task", ""))
 
-    def keep_no_more(self, instance_id: str, turn: int) -> None:
+    def release_hold(self, instance_id: str, turn: int) -> None:
         """Let others write a story, if it is kept for a client that writes this turn's reply."""
         _free(self._folder(instance_id), turn)
 
-    def kept_for(self, instance_id: str) -> int | None:
+    def held_turn(self, instance_id: str) -> int | None:
         """Tell for which turn's reply a story is kept now."""
-        return kept_for(self._folder(instance_id))
+        return held_turn(self._folder(instance_id))
 
     def _folder(self, instance_id: str) -> Path:
         folder = self._instances / check_id(instance_id, self._codes.named)
@@ -296,7 +296,7 @@ def running(folder: Path) -> dict[str, Any] | None:
     return {"lease": "", **cast("dict[str, Any]", found)} if isinstance(found, dict) else {"lease": ""}
 
 
-def kept_for(folder: Path) -> int | None:
+def held_turn(folder: Path) -> int | None:
     """Find the turn whose reply a client is writing elsewhere; ``None`` when there is none, or its time is over."""
     try:
         fd = open_regular(folder / _AWAITED)
@@ -305,13 +305,13 @@ def kept_for(folder: Path) -> int | None:
         finally:
             os.close(fd)
         left = float(found["until"]) - time.time()
-        return int(found["turn"]) if 0 < left <= MAX_KEEP_SECONDS else None
+        return int(found["turn"]) if 0 < left <= MAX_HOLD_SECONDS else None
     except (OSError, StorageError, ValueError, TypeError, KeyError, OverflowError):
         return None
 
 
 def _free(folder: Path, turn: int | None) -> None:
     """Empty the mark rather than remove it: quick enough to be done anywhere."""
-    if turn is not None and kept_for(folder) == turn:
+    if turn is not None and held_turn(folder) == turn:
         with contextlib.suppress(OSError, StorageError):
             os.close(open_regular(folder / _AWAITED, os.O_WRONLY | os.O_TRUNC))

@@ -168,7 +168,7 @@ class OpenTurn(Scene):
         self.text, self.reasoning = [], []
         self.unread = content
         self.model_asked_at = None
-        self.lease.keep_no_more(self.number)
+        self.lease.release_hold(self.number)
         return line
 
     # --- the plot
@@ -184,7 +184,7 @@ class OpenTurn(Scene):
         self.stories.save_instance(self.instance, sync=self.sync)
         return progress
 
-    def let_go(self, *, abandoned: bool, cancelled: bool) -> None:
+    def finalize(self, *, abandoned: bool, cancelled: bool) -> None:
         """Close the file; a turn that was left before its last step is brought to its end all the same.
 
         One that was cancelled before its reply began gets an interrupted one.
@@ -219,9 +219,9 @@ class OpenTurns:
         """Whether no turn may begin any more."""
         return self._leases.closing
 
-    async def is_kept(self, instance_id: str) -> bool:
+    async def is_held(self, instance_id: str) -> bool:
         """Tell, without the lock, whether a story is kept for a client that writes elsewhere."""
-        return await asyncio.to_thread(self._leases.kept_for, instance_id) is not None
+        return await asyncio.to_thread(self._leases.held_turn, instance_id) is not None
 
     async def is_requested(self, instance_id: str, request_id: str) -> bool:
         """Tell, without the lock, whether a call with this ``request_id`` has begun a turn."""
@@ -261,7 +261,7 @@ class OpenTurns:
                 lease=lease,
                 writer=writer,
             )
-            lease.on_release = turn.let_go
+            lease.on_release = turn.finalize
             prepare(turn)
         self._open = {key: found for key, found in self._open.items() if not found.lease.released}
         self._open[lease.lease_id] = turn

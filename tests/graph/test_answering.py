@@ -18,7 +18,7 @@ from personalab.errors import NotFound
 from personalab.operations.instances import switch_background
 from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services, open_services
-from personalab.storage.leases import held_by_this_run
+from personalab.storage.leases import lease_scope
 from tests.graph.turns import lines, only, play, plot, say, sent_words, snapshot
 
 pytestmark = pytest.mark.anyio
@@ -313,7 +313,7 @@ async def test_usage_is_returned(services: Services, instance: str, answer_with:
 async def test_a_turn_whose_run_ended_is_opened_again_where_it_stands(
     services: Services, instance: str
 ) -> None:
-    with held_by_this_run():
+    with lease_scope():
         turn = await services.turns.begin(instance, "test", lambda opened: opened.say("x", "t"))
     assert turn.lease.released
     async with services.turns.step(turn.lease.lease_id, instance, 1, closed=False) as again:

@@ -212,7 +212,7 @@ async def test_a_search_that_ends_by_itself_while_it_is_being_stopped_leaves_no_
     iterations.mkdir()
     async with services.projects.leases.holding(place.name, "iterate", wait=1) as lease:
         asked = asyncio.create_task(stop_iteration(services, place.name))
-        while not lease.stop_asked():
+        while not lease.stop_requested():
             await asyncio.sleep(0.01)
         assert (iterations / "x_stop").exists()
     assert (await asked)["status"] == "stopped"

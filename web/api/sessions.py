@@ -194,7 +194,7 @@ def _state(services: Services, instance_id: str, here: Which | None) -> StorySta
         director_enabled=preferences.director.enabled,
         show_markers=preferences.config.show_markers,
         running=_doing(services, state, here, session.view()),
-        awaited_turn=services.leases.kept_for(instance_id),
+        awaited_turn=services.leases.held_turn(instance_id),
         total=len(session.transcript.turns),
         version=f"{state.current_session_id}:{session.size}",
     )
