@@ -6,7 +6,6 @@ append_input → load_state → (recall_history ∥ recall_player ∥ match_lore
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import TypeVar, cast
@@ -98,8 +97,8 @@ def build_chat_turn(services: Services) -> GraphBuilder:
         update = await assemble_prompt(state, scene=turn, counter=counter, say=say)
         if update.get("status") == "awaiting_reply":
             if seconds := state.get("hold"):
-                await asyncio.to_thread(turn.lease.hold_for, turn.number, seconds)
-            turn.lease.release()
+                await turn.lease.hold_for(turn.number, seconds)
+            await turn.lease.release()
         return update
 
     async def reply(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
@@ -110,7 +109,7 @@ def build_chat_turn(services: Services) -> GraphBuilder:
 
     async def follow(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
         update = await process_progress(state, turn=turn, say=say)
-        turn.lease.release()
+        await turn.lease.release()
         return update
 
     builder = GraphBuilder(services, TurnState, input_schema=TurnInput, output_schema=TurnOutput)

@@ -30,9 +30,9 @@ from nodes.evaluate.plan import plan
 from nodes.evaluate.run import Run, find_project, open_run, set_status
 from nodes.evaluate.state import EvaluateInput, EvaluateOutput, EvaluateState
 from nodes.evaluate.summarise import summarise
+from personalab.leases import Lease
 from personalab.operations.lab.gathering import NoMoreCalls
 from personalab.services import Services
-from personalab.storage.leases import Lease
 from personalab.tasks import run_uncancellable
 
 Step = Callable[[EvaluateState, Run], Awaitable[Update]]
@@ -104,7 +104,7 @@ def _project_runs(services: Services) -> Resource[Run]:
     return open_project
 
 
-def _dropped(runs: dict[str, Run], lease_id: str, **_: bool) -> None:
+async def _dropped(runs: dict[str, Run], lease_id: str, **_: bool) -> None:
     runs.pop(lease_id, None)
 
 

@@ -28,11 +28,11 @@ from nodes.iterate.evaluate_candidates import evaluate_candidates
 from nodes.iterate.prepare import prepare
 from nodes.iterate.propose import propose
 from nodes.iterate.state import IterateInput, IterateOutput, IterateState
+from personalab.leases import Lease
 from personalab.operations.lab.iterating import TASK
 from personalab.operations.lab.projects import durable
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
-from personalab.storage.leases import Lease
 from personalab.story.events import Event
 from personalab.story.ids import check_given
 

@@ -55,7 +55,7 @@ async def learn_story(
     """
     preferences = await asyncio.to_thread(services.preferences.read)
     learned = Learned()
-    async with services.leases.learning(instance_id, wait=services.settings.busy_seconds):
+    async with services.learning_lock.holding(instance_id, wait=services.settings.busy_seconds):
         found = await unlearned(services, instance_id, preferences.memory.user_id)
         learned.left_out = found.left_out
         total = len(found.conversations)

@@ -23,8 +23,8 @@ from langgraph.runtime import Runtime
 from nodes.asking import never
 from nodes.chat_turn.state import NestedContext, TurnContext
 from personalab.errors import PersonaLabError, UserError
+from personalab.leases import STOP_POLL_SECONDS, Lease, Leases, lease_scope
 from personalab.services import Services, open_services, tracing_notice
-from personalab.storage.leases import STOP_POLL_SECONDS, Lease, Leases, lease_scope
 from personalab.story.events import error_event
 from personalab.story.ids import check_id
 from personalab.story.lines import MAX_REQUEST_ID_CHARACTERS
@@ -188,7 +188,7 @@ async def locked_step(
     else:
         lease = await leases.reacquire(state.get("lease", ""), name, task, wait=wait)
     step.update["lease"] = lease.lease_id
-    with lease.step():
+    async with lease.step():
         yield lease
 
 
@@ -244,7 +244,7 @@ async def cancel_safe(
 
     async def consume() -> None:
         try:
-            with lease_scope():
+            async with lease_scope():
                 async for part in stream:
                     if not waiting:
                         news.set()

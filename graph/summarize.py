@@ -29,8 +29,8 @@ from nodes.summarize.read_session import read_session
 from nodes.summarize.state import SummaryInput, SummaryOutput, SummaryState
 from nodes.summarize.store_summary import store_summary
 from nodes.summarize.switch_session import switch_session
+from personalab.leases import Lease
 from personalab.services import Services
-from personalab.storage.leases import Lease
 from personalab.story.events import Event
 from personalab.tasks import end_tasks
 

@@ -27,9 +27,9 @@ from nodes.update_memory.read_turns import read_turns
 from nodes.update_memory.save_persona import save_persona
 from nodes.update_memory.state import UpdateInput, UpdateOutput, UpdateState
 from personalab.errors import PersonaLabError, UserError
+from personalab.leases import Lease
 from personalab.operations.learning import unlearned
 from personalab.services import Services
-from personalab.storage.leases import Lease
 from personalab.story.events import Event, Notice
 
 _FRESH: Update = {

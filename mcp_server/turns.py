@@ -169,7 +169,7 @@ class TurnTools:
         try:
             found = await self._run(ctx, asking)
         except TurnRefused as refused:
-            if not self._free(ctx, instance_id, refused):
+            if not await self._free(ctx, instance_id, refused):
                 raise
             return await self._stand_in(ctx, turn)
         if found.get("status") != "awaiting_reply":
@@ -178,13 +178,13 @@ class TurnTools:
         sampling.note_asked(ctx, instance_id, question)
         return writers.question(found)
 
-    def _free(self, ctx: Context[Any], instance_id: str, refused: TurnRefused) -> bool:
+    async def _free(self, ctx: Context[Any], instance_id: str, refused: TurnRefused) -> bool:
         """Free a story that is kept for this very client: it has not answered, and now wants something else."""
         question = self._desk.sampling.open_question(ctx, instance_id)
         if refused.code != "awaiting_client" or question is None:
             return False
         self._desk.sampling.note_refused(ctx)
-        self._desk.services.leases.release_hold(instance_id, question.turn)
+        await self._desk.services.leases.release_hold(instance_id, question.turn)
         return True
 
     async def _run_unheld(self, ctx: Context[Any], turn: TurnInput) -> TurnOutput:
@@ -192,7 +192,7 @@ class TurnTools:
         try:
             return await self._run(ctx, turn)
         except TurnRefused as refused:
-            if not self._free(ctx, turn.get("instance_id", ""), refused):
+            if not await self._free(ctx, turn.get("instance_id", ""), refused):
                 raise
         return await self._run(ctx, turn)
 
@@ -210,7 +210,7 @@ class TurnTools:
         if not has_speech(split_reasoning(brought.reply.text)[1]):
             if not brought.asked_again:
                 return await self._ask_again(ctx, turn, brought)
-            services.leases.release_hold(instance_id, brought.turn)
+            await services.leases.release_hold(instance_id, brought.turn)
             raise ToolError(tell("no_text_sampled", self._desk.language, turn=brought.turn))
         await self._check_session(instance_id, brought)
         ending = _ending(instance_id, brought.turn, brought.reply.text)

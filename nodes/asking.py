@@ -11,8 +11,8 @@ from typing import Generic, TypeVar
 from personalab.answer_schema import AnswerSchema
 from personalab.dialogue import Message, repair_messages
 from personalab.errors import PersonaLabError, ProviderError, UserError, as_reason
+from personalab.leases import STOP_POLL_SECONDS
 from personalab.ports import AnswerNeeded, ReplyModel, stream_answer
-from personalab.storage.leases import STOP_POLL_SECONDS
 from personalab.story.events import Usage, added_usage
 from personalab.tasks import end_tasks
 

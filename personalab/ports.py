@@ -111,6 +111,76 @@ class Executor(Protocol):
         ...
 
 
+class HeldLock(Protocol):
+    """The lock of one story while this process holds it.
+
+    ``fence`` is greater than the number of every earlier holder. An adapter whose locks can end before their holder
+    notices refuses writes that carry an outdated number.
+    """
+
+    @property
+    def lease_id(self) -> str:
+        """An id that no other holder has or had."""
+        ...
+
+    @property
+    def fence(self) -> int:
+        """The fencing number."""
+        ...
+
+    def stop_requested(self) -> bool:
+        """Tell whether someone asked this holder to stop.
+
+        Called several times a second and never waits: an adapter that has to ask elsewhere answers what it knows.
+        """
+        ...
+
+    async def hold_for(self, turn: int, seconds: float) -> None:
+        """Hold the story for a client that writes a turn's reply elsewhere, also after the release.
+
+        This is a courtesy: where it can't be kept, others may come first, and nothing fails.
+        """
+        ...
+
+    async def release(self) -> None:
+        """Release the lock; from then on another process can acquire it."""
+        ...
+
+
+class StoryLock(Protocol):
+    """Lets one process at a time write a story, and others ask it to stop.
+
+    A lock ends with its process, however that ends. Everything here is seen by all processes that share the stories. A
+    story that does not exist is ``NotFound``.
+    """
+
+    closing: bool
+    """Set when this process is about to end: whoever waits for a lock gets ``Busy`` (``server_ending``)."""
+
+    async def acquire(self, instance_id: str, task: str, *, wait: float) -> HeldLock:
+        """Wait for the lock, at most so many seconds; ``Busy`` (``busy``) says who holds it.
+
+        ``task`` is what the holder does, for those who ask it to stop. Cancelling the call leaves no lock behind.
+        """
+        ...
+
+    async def stop(self, instance_id: str, *, wait: float) -> str:
+        """Ask the holder to stop, wait until it has released the lock, and return its task.
+
+        Where nobody holds the lock, a story that is held for a client is freed (``sampling``); else it is ``NotFound``
+        (``nothing_running``). A holder that does not stop in time is ``Busy``.
+        """
+        ...
+
+    async def held_turn(self, instance_id: str) -> int | None:
+        """Find the turn for whose reply a story is held; ``None`` when it is not, or no longer."""
+        ...
+
+    async def release_hold(self, instance_id: str, turn: int) -> None:
+        """End the hold, if it is for this turn."""
+        ...
+
+
 class TokenCounter(Protocol):
     """Counts tokens exactly as one vocabulary does."""
 

@@ -9,16 +9,17 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from personalab.errors import UserError
+from personalab.leases import Leases
 from personalab.ports import Clock, Embedder, EventLibrary, Executor, MemoryStore, ReplyModel, TokenCounter
 from personalab.providers.model_opening import ModelOpener
 from personalab.providers.tracing import limit_tracing
 from personalab.settings import Settings, read_settings
-from personalab.storage.leases import Leases
 from personalab.storage.lorebooks import LorebookFiles
 from personalab.storage.personas import PersonaFiles
 from personalab.storage.preferences import PreferenceFiles
 from personalab.storage.seed import seed
 from personalab.storage.stories import StoryFiles
+from personalab.storage.story_lock import FileStoryLock, LearningLock
 from personalab.storage.summaries import SummaryFiles
 from personalab.storage.turns import OpenTurns
 from personalab.texts import Language, say
@@ -84,7 +85,12 @@ class Services:
     @cached_property
     def leases(self) -> Leases:
         """Who writes which instance."""
-        return Leases(self.stories.instances)
+        return Leases(FileStoryLock(self.stories.instances))
+
+    @cached_property
+    def learning_lock(self) -> LearningLock:
+        """Who learns from which story."""
+        return LearningLock(self.stories.instances, lambda: self.leases.closing)
 
     @cached_property
     def turns(self) -> OpenTurns:

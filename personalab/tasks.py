@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -23,7 +23,12 @@ def _read(task: asyncio.Future[Any]) -> None:
 
 async def run_uncancellable(work: Callable[..., T], *arguments: Any) -> T:
     """Run work in a thread and wait for its end, even when cancelled: nobody gets its lock before that."""
-    task = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+    return await complete(asyncio.to_thread(work, *arguments))
+
+
+async def complete(work: Awaitable[T]) -> T:
+    """Wait for the end of work, even when cancelled; the cancellation is raised afterwards."""
+    task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:

@@ -21,7 +21,7 @@ from personalab.errors import Busy, NotFound, PersonaLabError, UserError
 from personalab.providers.well_formed import well_formed
 from personalab.services import Services
 from personalab.serving.places import Places
-from personalab.storage.leases import running
+from personalab.storage.story_lock import running
 from personalab.story.events import Event, error_event
 from personalab.story.ids import check_id
 from personalab.story.lines import AssistantLine

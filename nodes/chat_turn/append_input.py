@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, get_args
 
 from nodes.chat_turn.state import Action, TurnState
 from personalab.errors import Busy, UserError
+from personalab.leases import MAX_HOLD_SECONDS
 from personalab.ports import Clock
 from personalab.reasoning import split_reasoning
-from personalab.storage.leases import MAX_HOLD_SECONDS
 from personalab.storage.turns import OpenTurn, OpenTurns
 from personalab.story.director import has_speech
 from personalab.story.ids import check_id
@@ -33,11 +33,11 @@ async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dic
         text = _checked_text(state.get("user_input"), "blank_input")
         request_id = _checked_request(state.get("request_id"))
 
-        def prepare(turn: OpenTurn) -> None:
+        async def prepare(turn: OpenTurn) -> None:
             known = turn.transcript.requested(request_id) if request_id else None
             if known is None:
-                _check_not_kept(turn, instance_id)
-                turn.say(text, now(), request_id)
+                _check_not_held(turn, instance_id, await turns.held_turn(instance_id))
+                await turn.say(text, now(), request_id)
             elif known.user is None or known.user.content != text:
                 raise UserError("request_id_reused", request_id=request_id, turn=known.number)
             elif known.last_reply is not None:
@@ -48,14 +48,14 @@ async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dic
 
     elif action in ("retry", "begin_again"):
 
-        def prepare(turn: OpenTurn) -> None:
+        async def prepare(turn: OpenTurn) -> None:
             _resume(turn, turn.transcript.last, instance_id)
 
     else:
         reply, number = _checked_reply(state.get("caller_reply")), state.get("turn")
         begun_by = _checked_request(state.get("request_id"))
 
-        def prepare(turn: OpenTurn) -> None:
+        async def prepare(turn: OpenTurn) -> None:
             waiting = _waiting(turn, number, reply, instance_id, begun_by)
             if waiting.settled:
                 answered.append(waiting)
@@ -80,7 +80,7 @@ async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dic
         turn.model_asked_at = now()
     last = answered[0].last_reply if answered else None
     if last is not None:
-        turn.lease.release()
+        await turn.lease.release()
         return {
             **update,
             "status": last.status,
@@ -95,7 +95,7 @@ async def _begun(
     turns: OpenTurns,
     instance_id: str,
     action: Action,
-    prepare: Callable[[OpenTurn], None],
+    prepare: Callable[[OpenTurn], Awaitable[None]],
     request_id: str | None,
 ) -> OpenTurn:
     """Begin the turn; a repeated call waits until the turn it began before has been answered."""
@@ -114,9 +114,9 @@ async def _begun(
 
 
 async def _until_free(turns: OpenTurns, instance_id: str, deadline: float, busy: Busy) -> None:
-    """Wait while a story is kept for a client, less and less impatiently."""
+    """Wait while a story is held for a client, less and less impatiently."""
     loop, pause = asyncio.get_running_loop(), 0.02
-    while await turns.is_held(instance_id):
+    while await turns.held_turn(instance_id) is not None:
         if turns.closing or loop.time() >= deadline:
             raise busy
         await asyncio.sleep(pause)
@@ -129,11 +129,11 @@ def _tried(turn: OpenTurn) -> int:
     return len(last.replies) if last is not None and last.number == turn.number else 0
 
 
-def _check_not_kept(turn: OpenTurn, instance_id: str) -> None:
+def _check_not_held(turn: OpenTurn, instance_id: str, held: int | None) -> None:
     """Refuse a new turn while a client's model is writing the reply of the last one."""
-    last, kept = turn.transcript.last, turn.lease.held_turn()
-    if kept is not None and last is not None and last.number == kept and not last.settled:
-        raise Busy("awaiting_client", instance_id=instance_id, turn=kept)
+    last = turn.transcript.last
+    if held is not None and last is not None and last.number == held and not last.settled:
+        raise Busy("awaiting_client", instance_id=instance_id, turn=held)
 
 
 def _checked_action(action: object) -> Action:

@@ -14,10 +14,10 @@ from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnState
 from personalab.dialogue import Message
 from personalab.errors import PersonaLabError, ProviderError, StorageError
+from personalab.leases import STOP_POLL_SECONDS
 from personalab.ports import Clock, ReplyModel, stream_speech
 from personalab.reasoning import ReasoningSplitter, split_reasoning
 from personalab.storage.files import write_error
-from personalab.storage.leases import STOP_POLL_SECONDS
 from personalab.storage.reply_line import ReplyLine
 from personalab.storage.turns import OpenTurn
 from personalab.story.director import silent_prefix
@@ -25,7 +25,7 @@ from personalab.story.events import Event, TokenEvent, Usage, added_usage
 from personalab.story.lines import error_note
 from personalab.story.player_lines import PlayerLines
 from personalab.story.prompt import with_reminder
-from personalab.tasks import end_tasks, run_uncancellable
+from personalab.tasks import complete, end_tasks, run_uncancellable
 from personalab.texts import say
 from personalab.texts.actions import rendering_for
 
@@ -220,7 +220,7 @@ async def stream_reply(
     try:
         interrupted = await _write(reply, state, open_model)
         if reply.is_silent and not interrupted and state.get("mode") != "end":
-            turn.close_reply(reply.timestamp, truncated=reply.truncated)
+            await complete(turn.close_reply(reply.timestamp, truncated=reply.truncated))
             attempt, usage = attempt + 1, reply.usage
             reply.withdraw_reasoning()
             reply = _Reply(turn, say.emit, now())
@@ -236,9 +236,8 @@ async def stream_reply(
         failure = ProviderError("provider.failed", reason=type(error).__name__)
     if failure is not None:
         _note(reply, failure, say)
-    line = turn.close_reply(
-        reply.timestamp, interrupted=interrupted, error=failure is not None, truncated=reply.truncated
-    )
+    flags = {"interrupted": interrupted, "error": failure is not None, "truncated": reply.truncated}
+    line = await complete(turn.close_reply(reply.timestamp, **flags))
     reply.tell_moved(line.reasoning)
     if turn.sync:
         try:
@@ -357,11 +356,15 @@ async def _close_cancelled(reply: _Reply) -> None:
     """Close the line as interrupted and run the director, even if we are cancelled again meanwhile."""
     reply.frozen = True
     turn = reply.turn
-    line = turn.close_reply(reply.timestamp, interrupted=True)
 
-    def finish() -> None:
-        turn.record_progress(line.content)
-        if turn.sync:
-            turn.writer.sync()
+    async def finish() -> None:
+        line = await turn.close_reply(reply.timestamp, interrupted=True)
 
-    await run_uncancellable(finish)
+        def follow() -> None:
+            turn.record_progress(line.content)
+            if turn.sync:
+                turn.writer.sync()
+
+        await asyncio.to_thread(follow)
+
+    await complete(finish())

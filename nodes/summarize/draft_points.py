@@ -10,9 +10,9 @@ from typing import Any
 from nodes.asking import Asker
 from nodes.summarize.material import read_material
 from nodes.summarize.state import SummaryState
+from personalab.leases import Lease
 from personalab.ports import ReplyModel, TokenCounter
 from personalab.services import Services
-from personalab.storage.leases import Lease
 from personalab.story.summary import (
     PlotPoint,
     cut_into_pieces,

@@ -10,9 +10,9 @@ from typing import Any
 from nodes.asking import Asker
 from nodes.summarize.material import read_material
 from nodes.update_memory.state import UpdateState
+from personalab.leases import Lease
 from personalab.ports import ReplyModel, TokenCounter
 from personalab.services import Services
-from personalab.storage.leases import Lease
 from personalab.story.persona import (
     diff,
     evolution_schema,

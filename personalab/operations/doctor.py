@@ -34,8 +34,8 @@ from personalab.operations.doctor_sessions import (
 )
 from personalab.services import Services
 from personalab.storage.files import read_bytes, read_json, replace_file, write_json
-from personalab.storage.leases import running
 from personalab.storage.preferences import MAX_TEMPLATE_BYTES
+from personalab.storage.story_lock import running
 from personalab.story.ids import is_id
 from personalab.story.instance import CharacterState, InstanceState, object_of
 from personalab.story.library import Background, Character, began_as

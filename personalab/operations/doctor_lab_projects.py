@@ -50,7 +50,7 @@ from personalab.storage.lab.project_place import (
     SUMMARY,
 )
 from personalab.storage.lab.workspace import folders_in
-from personalab.storage.leases import running
+from personalab.storage.story_lock import running
 from personalab.story.ids import is_id
 
 _SHOWN_LINES = 5

@@ -10,9 +10,9 @@ from pathlib import Path
 from personalab.data_files import open_regular
 from personalab.errors import PersonaLabError, StorageError
 from personalab.services import Services
-from personalab.storage.leases import running
 from personalab.storage.reply_line import recover
 from personalab.storage.stories import StoryFiles
+from personalab.storage.story_lock import running
 from personalab.story.instance import InstanceState
 from personalab.story.library import Background, Character, called
 from personalab.story.lines import AssistantLine, UserLine, parse_line

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from personalab.errors import NotFound, PersonaLabError, Reason, StorageError, UserError, reason_of
+from personalab.leases import Lease, Leases
 from personalab.reasoning import split_reasoning
-from personalab.storage.leases import Lease, Leases
 from personalab.storage.preferences import PreferenceFiles, Preferences
 from personalab.storage.reply_line import ReplyLine
 from personalab.storage.sessions import SessionWriter
@@ -88,6 +88,7 @@ class OpenTurn(Scene):
     stories: StoryFiles
     load: Callable[[Scene], Loaded]
     """Reads what a turn can do without, for one that ends before that was done."""
+    leases: Leases
     lease: Lease
     writer: SessionWriter
     reply: ReplyLine | None = None
@@ -111,7 +112,7 @@ class OpenTurn(Scene):
 
     # --- the user's line
 
-    def say(self, text: str, timestamp: str, request_id: str | None = None) -> None:
+    async def say(self, text: str, timestamp: str, request_id: str | None = None) -> None:
         """Write the user's line; the turn is numbered after the last one."""
         self.number = self.transcript.next_turn
         extra = {"request_id": request_id} if request_id else {}
@@ -137,7 +138,7 @@ class OpenTurn(Scene):
         self.reply = self.writer.begin_reply(self.number, timestamp)
         return self.reply
 
-    def close_reply(
+    async def close_reply(
         self, timestamp: str, *, interrupted: bool = False, error: bool = False, truncated: bool = False
     ) -> AssistantLine:
         """Close the reply's line, also one that never began; an empty reply is stored as such."""
@@ -168,7 +169,7 @@ class OpenTurn(Scene):
         self.text, self.reasoning = [], []
         self.unread = content
         self.model_asked_at = None
-        self.lease.release_hold(self.number)
+        await self.leases.release_hold(self.instance.instance_id, self.number)
         return line
 
     # --- the plot
@@ -184,14 +185,14 @@ class OpenTurn(Scene):
         self.stories.save_instance(self.instance, sync=self.sync)
         return progress
 
-    def finalize(self, *, abandoned: bool, cancelled: bool) -> None:
+    async def finalize(self, *, abandoned: bool, cancelled: bool) -> None:
         """Close the file; a turn that was left before its last step is brought to its end all the same.
 
         One that was cancelled before its reply began gets an interrupted one.
         """
         try:
             if cancelled and self.model_asked_at is not None:
-                self.close_reply(self.model_asked_at, interrupted=True)
+                await self.close_reply(self.model_asked_at, interrupted=True)
                 if self.loaded is None:
                     self.load(self)
             if abandoned and self.unread is not None and self.loaded is not None:
@@ -219,9 +220,9 @@ class OpenTurns:
         """Whether no turn may begin any more."""
         return self._leases.closing
 
-    async def is_held(self, instance_id: str) -> bool:
-        """Tell, without the lock, whether a story is kept for a client that writes elsewhere."""
-        return await asyncio.to_thread(self._leases.held_turn, instance_id) is not None
+    async def held_turn(self, instance_id: str) -> int | None:
+        """Find, without the lock, the turn for whose reply a story is held for a client that writes elsewhere."""
+        return await self._leases.held_turn(instance_id)
 
     async def is_requested(self, instance_id: str, request_id: str) -> bool:
         """Tell, without the lock, whether a call with this ``request_id`` has begun a turn."""
@@ -237,7 +238,7 @@ class OpenTurns:
         self,
         instance_id: str,
         task: str,
-        prepare: Callable[[OpenTurn], None],
+        prepare: Callable[[OpenTurn], Awaitable[None]],
         *,
         wait: float | None = None,
     ) -> OpenTurn:
@@ -247,7 +248,7 @@ class OpenTurns:
         is read aside from the event loop.
         """
         lease = await self._leases.acquire(instance_id, task, wait=self.wait if wait is None else wait)
-        with lease.step():
+        async with lease.step():
             instance = self._checked_instance(instance_id)
             character = self._stories.character_state(instance_id)
             session = (instance_id, instance.current_session_id)
@@ -258,11 +259,12 @@ class OpenTurns:
                 writer.transcript,
                 stories=self._stories,
                 load=self.load,
+                leases=self._leases,
                 lease=lease,
                 writer=writer,
             )
             lease.on_release = turn.finalize
-            prepare(turn)
+            await prepare(turn)
         self._open = {key: found for key, found in self._open.items() if not found.lease.released}
         self._open[lease.lease_id] = turn
         return turn
@@ -291,7 +293,7 @@ class OpenTurns:
 
     def stop_all(self) -> None:
         """Ask every turn of this process to stop, as if someone had called ``stop``; none begins any more."""
-        self._leases.closing = True
+        self._leases.close()
         for turn in list(self._open.values()):
             turn.lease.stopping = True
 
@@ -311,11 +313,11 @@ class OpenTurns:
                 opening.add_done_callback(lambda _: self._reopening.pop(lease_id, None))
                 discard_failure(opening)  # whoever asked for it may be cancelled first
             turn = self._open[lease_id] = await opening
-        with turn.lease.step():
+        async with turn.lease.step():
             yield turn
 
     async def _reopen(self, instance_id: str, number: int, *, closed: bool, for_model: bool) -> OpenTurn:
-        def check(turn: OpenTurn) -> None:
+        async def check(turn: OpenTurn) -> None:
             last = turn.transcript.last
             if last is None or last.number != number or (last.settled and not closed):
                 raise UserError("turn_overtaken", turn=number)

@@ -15,10 +15,10 @@ import pytest
 from graph.chat_turn import build_chat_turn, stream_turn
 from nodes.chat_turn.state import TurnInput
 from personalab.errors import NotFound
+from personalab.leases import lease_scope
 from personalab.operations.instances import switch_background
 from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services, open_services
-from personalab.storage.leases import lease_scope
 from tests.graph.turns import lines, only, play, plot, say, sent_words, snapshot
 
 pytestmark = pytest.mark.anyio
@@ -313,10 +313,10 @@ async def test_usage_is_returned(services: Services, instance: str, answer_with:
 async def test_a_turn_whose_run_ended_is_opened_again_where_it_stands(
     services: Services, instance: str
 ) -> None:
-    with lease_scope():
+    async with lease_scope():
         turn = await services.turns.begin(instance, "test", lambda opened: opened.say("x", "t"))
     assert turn.lease.released
     async with services.turns.step(turn.lease.lease_id, instance, 1, closed=False) as again:
         assert again.number == 1
         assert again.data.background.background_id == "bg_wasteland"
-    again.lease.release()
+    await again.lease.release()

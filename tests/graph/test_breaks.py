@@ -99,7 +99,7 @@ async def test_a_turn_cancelled_before_its_state_was_loaded_counts_as_one_withou
 ) -> None:
     turn = await services.turns.begin(instance, "say", lambda turn: turn.say("走", "2025-10-16T10:30:00Z"))
     turn.model_asked_at = "2025-10-16T10:30:00Z"
-    turn.lease.release(abandoned=True, cancelled=True)
+    await turn.lease.release(abandoned=True, cancelled=True)
     assert lines(services)[-1]["interrupted"] is True
     assert plot(services)["no_update_count"] == 1
 

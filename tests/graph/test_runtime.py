@@ -15,8 +15,8 @@ from nodes.asking import never
 from personalab.errors import StorageError
 from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services
-from personalab.storage.leases import running
 from personalab.storage.lorebooks import LorebookFiles
+from personalab.storage.story_lock import running
 from tests.graph.turns import lines, only, say
 
 pytestmark = pytest.mark.anyio

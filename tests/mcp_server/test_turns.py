@@ -495,13 +495,13 @@ async def test_what_others_do_with_settled_turns_does_not_free_a_kept_story(
     async with Client(server, sampling_callback=Sampler("一。")) as client, _other(server) as other:
         await call(client, "persona_chat", instance_id=instance, text="一", request_id="r1")
         await _question(client, instance_id=instance, text="二", request_id="r2")
-        assert services.leases.held_turn(instance) == 2
+        assert await services.leases.held_turn(instance) == 2
         await call(client, "persona_chat", instance_id=instance, text="一", request_id="r1")
         await call(client, "persona_end_turn", instance_id=instance, turn=1, reply="一。")
-        assert services.leases.held_turn(instance) == 2
+        assert await services.leases.held_turn(instance) == 2
         await refused(other, "persona_chat", instance_id=instance, text="三")
         await call(client, "persona_end_turn", instance_id=instance, turn=2, reply="二。")
-    assert services.leases.held_turn(instance) is None
+    assert await services.leases.held_turn(instance) is None
     assert [turn for _, _, turn in _said(services)] == [1, 1, 2, 2]
 
 
@@ -515,11 +515,11 @@ async def test_a_story_is_kept_for_a_retry_too_and_free_once_anyone_has_answered
         await client.call_tool("persona_chat", {"instance_id": instance, "text": "你好"})
         with_provider, services.settings = services.settings, settings
         await client.session.call_tool("persona_retry", {"instance_id": instance}, allow_input_required=True)
-        assert services.leases.held_turn(instance) == 1
+        assert await services.leases.held_turn(instance) == 1
         assert "persona_stop" in await refused(other, "persona_begin_turn", instance_id=instance, text="别的")
         services.settings = with_provider
         assert (await call(client, "persona_retry", instance_id=instance))["reply"] == "好。"
-    assert services.leases.held_turn(instance) is None
+    assert await services.leases.held_turn(instance) is None
 
 
 @pytest.mark.parametrize(

@@ -240,10 +240,10 @@ async def test_what_another_program_does_with_a_story_is_told(
         running = (await got(app_client, f"/api/instances/{instance}"))["running"]
     assert running == {"task": "summarize", "session_id": "sess_001", "turn": None, "attempt": None}
 
-    def speak(turn: OpenTurn) -> None:
-        turn.say("hello", services.now(), None)
+    async def speak(turn: OpenTurn) -> None:
+        await turn.say("hello", services.now(), None)
 
     turn = await services.turns.begin(instance, "say", speak)
     running = (await got(app_client, f"/api/instances/{instance}"))["running"]
-    turn.lease.release()
+    await turn.lease.release()
     assert (running["task"], running["turn"], running["attempt"]) == ("say", turn.number, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -13,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from personalab.services import Services, open_services
-from personalab.storage.leases import Lease
 from personalab.storage.sessions import Session, SessionCache, SessionWriter
+from personalab.storage.story_lock import FileStoryLock, HeldFileLock
 from personalab.story.lines import NO_REPLY, AssistantLine, UserLine, dump_line
 from tests.conftest import NOW
 from tests.web.conftest import Live
@@ -42,8 +43,8 @@ def write(root: Path, reply: str) -> None:
 class Elsewhere:
     """Another program that is writing the reply of turn 1."""
 
-    def __init__(self, lease: Lease, writer: SessionWriter) -> None:
-        self._lease, self._writer = lease, writer
+    def __init__(self, lock: HeldFileLock, writer: SessionWriter) -> None:
+        self._lock, self._writer = lock, writer
         writer.append(UserLine("hello", 1, NOW))
         self.again()
 
@@ -74,16 +75,16 @@ class Elsewhere:
         self.release()
 
     def release(self) -> None:
-        """Let the story go."""
+        """Let the story go, as a program does that ends."""
         self._writer.close()
-        self._lease.release()
+        os.close(self._lock.fd)
 
 
 async def write_elsewhere(services: Services) -> Elsewhere:
     """Begin a turn as another program does."""
     other = open_services(services.settings)
-    lease = await other.leases.acquire("inst_001", "say", wait=1)
-    return Elsewhere(lease, other.stories.writer("inst_001", "sess_001"))
+    lock = await FileStoryLock(other.stories.instances).acquire("inst_001", "say", wait=1)
+    return Elsewhere(lock, other.stories.writer("inst_001", "sess_001"))
 
 
 class Looked(SessionCache):

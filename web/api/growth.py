@@ -21,7 +21,7 @@ from personalab.operations.personas import persona_history, undo_persona
 from personalab.operations.summaries import undo_summary
 from personalab.providers.lent import Remembering, lent
 from personalab.providers.well_formed import well_formed
-from personalab.storage.leases import running
+from personalab.storage.story_lock import running
 from personalab.story.ids import check_id
 from personalab.story.persona_history import revision_of
 from web.api.jobs import started

@@ -14,7 +14,7 @@ from personalab.errors import NotFound, PersonaLabError
 from personalab.operations.instances import PAGE_TURNS
 from personalab.providers.well_formed import well_formed
 from personalab.services import Services
-from personalab.storage.leases import running
+from personalab.storage.story_lock import held_turn, running
 from personalab.story.director import current_point, mark_outline
 from personalab.story.instance import InstanceState, PlotStatus
 from personalab.story.library import NO_BACKGROUND, Background
@@ -194,7 +194,7 @@ def _state(services: Services, instance_id: str, here: Which | None) -> StorySta
         director_enabled=preferences.director.enabled,
         show_markers=preferences.config.show_markers,
         running=_doing(services, state, here, session.view()),
-        awaited_turn=services.leases.held_turn(instance_id),
+        awaited_turn=held_turn(stories.instances / instance_id),
         total=len(session.transcript.turns),
         version=f"{state.current_session_id}:{session.size}",
     )

@@ -32,6 +32,7 @@ from personalab.lab.resuming import (
     wait_before,
 )
 from personalab.lab.stored_errors import plain_params
+from personalab.leases import STOP_POLL_SECONDS
 from personalab.operations.lab.asking import version_of
 from personalab.operations.lab.call_failures import FailedCallError
 from personalab.operations.lab.contexts import export_prompt
@@ -41,7 +42,6 @@ from personalab.providers.call_spool import HALF_KEPT
 from personalab.services import Services
 from personalab.storage.lab.project_journal import CallJournal
 from personalab.storage.lab.projects import ProjectPlace
-from personalab.storage.leases import STOP_POLL_SECONDS
 from personalab.tasks import end_tasks, run_uncancellable
 
 _PRICE_UNKNOWN = Reason("price_unknown")

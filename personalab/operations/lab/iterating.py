@@ -14,7 +14,7 @@ from personalab.lab.iterating import IterationParams, IterationPlan
 from personalab.operations.lab.iteration_plans import baseline_in, is_over, parameters_of
 from personalab.services import Services
 from personalab.storage.lab.iterations import IterationFiles
-from personalab.storage.leases import running
+from personalab.storage.story_lock import running
 from personalab.tasks import run_uncancellable
 
 TASK = "iterate"

@@ -10,7 +10,7 @@ from personalab.operations.lab.projects import PAUSE_SECONDS, pause_project
 from personalab.services import Services
 from personalab.storage.lab.project_journal import read_journal
 from personalab.storage.lab.projects import ProjectPlace
-from personalab.storage.leases import running
+from personalab.storage.story_lock import running
 
 _STAND_IN = "0.0.0-"
 """The prefix of the versions of stand-ins."""

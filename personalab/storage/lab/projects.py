@@ -16,6 +16,7 @@ from personalab.lab.naming import numbered
 from personalab.lab.options import RunOptions
 from personalab.lab.projects import ProjectConfig
 from personalab.lab.records import SHORT, compact_time
+from personalab.leases import Leases
 from personalab.storage.files import make_folder_below, write_json, writing
 from personalab.storage.lab.project_place import (
     CONFIG,
@@ -26,8 +27,8 @@ from personalab.storage.lab.project_place import (
     read_config,
 )
 from personalab.storage.lab.workspace import copy_folder
-from personalab.storage.leases import LeaseCodes, Leases, running
 from personalab.storage.locked import locked_file
+from personalab.storage.story_lock import FileStoryLock, LockCodes, running
 from personalab.story.ids import is_id
 
 __all__ = ["BaselineCopy", "ProjectFiles", "ProjectPlace", "ProjectProblem", "SkillCopy"]
@@ -51,10 +52,10 @@ class ProjectFiles:
 
     def __init__(self, root: Path) -> None:
         self.folder = root / "projects"
-        codes = LeaseCodes(
+        codes = LockCodes(
             missing="lab_no_project", busy="lab_project_busy", idle="lab_project_idle", named="project"
         )
-        self.leases = Leases(self.folder, codes)
+        self.leases = Leases(FileStoryLock(self.folder, codes))
         """Who writes which project."""
 
     def list(self) -> list[ProjectPlace]:
