@@ -15,8 +15,8 @@ from typing import Any
 
 from nodes.chat_turn.state import TurnOutput
 from personalab.errors import PersonaLabError
+from personalab.ports import Preferences
 from personalab.services import Services
-from personalab.storage.preferences import Preferences
 from personalab.story.care import CareTask, undone_lately
 from personalab.story.events import CareEvent
 from personalab.texts import say

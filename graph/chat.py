@@ -67,7 +67,7 @@ def _play_turn(services: Services) -> Callable[..., Any]:
             given = context.instance_id or (config.get("configurable") or {}).get("instance_id")
             instance_id = await asyncio.to_thread(choose_story, services, given)
         except PersonaLabError as error:
-            language = await asyncio.to_thread(services.turns.language)
+            language = await services.turns.language()
             raise ChatFailed(error.message(language)) from error
         turn: TurnInput = {"instance_id": instance_id, "user_input": text}
         if (request_id := read_request_id(config)) is not None:

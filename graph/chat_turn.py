@@ -40,9 +40,9 @@ from nodes.chat_turn.stream_reply import stream_reply
 from personalab.errors import PersonaLabError
 from personalab.ports import TokenCounter
 from personalab.services import Services
-from personalab.storage.turns import OpenTurn
 from personalab.story.events import DoneEvent, Event, error_event
 from personalab.story.ids import is_id
+from personalab.story.open_turn import OpenTurn
 
 T = TypeVar("T")
 Work = Callable[[TurnState, OpenTurn, Say, StepContext], Awaitable[Update]]
@@ -85,7 +85,7 @@ def build_chat_turn(services: Services) -> GraphBuilder:
 
     async def match(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
         counter = await services.counter(step.model)
-        return await match_lorebooks(turn, lorebooks=services.lorebooks, counter=counter, say=say)
+        return await match_lorebooks(turn, stories=services.story_ports.stories, counter=counter, say=say)
 
     async def direct(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
         return await prepare_director(state, scene=turn, library=services.library, say=say)

@@ -112,7 +112,7 @@ def _failure_of(name: str, services: Services) -> Callable[[Update, PersonaLabEr
 
     def failed(event: Update, error: PersonaLabError) -> Update:
         with rendering_for("terminal"):  # a file is the same from every entrance
-            message = error.message(services.turns.language())
+            message = error.message(services.preferences.language())
         return {"error": event, "failure": {"stage": name, "code": event["code"], "message": message}}
 
     return failed

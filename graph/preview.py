@@ -35,7 +35,7 @@ class Preview:
 async def preview_prompt(services: Services, instance_id: str, user_input: str = "…") -> Preview:
     """Assemble the prompt of the turn that would come next; it may be longer than its limit."""
     check_id(instance_id, "instance_id")
-    scene = await asyncio.to_thread(services.turns.preview, instance_id, user_input, services.now())
+    scene = await services.turns.preview(instance_id, user_input, services.now())
     say = Say(lambda event: None, scene)
     say.warn(scene.data.notices)
     counter, state = await services.counter(), TurnState()
@@ -43,7 +43,7 @@ async def preview_prompt(services: Services, instance_id: str, user_input: str =
         recall_player(scene, memories=services.memories, counter=counter, say=say),
         recall_history(state, scene=scene, library=services.library, counter=counter, say=say, index=False),
         prepare_director(state, scene=scene, library=services.library, say=say),
-        match_lorebooks(scene, lorebooks=services.lorebooks, counter=counter, say=say),
+        match_lorebooks(scene, stories=services.story_ports.stories, counter=counter, say=say),
     )
     prompt = await assembled({**player, **found, **directed, **matched}, scene, counter)
     limit = scene.data.preferences.config.max_total_tokens

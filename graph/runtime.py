@@ -135,7 +135,7 @@ class GraphBuilder(StateGraph[Any, Any, Any, Any]):
                 async with resource(state, step) as held:
                     update |= await work(state, held, step)
             except PersonaLabError as error:
-                language = await asyncio.to_thread(self.services.turns.language)
+                language = await self.services.turns.language()
                 event = error_event(error, None if step.is_first else state.get("turn"), language)
                 if not parallel:
                     step.emit(event)

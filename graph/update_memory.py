@@ -99,7 +99,7 @@ async def memorize_turns(
 
 def _not_learned(reason: object, services: Services) -> Update:
     notice = Notice("memory_not_learned", {"reason": reason})
-    return {"warnings": [dict(notice.event(None, services.turns.language()))]}
+    return {"warnings": [dict(notice.event(None, services.preferences.language()))]}
 
 
 async def make_graph() -> RunnableGraph:

@@ -26,6 +26,7 @@ from personalab.texts import Language, say
 
 if TYPE_CHECKING:
     from graph.preview import Preview
+    from personalab.story.open_turn import Scene
 
 MAX_QUERY = 10_000
 MAX_TEXT = 50_000
@@ -75,7 +76,9 @@ class LookingTools:
         preview = await asyncio.to_thread(importlib.import_module, "graph.preview")
         found: Preview = await preview.preview_prompt(self._desk.services, instance_id, text)
         budget, language = await self._desk.budget(), self._desk.language
-        data = await asyncio.to_thread(_story_view, self._desk.services, instance_id, found, budget, language)
+        services = self._desk.services
+        scene = await services.turns.preview(instance_id, "…", services.now())
+        data = await asyncio.to_thread(_story_view, services, scene, found, budget, language)
         sections, following = _sections(found, section, cursor, budget)
         titled = [{**row, "title": say(f"section.{row['name']}", language)} for row in sections]
         data |= {"sections": titled, "cursor": following}
@@ -110,11 +113,10 @@ class LookingTools:
 
 
 def _story_view(
-    services: Services, instance_id: str, found: Preview, budget: Budget, language: Language
+    services: Services, scene: Scene, found: Preview, budget: Budget, language: Language
 ) -> dict[str, Any]:
-    """Collect a story's state, for the text and for the panel."""
-    state = services.stories.instance(instance_id)
-    scene = services.turns.preview(instance_id, "…", services.now())
+    """Collect where a story stands, for the text and for the panel."""
+    state = scene.instance
     background = scene.data.background
     preferences = scene.data.preferences
     outline = mark_outline(background, state.plot_state) if preferences.director.enabled else []
@@ -125,7 +127,7 @@ def _story_view(
     counts = ("head", "middle", "total", "limit", "is_counted", "encoding")
     tokens = {name: found.tokens[name] for name in counts}
     return {
-        "instance_id": instance_id,
+        "instance_id": state.instance_id,
         "session_id": state.current_session_id,
         "turn": found.turn,
         "language": language,

@@ -1,7 +1,7 @@
-"""What do the rules and the nodes need from the world?
+"""The ports: what the rules and the nodes need from the world.
 
-Each port is named by its role. The adapters stand in ``storage``, ``retrieval`` and ``providers``; the fakes we
-ship beside them say what they are.
+The adapters are in ``storage``, ``retrieval`` and ``providers``; ``tests/conformance`` tests every adapter of a port by
+one suite.
 """
 
 from __future__ import annotations
@@ -13,13 +13,20 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:  # every process imports this module, few need all of these
     from personalab.answer_schema import AnswerSchema
+    from personalab.config import Config, DirectorModule, LoreModule, MemoryModule, RecallModule
     from personalab.dialogue import Message
     from personalab.lab.calling import Call, CallAnswer
     from personalab.memory.changes import Change, Revised
     from personalab.memory.finding import ConversationHit, MemoryHit, MemorySearch
     from personalab.memory.records import Conversation, Memory
-    from personalab.story.events import Usage
+    from personalab.story.events import Notice, Usage
+    from personalab.story.instance import CharacterState, InstanceState
+    from personalab.story.library import Background
+    from personalab.story.lines import AssistantLine, Line
+    from personalab.story.lore import Lorebook
     from personalab.story.recall import Hit, Kind, Search, StoryEvent
+    from personalab.story.transcript import Transcript
+    from personalab.texts import Language
 
 Clock = Callable[[], str]
 """Tells the time: ISO 8601, UTC, to the second, with ``Z``."""
@@ -111,6 +118,153 @@ class Executor(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """Everything a person set, as one turn sees it."""
+
+    config: Config
+    director: DirectorModule
+    recall: RecallModule
+    memory: MemoryModule
+    lore: LoreModule
+    notices: tuple[Notice, ...] = ()
+
+
+class SettingsStore(Protocol):
+    """Reads what a person set. What another process saved is seen by the next call."""
+
+    async def preferences(self) -> Preferences:
+        """Read all settings; what can't be read has its careful default and a notice, and is no error."""
+        ...
+
+    async def language(self) -> Language:
+        """Read the reader's language; the default where it can't be read."""
+        ...
+
+    async def templates(self, language: Language) -> tuple[dict[str, str], list[Notice]]:
+        """Read the prompt templates of a language; one that can't be read is the shipped one, with a notice."""
+        ...
+
+
+class StoryStore(Protocol):
+    """Reads what a turn is made from, and saves where its story stands.
+
+    What is missing is ``NotFound``; what can't be read or written is a ``StorageError``. A record is read whole, as one
+    process saved it.
+    """
+
+    async def instance(self, instance_id: str) -> InstanceState:
+        """Read a story's state."""
+        ...
+
+    async def save_instance(self, state: InstanceState, lock: HeldLock, *, sync: bool = False) -> None:
+        """Replace a story's state, all of it or nothing; with ``sync`` so that it survives a power loss.
+
+        Other processes see it when this returns, or before. A call that was cancelled has ended when it raises.
+        """
+        ...
+
+    async def character_state(self, instance_id: str) -> CharacterState:
+        """Read who the character is in a story."""
+        ...
+
+    async def character_name(self, character_id: str) -> str:
+        """Tell what a character of the library is called; its id where it can't be read."""
+        ...
+
+    async def background(self, background_id: str) -> Background:
+        """Read a background of the library."""
+        ...
+
+    async def lorebooks(
+        self, character_id: str, background_id: str | None
+    ) -> tuple[tuple[Lorebook, ...], list[Notice]]:
+        """Read the character's lorebook, then the background's; one that can't be read is a notice."""
+        ...
+
+
+class ReplyWriter(Protocol):
+    """Grows a reply. Its methods never wait: what they take is durable when ``SessionLog.flush`` says so."""
+
+    def write(self, text: str) -> object:
+        """Add to what is said; a ``StorageError`` where this is known to fail already."""
+        ...
+
+    def think(self, text: str) -> None:
+        """Add to the reasoning."""
+        ...
+
+
+class SessionLog(Protocol):
+    """A session that is open for its one writer.
+
+    Durable before shown: nobody is shown what could be lost with this process. A whole line is durable when the call
+    that wrote it returns, a growing reply when ``flush`` returns. What failed is a ``StorageError`` and leaves the
+    session as it was, with every line whole. A call that was cancelled has ended when it raises. A writer whose lock
+    another process holds by now is refused (``lock_lost``), where a lock can be lost at all.
+    """
+
+    survives_power_loss: bool
+    """Whether ``durable`` means after a power loss, too, rather than after the end of the process."""
+
+    @property
+    def transcript(self) -> Transcript:
+        """What the session holds, the newest line included; another object after lines of others were read."""
+        ...
+
+    @property
+    def repaired(self) -> Sequence[str]:
+        """What had to be done on opening: ``repaired`` (an open reply was closed), ``set_aside`` (no line at all)."""
+        ...
+
+    @property
+    def is_buffered(self) -> bool:
+        """Whether a reply's text must be flushed before it is shown; if not, it is durable once it is written."""
+        ...
+
+    async def append(self, line: Line) -> None:
+        """Add a whole line; ``session_changed`` if someone else wrote meanwhile."""
+        ...
+
+    def begin_reply(self, turn: int, timestamp: str) -> ReplyWriter:
+        """Open a reply after the last line, also after lines that others added. Like its text, it is buffered.
+
+        Until it is ended, readers see it as open; one whose writer died is repaired by the next ``open``.
+        """
+        ...
+
+    def rewrite_reply(self, content: str) -> None:
+        """Replace what the open reply says; buffered."""
+        ...
+
+    async def flush(self) -> None:
+        """Make everything durable that was written."""
+        ...
+
+    async def end_reply(self, line: AssistantLine) -> bool:
+        """Close the open reply with the flags of ``line``; tell whether the session had to be restored for it."""
+        ...
+
+    async def close(self) -> None:
+        """Release the session; a reply that is open stays open, and the next writer repairs it."""
+        ...
+
+
+class SessionStore(Protocol):
+    """Reads sessions, and opens them for their writer."""
+
+    async def transcript(self, instance_id: str, session_id: str, *, open_reply: bool = False) -> Transcript:
+        """Read a session's whole lines, and with ``open_reply`` the reply that is being written, as far as it goes.
+
+        What a writer's ``append`` or ``flush`` returned for is there. The transcript never changes.
+        """
+        ...
+
+    async def open(self, instance_id: str, session_id: str, lock: HeldLock) -> SessionLog:
+        """Open a session for writing and repair what an earlier writer left; cancelling leaves nothing open."""
+        ...
+
+
 class HeldLock(Protocol):
     """The lock of one story while this process holds it.
 
@@ -179,6 +333,16 @@ class StoryLock(Protocol):
     async def release_hold(self, instance_id: str, turn: int) -> None:
         """End the hold, if it is for this turn."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoryPorts:
+    """Where stories live: adapters that belong together."""
+
+    stories: StoryStore
+    sessions: SessionStore
+    lock: StoryLock
+    settings: SettingsStore
 
 
 class TokenCounter(Protocol):

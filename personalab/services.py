@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 
 from personalab.errors import UserError
 from personalab.leases import Leases
-from personalab.ports import Clock, Embedder, EventLibrary, Executor, MemoryStore, ReplyModel, TokenCounter
+from personalab.ports import (
+    Clock,
+    Embedder,
+    EventLibrary,
+    Executor,
+    MemoryStore,
+    ReplyModel,
+    StoryPorts,
+    TokenCounter,
+)
 from personalab.providers.model_opening import ModelOpener
 from personalab.providers.tracing import limit_tracing
 from personalab.settings import Settings, read_settings
@@ -19,9 +28,10 @@ from personalab.storage.personas import PersonaFiles
 from personalab.storage.preferences import PreferenceFiles
 from personalab.storage.seed import seed
 from personalab.storage.stories import StoryFiles
-from personalab.storage.story_lock import FileStoryLock, LearningLock
+from personalab.storage.story_lock import LearningLock
+from personalab.storage.story_ports import open_file_ports
 from personalab.storage.summaries import SummaryFiles
-from personalab.storage.turns import OpenTurns
+from personalab.story.open_turn import OpenTurns
 from personalab.texts import Language, say
 
 if TYPE_CHECKING:
@@ -56,6 +66,8 @@ class Services:
     remote: bool = False
     """Whether requests come from other programs (web, MCP, a LangGraph server): these name only configured models."""
     opener: ModelOpener = field(default_factory=ModelOpener)
+    adapters: StoryPorts | None = None
+    """Where stories live; ``None`` for the files of the data root."""
 
     @cached_property
     def stories(self) -> StoryFiles:
@@ -83,9 +95,14 @@ class Services:
         return LorebookFiles(self.stories)
 
     @cached_property
+    def story_ports(self) -> StoryPorts:
+        """What a chat turn reads and writes."""
+        return self.adapters or open_file_ports(self.stories, self.lorebooks, self.preferences)
+
+    @cached_property
     def leases(self) -> Leases:
         """Who writes which instance."""
-        return Leases(FileStoryLock(self.stories.instances))
+        return Leases(self.story_ports.lock)
 
     @cached_property
     def learning_lock(self) -> LearningLock:
@@ -95,7 +112,7 @@ class Services:
     @cached_property
     def turns(self) -> OpenTurns:
         """The turns that are running in this process."""
-        return OpenTurns(self.stories, self.preferences, self.leases, wait=self.settings.busy_seconds)
+        return OpenTurns(self.story_ports, self.leases, wait=self.settings.busy_seconds)
 
     @cached_property
     def library(self) -> EventLibrary:

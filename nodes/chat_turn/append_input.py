@@ -11,10 +11,10 @@ from personalab.errors import Busy, UserError
 from personalab.leases import MAX_HOLD_SECONDS
 from personalab.ports import Clock
 from personalab.reasoning import split_reasoning
-from personalab.storage.turns import OpenTurn, OpenTurns
 from personalab.story.director import has_speech
 from personalab.story.ids import check_id
 from personalab.story.lines import MAX_REQUEST_ID_CHARACTERS
+from personalab.story.open_turn import OpenTurn, OpenTurns
 from personalab.story.transcript import Turn
 
 MAX_INPUT_CHARACTERS = 200_000
@@ -49,7 +49,7 @@ async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dic
     elif action in ("retry", "begin_again"):
 
         async def prepare(turn: OpenTurn) -> None:
-            _resume(turn, turn.transcript.last, instance_id)
+            await _resume(turn, turn.transcript.last, instance_id)
 
     else:
         reply, number = _checked_reply(state.get("caller_reply")), state.get("turn")
@@ -61,7 +61,7 @@ async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dic
                 answered.append(waiting)
                 turn.number = waiting.number
             else:
-                _resume(turn, waiting, instance_id)
+                await _resume(turn, waiting, instance_id)
 
     turn = await _begun(turns, instance_id, action, prepare, request_id)
     update: dict[str, Any] = {
@@ -177,9 +177,9 @@ def _checked_hold(seconds: object) -> float:
     )
 
 
-def _resume(turn: OpenTurn, last: Turn | None, instance_id: str) -> None:
+async def _resume(turn: OpenTurn, last: Turn | None, instance_id: str) -> None:
     if last is None or last.user is None or last.settled:
-        if (behind := turn.left_behind()) is not None:
+        if (behind := await turn.left_behind()) is not None:
             session_id, number = behind
             raise UserError("turn_left_behind", turn=number, session_id=session_id)
         raise UserError("nothing_to_retry", instance_id=instance_id)

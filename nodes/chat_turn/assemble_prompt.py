@@ -10,9 +10,9 @@ from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnState
 from personalab.dialogue import Message
 from personalab.ports import TokenCounter
-from personalab.storage.turns import Loaded, Scene
 from personalab.story.examples import parse_examples
 from personalab.story.macros import replaced
+from personalab.story.open_turn import Loaded, Scene
 from personalab.story.prompt import (
     Material,
     Prompt,

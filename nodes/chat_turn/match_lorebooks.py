@@ -6,12 +6,10 @@ import asyncio
 from typing import Any
 
 from nodes.chat_turn.saying import Say
-from personalab.ports import TokenCounter
-from personalab.storage.lorebooks import LorebookFiles
-from personalab.storage.turns import Scene
-from personalab.story.events import Notice
+from personalab.ports import StoryStore, TokenCounter
 from personalab.story.ids import is_id
-from personalab.story.lore import NO_LORE, Lore, activate
+from personalab.story.lore import Lore, activate
+from personalab.story.open_turn import Scene
 from personalab.story.transcript import Transcript, Turn
 
 _LOOKED_BACK = 1_000
@@ -19,7 +17,7 @@ _LOOKED_BACK = 1_000
 
 
 async def match_lorebooks(
-    scene: Scene, *, lorebooks: LorebookFiles, counter: TokenCounter, say: Say
+    scene: Scene, *, stories: StoryStore, counter: TokenCounter, say: Say
 ) -> dict[str, Any]:
     """Return the texts for the prompt and the matched entries; a book that cannot be read is reported."""
     module = scene.data.preferences.lore
@@ -27,14 +25,13 @@ async def match_lorebooks(
         return {"lore": None}
     instance = scene.instance
     background_id = instance.background_id if is_id(instance.background_id) else None
-    if not lorebooks.has_any(instance.character_id, background_id):
+    books, notices = await stories.lorebooks(instance.character_id, background_id)
+    say.warn(notices)
+    if not books:
         return {"lore": None}
 
-    def match() -> tuple[Lore, list[Notice]]:
-        books, notices = lorebooks.of(instance.character_id, background_id)
-        if not books:
-            return NO_LORE, notices
-        lore = activate(
+    def match() -> Lore:
+        return activate(
             books,
             _said(scene.transcript.turns[-_LOOKED_BACK:]),
             module=module,
@@ -43,10 +40,8 @@ async def match_lorebooks(
             fill=scene.data.names.fill,
             greeting=_greeting(scene.transcript),
         )
-        return lore, notices
 
-    lore, notices = await asyncio.to_thread(match)
-    say.warn(notices)
+    lore = await asyncio.to_thread(match)
     hits = [hit.fields() for hit in lore.hits]
     return {"lore": {"before": lore.before, "after": lore.after, "hits": hits}}
 

@@ -8,7 +8,6 @@ from nodes.chat_turn.recall_history import library_notice
 from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnState
 from personalab.ports import EventLibrary
-from personalab.storage.turns import Scene
 from personalab.story.director import (
     CURRENT_EVENTS,
     REFERENCE_EVENTS,
@@ -19,6 +18,7 @@ from personalab.story.director import (
     reminder_values,
 )
 from personalab.story.library import OutlinePoint
+from personalab.story.open_turn import Scene
 from personalab.story.recall import Hit, Search, shown_text
 
 

@@ -6,16 +6,16 @@ from typing import Any
 
 from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnState
-from personalab.storage.turns import OpenTurn
 from personalab.story.care import CareTask, care_due
 from personalab.story.events import DoneEvent, Notice
-from personalab.tasks import run_uncancellable
+from personalab.story.open_turn import OpenTurn
+from personalab.tasks import complete
 
 
 async def process_progress(state: TurnState, *, turn: OpenTurn, say: Say) -> dict[str, Any]:
     """Update the plot state; interrupted, empty and failed replies count, too."""
     reply = state.get("reply", "")
-    progress = await run_uncancellable(turn.record_progress, reply)
+    progress = await complete(turn.record_progress(reply))
     say.warn(progress.warnings)
     if turn.restored:
         say.warn([Notice("session_restored", {})])

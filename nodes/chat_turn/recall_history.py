@@ -11,8 +11,8 @@ from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnState
 from personalab.errors import PersonaLabError
 from personalab.ports import EventLibrary, TokenCounter
-from personalab.storage.turns import Scene
 from personalab.story.events import Notice
+from personalab.story.open_turn import Scene
 from personalab.story.prompt import window_start
 from personalab.story.recall import (
     Search,

@@ -12,8 +12,8 @@ from personalab.memory.finding import MemorySearch
 from personalab.memory.records import Entry, Memory
 from personalab.memory.telling import CONFIDENT, player_text
 from personalab.ports import MemoryStore, TokenCounter
-from personalab.storage.turns import Scene
 from personalab.story.events import Notice
+from personalab.story.open_turn import Scene
 
 _log = logging.getLogger("personalab.turn")
 _QUICK = 50

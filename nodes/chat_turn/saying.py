@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from personalab.errors import PersonaLabError
-from personalab.storage.turns import Scene
 from personalab.story.events import Event, Notice, error_event
+from personalab.story.open_turn import Scene
 from personalab.texts import Language
 
 

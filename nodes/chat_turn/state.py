@@ -1,7 +1,7 @@
 """What goes into a chat turn, what passes between its steps, and what comes out?
 
 Everything is plain JSON: the state can be looked at in LangGraph Studio. The lock, the open file and the
-records stay in the process, in ``personalab.storage.turns.OpenTurn``.
+records stay in the process, in ``personalab.story.open_turn.OpenTurn``.
 """
 
 from __future__ import annotations

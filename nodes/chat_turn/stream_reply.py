@@ -1,4 +1,4 @@
-"""Stream the reply into the session file; a token is in the file before anyone sees it."""
+"""Stream the reply into the session; a token is durable before anyone sees it."""
 
 from __future__ import annotations
 
@@ -15,22 +15,20 @@ from nodes.chat_turn.state import TurnState
 from personalab.dialogue import Message
 from personalab.errors import PersonaLabError, ProviderError, StorageError
 from personalab.leases import STOP_POLL_SECONDS
-from personalab.ports import Clock, ReplyModel, stream_speech
+from personalab.ports import Clock, ReplyModel, ReplyWriter, stream_speech
 from personalab.reasoning import ReasoningSplitter, split_reasoning
-from personalab.storage.files import write_error
-from personalab.storage.reply_line import ReplyLine
-from personalab.storage.turns import OpenTurn
 from personalab.story.director import silent_prefix
 from personalab.story.events import Event, TokenEvent, Usage, added_usage
 from personalab.story.lines import error_note
+from personalab.story.open_turn import OpenTurn
 from personalab.story.player_lines import PlayerLines
 from personalab.story.prompt import with_reminder
-from personalab.tasks import complete, end_tasks, run_uncancellable
+from personalab.tasks import complete, end_tasks
 from personalab.texts import say
 from personalab.texts.actions import rendering_for
 
-SYNC_SECONDS = 0.05
-"""In ``fsync`` mode a token waits at most this long for the disk."""
+FLUSH_SECONDS = 0.05
+"""Where tokens have to be flushed, one waits at most this long for it."""
 
 _SHARE_SECONDS, _LONGEST_PAUSE = 0.001, 0.05
 """With many replies at once each is emitted less often: so much time for each of them, at most so much in all."""
@@ -44,12 +42,12 @@ _log = logging.getLogger("personalab.turn")
 
 
 class _Reply:
-    """The reply while it grows: a token is written to the file first and emitted afterwards.
+    """The reply while it grows: a token is durable first and emitted afterwards.
 
     Tokens that came in one go are emitted in one event, as soon as the event loop is free again, or a little later
-    where many replies are written; in ``fsync`` mode when the disk has them. What the model thinks is kept apart from
-    what it says. Blanks and markers before the first words wait for them: a reply without words is never shown. It ends
-    where the model writes a line for the player.
+    where many replies are written; where the session is buffered, when they are flushed. What the model thinks is kept
+    apart from what it says. Blanks and markers before the first words wait for them: a reply without words is never
+    shown. It ends where the model writes a line for the player.
     """
 
     running = 0
@@ -62,7 +60,7 @@ class _Reply:
         self.truncated = False
         self.frozen = False
         self._emit = emit
-        self._line: ReplyLine | None = None
+        self._line: ReplyWriter | None = None
         self._splitter = ReasoningSplitter()
         self._player_lines = _player_lines(turn)
         self._silence: list[str] = []
@@ -74,7 +72,7 @@ class _Reply:
         self._told = {False: 0, True: 0}
         self._told_at = 0.0
         self._written = asyncio.Event()
-        self._wake = self._written.set if turn.sync else self._tell_soon
+        self._wake = self._written.set if turn.log.is_buffered else self._tell_soon
 
     @property
     def is_silent(self) -> bool:
@@ -123,16 +121,12 @@ class _Reply:
         """Write text to the file; it will be emitted soon."""
         if self.frozen:
             return
-        turn = self.turn
-        try:
-            if self._line is None:
-                self._line = turn.begin_reply(self.timestamp)
-            if is_reasoning:
-                self._line.think(text)
-            else:
-                self._line.write(text)
-        except OSError as error:
-            raise write_error(error, f"sessions/{turn.instance.current_session_id}.jsonl") from error
+        if self._line is None:
+            self._line = self.turn.begin_reply(self.timestamp)
+        if is_reasoning:
+            self._line.think(text)
+        else:
+            self._line.write(text)
         kept.append(text)
         if not self._untold:
             self._wake()
@@ -188,19 +182,19 @@ class _Reply:
         if rest := reasoning[offset:]:
             self._emit({"type": "reasoning", "turn": self.turn.number, "text": rest, "offset": offset})
 
-    async def keep_synced(self) -> None:
-        """Bring written tokens to the disk in groups, then tell them."""
+    async def keep_flushed(self) -> None:
+        """Flush written tokens in groups, then emit them."""
         while True:
             await self._written.wait()
             self._written.clear()
-            await self.sync()
-            await asyncio.sleep(SYNC_SECONDS / 2)
+            await self.flush_written()
+            await asyncio.sleep(FLUSH_SECONDS / 2)
 
-    async def sync(self) -> None:
-        """Tell what is written, after it reached the disk."""
+    async def flush_written(self) -> None:
+        """Emit what is written, after it is durable."""
         if self._untold:
             count = len(self._untold)
-            await asyncio.to_thread(self.turn.writer.sync)
+            await self.turn.log.flush()
             self.tell(count)
             if self._untold:
                 self._written.set()
@@ -239,11 +233,10 @@ async def stream_reply(
     flags = {"interrupted": interrupted, "error": failure is not None, "truncated": reply.truncated}
     line = await complete(turn.close_reply(reply.timestamp, **flags))
     reply.tell_moved(line.reasoning)
-    if turn.sync:
-        try:
-            await run_uncancellable(turn.writer.sync)
-        except StorageError as error:
-            failure = failure or error
+    try:
+        await turn.log.flush()
+    except StorageError as error:
+        failure = failure or error
     update: dict[str, Any] = {
         "reply": line.content,
         "reasoning": line.reasoning,
@@ -274,14 +267,14 @@ async def _write(reply: _Reply, state: TurnState, open_model: OpenModel, *, agai
     if again:
         messages = with_reminder(messages, wordless_reminder(reply.turn.data))
     consumer = asyncio.create_task(_consume(reply, open_model, messages))
-    syncer = asyncio.create_task(reply.keep_synced()) if reply.turn.sync else None
-    running = {consumer} if syncer is None else {consumer, syncer}
+    flusher = asyncio.create_task(reply.keep_flushed()) if reply.turn.log.is_buffered else None
+    running = {consumer} if flusher is None else {consumer, flusher}
     _Reply.running += 1
     try:
         while not consumer.done():
             await asyncio.wait(running, timeout=STOP_POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            if syncer is not None and syncer.done():
-                syncer.result()
+            if flusher is not None and flusher.done():
+                flusher.result()
             if not consumer.done() and reply.turn.lease.stop_requested():
                 reply.frozen = True
                 return True
@@ -338,8 +331,8 @@ async def _consume(reply: _Reply, open_model: OpenModel, messages: list[Message]
 
 async def _told(reply: _Reply) -> None:
     """Tell the rest of what is written."""
-    if reply.turn.sync:
-        await reply.sync()
+    if reply.turn.log.is_buffered:
+        await reply.flush_written()
     reply.tell()
 
 
@@ -359,12 +352,7 @@ async def _close_cancelled(reply: _Reply) -> None:
 
     async def finish() -> None:
         line = await turn.close_reply(reply.timestamp, interrupted=True)
-
-        def follow() -> None:
-            turn.record_progress(line.content)
-            if turn.sync:
-                turn.writer.sync()
-
-        await asyncio.to_thread(follow)
+        await turn.record_progress(line.content)
+        await turn.log.flush()
 
     await complete(finish())

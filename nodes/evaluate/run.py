@@ -86,8 +86,8 @@ class Run:
         }
 
     async def worded(self, reason: Reason | None) -> str:
-        """Return why the budget allows no more calls; empty if it does."""
-        return reason.message(await asyncio.to_thread(self.services.turns.language)) if reason else ""
+        """Say why the budget allows no more calls; empty if it does."""
+        return reason.message(await asyncio.to_thread(self.services.preferences.language)) if reason else ""
 
 
 def set_status(place: ProjectPlace, status: ProjectStatus, now: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from nodes.summarize.carrying import carry_turns
+from nodes.summarize.carrying import carry_turns, load_scene
 from nodes.summarize.material import Material, read_material
 from nodes.summarize.state import SummaryState
 from personalab.errors import UserError
@@ -22,7 +22,8 @@ async def read_session(state: SummaryState, *, services: Services) -> dict[str, 
     material = await asyncio.to_thread(read_material, services, instance_id)
     session_id = material.instance.current_session_id
     counter = await services.counter()
-    carried = await asyncio.to_thread(carry_turns, services, material, (), counter.count)
+    scene = await load_scene(services, instance_id)
+    carried = await asyncio.to_thread(carry_turns, scene, material, (), counter.count)
     news = await asyncio.to_thread(_has_news, services, material)
     if not news and not carried.left_behind:
         raise UserError("nothing_to_summarize", instance_id=instance_id, session_id=session_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nodes.summarize.carrying import carry_turns
+from nodes.summarize.carrying import carry_turns, load_scene
 from nodes.summarize.material import read_material
 from nodes.summarize.state import SummaryState
 from personalab.services import Services
@@ -18,11 +18,12 @@ async def store_summary(state: SummaryState, *, services: Services) -> dict[str,
     instance_id, fresh = state.get("instance_id", ""), state.get("new_session_id", "")
     points = [PlotPoint.read(data) for data in state.get("points", [])]
     counter = await services.counter()
+    scene = await load_scene(services, instance_id)
 
     def write() -> Carried:
         material = read_material(services, instance_id, last_turn=state.get("last_turn"))
         first = Metadata(instance_id, fresh, services.now(), material.instance.current_session_id)
-        carried = carry_turns(services, material, points, counter.count)
+        carried = carry_turns(scene, material, points, counter.count)
         before = material.transcript.summaries()
         lines = opening_lines(first, points, carried.turns, material.config.summary_order, before)
         services.summaries.write_draft(instance_id, fresh, lines, points)

@@ -49,6 +49,17 @@ class LorebookFiles:
         paths = self._paths(character_id, background_id)
         return any(os.path.lexists(path) for path, _ in paths)
 
+    def is_warm(self, character_id: str, background_id: str | None) -> bool:
+        """Tell whether reading the books will be quick: none has changed since."""
+        return all(self._is_known(path) for path, _ in self._paths(character_id, background_id))
+
+    def _is_known(self, path: Path) -> bool:
+        try:
+            stamp = _stamp(os.stat(path))
+        except OSError:
+            return True
+        return _is_unchanged(self._kept.get(path), stamp)
+
     def _paths(self, character_id: str, background_id: str | None) -> list[tuple[Path, str]]:
         """Name the places of the books, the character's first, with whose they are."""
         places: list[tuple[Kind, str]] = [("characters", character_id)]
@@ -95,7 +106,7 @@ class LorebookFiles:
     def _refreshed(self, kept: _Kept | None, path: Path, name: str) -> _Kept:
         now = time.time_ns()
         stamp = _stamp(os.stat(path))
-        if kept is not None and kept.stamp == stamp and kept.seen_ns - stamp[4] > _RACY_NS:
+        if kept is not None and _is_unchanged(kept, stamp):
             return kept
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(fd, "rb") as file:
@@ -111,6 +122,10 @@ class LorebookFiles:
             return _Kept(stamp, now, digest, read_book(load_json(raw), name))
         except BadRecord as error:
             return _Kept(stamp, now, digest, None, error)
+
+
+def _is_unchanged(kept: _Kept | None, stamp: Stamp) -> bool:
+    return kept is not None and kept.stamp == stamp and kept.seen_ns - stamp[4] > _RACY_NS
 
 
 def _stamp(found: os.stat_result) -> Stamp:

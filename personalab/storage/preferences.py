@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -16,6 +15,7 @@ from personalab import config
 from personalab.config import Config, DirectorModule, LoreModule, MemoryModule, RecallModule
 from personalab.data_files import make_folder
 from personalab.errors import Invalid, PersonaLabError, StorageError, as_reason, reason_of
+from personalab.ports import Preferences
 from personalab.storage.files import read_bytes, read_json, write_json, writing
 from personalab.storage.locked import locked_file
 from personalab.story.events import Notice
@@ -36,18 +36,6 @@ _NEEDED = {
     "last_note": ("{said}",),
 }
 """Places without which a template would swallow what was said."""
-
-
-@dataclass(frozen=True, slots=True)
-class Preferences:
-    """Everything a person set, as one turn sees it."""
-
-    config: Config
-    director: DirectorModule
-    recall: RecallModule
-    memory: MemoryModule
-    lore: LoreModule
-    notices: tuple[Notice, ...] = ()
 
 
 class PreferenceFiles:

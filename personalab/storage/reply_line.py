@@ -16,6 +16,7 @@ from os import pwrite
 
 from personalab.data_files import cut_file
 from personalab.reasoning import separate_reasoning
+from personalab.storage.files import write_error
 from personalab.story.lines import REPLY_FLAGS, AssistantLine, encode_text
 
 REPLY_OPENING = b'{"role":"assistant","content":"'
@@ -32,10 +33,11 @@ class ReplyLine:
     ``fd`` must not be in append mode: there a positioned write ignores its position.
     """
 
-    __slots__ = ("_at", "_content", "_fd", "_has_reasoning", "_start", "_tail", "characters")
+    __slots__ = ("_at", "_content", "_fd", "_has_reasoning", "_shown", "_start", "_tail", "characters")
 
-    def __init__(self, fd: int, start: int, turn: int, timestamp: str) -> None:
+    def __init__(self, fd: int, start: int, turn: int, timestamp: str, shown: str = "the session") -> None:
         self._fd = fd
+        self._shown = shown
         self._start = start
         self._content = start + len(REPLY_OPENING)
         self._at = self._content
@@ -54,7 +56,11 @@ class ReplyLine:
         data = encode_basestring(text)[1:-1].encode("utf-8", "backslashreplace")
         blob = data + self._tail
         at = self._at
-        if pwrite(self._fd, blob, at) != len(blob):
+        try:
+            written = pwrite(self._fd, blob, at)
+        except OSError as error:
+            raise write_error(error, self._shown) from error
+        if written != len(blob):
             self._put(at, blob)
         self._at = at + len(data)
         before = self.characters
@@ -98,13 +104,13 @@ class ReplyLine:
         try:
             while written < len(blob):
                 written += pwrite(self._fd, blob[written:], at + written)
-        except OSError:
+        except OSError as error:
             if at == self._start:
                 cut_file(self._fd, self._start)
             else:
                 pwrite(self._fd, self._tail, self._at)
                 cut_file(self._fd, self._at + len(self._tail))
-            raise
+            raise write_error(error, self._shown) from error
 
 
 _LEAD = b'","turn":0,"timestamp":"'

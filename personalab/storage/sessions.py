@@ -266,7 +266,7 @@ class SessionWriter:
             self._read_again()
         self._reply_start = self._session.size
         with writing(self._shown):
-            self._reply = ReplyLine(self._fd, self._session.size, turn, timestamp)
+            self._reply = ReplyLine(self._fd, self._session.size, turn, timestamp, self._shown)
         return self._reply
 
     def rewrite_reply(self, content: str) -> None:

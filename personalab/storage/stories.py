@@ -165,11 +165,12 @@ class StoryFiles:
 
     def people(self, instance: InstanceState, character: CharacterState, player: str) -> Names:
         """Tell who the two of a story are; one from before names were kept asks the library."""
-        name = one_line(character.name)
-        if not name:
-            listed = self.listed("characters", instance.character_id).record
-            name = called(listed) if isinstance(listed, Character) else instance.character_id
-        return Names(name, player)
+        return Names(one_line(character.name) or self.character_name(instance.character_id), player)
+
+    def character_name(self, character_id: str) -> str:
+        """Tell what a character of the library is called; its id where it cannot be read."""
+        listed = self.listed("characters", character_id).record
+        return called(listed) if isinstance(listed, Character) else character_id
 
     def save_instance(self, state: InstanceState, *, sync: bool = False) -> None:
         """Replace an instance's state."""

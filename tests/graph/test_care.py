@@ -153,7 +153,7 @@ async def test_a_turn_does_not_wait_for_a_store_that_never_answers(services: Ser
         async def memory(self, agent_id: str, user_id: str, newest: int) -> None:
             await asyncio.Event().wait()
 
-    scene = await asyncio.to_thread(services.turns.preview, instance, "你好", services.now())
+    scene = await services.turns.preview(instance, "你好", services.now())
     told = Say(lambda event: None, scene)
     memories: Any = Mute()
     found = await recall_player(
@@ -174,7 +174,7 @@ async def test_a_search_that_fails_leaves_what_is_known_anyway(services: Service
         async def search(self, search: object) -> None:
             raise StorageError("memory_index_unreadable", reason="broken")
 
-    scene = await asyncio.to_thread(services.turns.preview, instance, "你好", services.now())
+    scene = await services.turns.preview(instance, "你好", services.now())
     told = Say(lambda event: None, scene)
     memories: Any = Unsearchable()
     found = await recall_player(scene, memories=memories, counter=await services.counter(), say=told)

@@ -15,9 +15,9 @@ from nodes.chat_turn.append_input import MAX_INPUT_CHARACTERS
 from personalab.config import RecallModule
 from personalab.errors import UserError
 from personalab.operations.recall import Depth, look_up
+from personalab.ports import Preferences
 from personalab.services import Services
-from personalab.storage.preferences import Preferences
-from personalab.storage.turns import Scene
+from personalab.story.open_turn import Scene
 from personalab.story.prompt import HEAD_WARNING_TOKENS, Section, check_budget
 from personalab.story.recall import plan_lookup
 from personalab.texts import say
@@ -157,12 +157,8 @@ async def recall(
 async def _preview(services: Services, instance_id: str, text: str) -> PromptTold:
     said = text if text.strip() else _UNSAID
     found = await preview_prompt(services, instance_id, said)
-
-    def told() -> PromptTold:
-        scene = services.turns.preview(instance_id, said, services.now())
-        return _Look(scene, found, said).told()
-
-    return await asyncio.to_thread(told)
+    scene = await services.turns.preview(instance_id, said, services.now())
+    return await asyncio.to_thread(_Look(scene, found, said).told)
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,7 +141,7 @@ async def batch(
         try:
             done.append(await auto_tag(services, kind, asset_id, model=model, by="batch"))
         except PersonaLabError as error:
-            failed = {"code": error.code, "message": error.message(services.turns.language())}
+            failed = {"code": error.code, "message": error.message(services.preferences.language())}
             done.append({"kind": kind, "id": asset_id, "status": "failed", "error": failed})
     return done
 

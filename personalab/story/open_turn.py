@@ -1,7 +1,7 @@
-"""What does a running turn hold on to, from its first step to its last?
+"""The turn that is being answered, from its first step to its last: its lease, its session and what it read.
 
-The lock, the open session file and the records it read. Graph state carries only ids and results: a run that
-was paused long enough to lose its lease (a breakpoint in a debugger) opens the same turn again.
+Graph state carries only ids and results: a run that was paused long enough to lose its lease (a breakpoint in a
+debugger) opens the same turn again.
 """
 
 from __future__ import annotations
@@ -14,20 +14,17 @@ from dataclasses import dataclass, field, replace
 
 from personalab.errors import NotFound, PersonaLabError, Reason, StorageError, UserError, reason_of
 from personalab.leases import Lease, Leases
+from personalab.ports import Preferences, ReplyWriter, SessionLog, SessionStore, StoryPorts, StoryStore
 from personalab.reasoning import split_reasoning
-from personalab.storage.preferences import PreferenceFiles, Preferences
-from personalab.storage.reply_line import ReplyLine
-from personalab.storage.sessions import SessionWriter
-from personalab.storage.stories import StoryFiles
 from personalab.story.director import Progress, has_speech, read_progress
 from personalab.story.events import Notice, WarningEvent
 from personalab.story.ids import is_id
 from personalab.story.instance import CharacterState, InstanceState
-from personalab.story.library import NO_BACKGROUND, Background
+from personalab.story.library import NO_BACKGROUND, Background, one_line
 from personalab.story.lines import NO_REPLY, AssistantLine, UserLine
 from personalab.story.macros import Names, player_name
 from personalab.story.transcript import Transcript, Turn, left_behind
-from personalab.tasks import discard_failure, run_uncancellable
+from personalab.tasks import discard_failure
 from personalab.texts import Language
 
 _log = logging.getLogger("personalab.turn")
@@ -83,17 +80,18 @@ class Scene:
 
 @dataclass(slots=True, kw_only=True)
 class OpenTurn(Scene):
-    """A turn that is being answered; whoever has it holds the instance's lock."""
+    """A turn that is being answered; whoever has it holds the story's lock."""
 
-    stories: StoryFiles
-    load: Callable[[Scene], Loaded]
+    stories: StoryStore
+    sessions: SessionStore
+    load: Callable[[Scene], Awaitable[Loaded]]
     """Reads what a turn can do without, for one that ends before that was done."""
     leases: Leases
     lease: Lease
-    writer: SessionWriter
-    reply: ReplyLine | None = None
+    log: SessionLog
+    reply: ReplyWriter | None = None
     restored: bool = False
-    """Whether the session file had to be put right when the reply was closed."""
+    """Whether the session had to be restored when the reply was closed."""
     stopped: bool = False
     """Whether someone asked to stop before the reply began."""
     failure: PersonaLabError | None = None
@@ -105,27 +103,22 @@ class OpenTurn(Scene):
     text: list[str] = field(default_factory=list[str])
     reasoning: list[str] = field(default_factory=list[str])
 
-    @property
-    def sync(self) -> bool:
-        """Whether the reader asked for writes that survive a power loss."""
-        return self.loaded is not None and self.loaded.preferences.config.durability == "fsync"
-
     # --- the user's line
 
     async def say(self, text: str, timestamp: str, request_id: str | None = None) -> None:
         """Write the user's line; the turn is numbered after the last one."""
         self.number = self.transcript.next_turn
         extra = {"request_id": request_id} if request_id else {}
-        self.writer.append(UserLine(text, self.number, timestamp, extra))
+        await self.log.append(UserLine(text, self.number, timestamp, extra))
 
-    def left_behind(self) -> tuple[str, int] | None:
+    async def left_behind(self) -> tuple[str, int] | None:
         """Find the turn that the last summary left unanswered in its session, if nothing was said since."""
         metadata = self.transcript.metadata
         before = metadata.continued_from if metadata else None
         if before is None:
             return None
         try:
-            older = self.stories.session(self.instance.instance_id, before).transcript
+            older = await self.sessions.transcript(self.instance.instance_id, before)
         except PersonaLabError:
             return None
         found = left_behind(self.transcript.turns, older)
@@ -133,9 +126,9 @@ class OpenTurn(Scene):
 
     # --- the reply's line
 
-    def begin_reply(self, timestamp: str) -> ReplyLine:
+    def begin_reply(self, timestamp: str) -> ReplyWriter:
         """Open the reply's line; tokens are then written to it and added to ``text``."""
-        self.reply = self.writer.begin_reply(self.number, timestamp)
+        self.reply = self.log.begin_reply(self.number, timestamp)
         return self.reply
 
     async def close_reply(
@@ -152,7 +145,7 @@ class OpenTurn(Scene):
             reply.think(thoughts)
             self.reasoning.append(thoughts)
         if content != written:
-            self.writer.rewrite_reply(content)
+            self.log.rewrite_reply(content)
         line = AssistantLine(
             content,
             self.number,
@@ -163,8 +156,8 @@ class OpenTurn(Scene):
             truncated=truncated,
             reasoning="".join(self.reasoning),
         )
-        self.restored = self.writer.end_reply(line)
-        self.transcript = self.writer.transcript
+        self.restored = await self.log.end_reply(line)
+        self.transcript = self.log.transcript
         self.reply = None
         self.text, self.reasoning = [], []
         self.unread = content
@@ -174,19 +167,19 @@ class OpenTurn(Scene):
 
     # --- the plot
 
-    def record_progress(self, content: str) -> Progress:
+    async def record_progress(self, content: str) -> Progress:
         """Follow the reply's markers and save where the story stands; the director may be off."""
         self.unread = None
         if not self.data.preferences.director.enabled:
             return Progress(self.instance.plot_state)
-        fresh = self.stories.instance(self.instance.instance_id)
+        fresh = await self.stories.instance(self.instance.instance_id)
         progress = read_progress(content, fresh.plot_state, len(self.data.background.story_outline))
         self.instance = fresh.with_plot(progress.plot_state)
-        self.stories.save_instance(self.instance, sync=self.sync)
+        await self.stories.save_instance(self.instance, self.lease.lock, sync=self.log.survives_power_loss)
         return progress
 
     async def finalize(self, *, abandoned: bool, cancelled: bool) -> None:
-        """Close the file; a turn that was left before its last step is brought to its end all the same.
+        """Close the session; a turn that was left before its last step is brought to its end all the same.
 
         One that was cancelled before its reply began gets an interrupted one.
         """
@@ -194,22 +187,21 @@ class OpenTurn(Scene):
             if cancelled and self.model_asked_at is not None:
                 await self.close_reply(self.model_asked_at, interrupted=True)
                 if self.loaded is None:
-                    self.load(self)
+                    await self.load(self)
             if abandoned and self.unread is not None and self.loaded is not None:
-                self.record_progress(self.unread)
+                await self.record_progress(self.unread)
         except Exception as error:  # noqa: BLE001 (the lock is given back whatever the turn's end meets)
             _log.warning("turn %d was left and could not be brought to its end: %s", self.number, error)
-        self.stories.cache.keep(self.writer.close())
+        await self.log.close()
 
 
 class OpenTurns:
     """Begins turns and finds them again at each step."""
 
-    def __init__(
-        self, stories: StoryFiles, preferences: PreferenceFiles, leases: Leases, *, wait: float
-    ) -> None:
-        self._stories = stories
-        self._preferences = preferences
+    def __init__(self, ports: StoryPorts, leases: Leases, *, wait: float) -> None:
+        self._stories = ports.stories
+        self._sessions = ports.sessions
+        self._settings = ports.settings
         self._leases = leases
         self.wait = wait
         self._open: dict[str, OpenTurn] = {}
@@ -226,13 +218,9 @@ class OpenTurns:
 
     async def is_requested(self, instance_id: str, request_id: str) -> bool:
         """Tell, without the lock, whether a call with this ``request_id`` has begun a turn."""
-
-        def look() -> bool:
-            session_id = self._stories.instance(instance_id).current_session_id
-            transcript = self._stories.session(instance_id, session_id).transcript
-            return transcript.requested(request_id) is not None
-
-        return await asyncio.to_thread(look)
+        instance = await self._stories.instance(instance_id)
+        transcript = await self._sessions.transcript(instance_id, instance.current_session_id)
+        return transcript.requested(request_id) is not None
 
     async def begin(
         self,
@@ -242,26 +230,22 @@ class OpenTurns:
         *,
         wait: float | None = None,
     ) -> OpenTurn:
-        """Take the instance's lock, check what the turn needs, then let ``prepare`` write; all or nothing.
-
-        These are a few small reads and one write: quicker than a thread. Only a session with much that is new
-        is read aside from the event loop.
-        """
+        """Acquire the story's lock, check what the turn needs, then let ``prepare`` write; all or nothing."""
         lease = await self._leases.acquire(instance_id, task, wait=self.wait if wait is None else wait)
         async with lease.step():
-            instance = self._checked_instance(instance_id)
-            character = self._stories.character_state(instance_id)
-            session = (instance_id, instance.current_session_id)
-            writer = await self._writer(*session)
+            instance = await self._checked_instance(instance_id)
+            character = await self._stories.character_state(instance_id)
+            log = await self._sessions.open(instance_id, instance.current_session_id, lease.lock)
             turn = OpenTurn(
                 instance,
                 character,
-                writer.transcript,
+                log.transcript,
                 stories=self._stories,
+                sessions=self._sessions,
                 load=self.load,
                 leases=self._leases,
                 lease=lease,
-                writer=writer,
+                log=log,
             )
             lease.on_release = turn.finalize
             await prepare(turn)
@@ -269,21 +253,8 @@ class OpenTurns:
         self._open[lease.lease_id] = turn
         return turn
 
-    async def _writer(self, instance_id: str, session_id: str) -> SessionWriter:
-        """Open a session for writing, in a thread when there is much to read."""
-        if self._stories.is_warm(instance_id, session_id):
-            return self._stories.writer(instance_id, session_id)
-        opened: list[SessionWriter] = []
-        try:
-            await run_uncancellable(lambda: opened.append(self._stories.writer(instance_id, session_id)))
-        except asyncio.CancelledError:
-            for writer in opened:
-                writer.close()
-            raise
-        return opened[0]
-
-    def _checked_instance(self, instance_id: str) -> InstanceState:
-        instance = self._stories.instance(instance_id)
+    async def _checked_instance(self, instance_id: str) -> InstanceState:
+        instance = await self._stories.instance(instance_id)
         if instance.instance_id != instance_id:
             shown = f"instances/{instance_id}/instance_state.json"
             raise StorageError(
@@ -326,47 +297,49 @@ class OpenTurns:
                 turn.model_asked_at = last.user.timestamp
 
         turn = await self.begin(instance_id, f"turn {number}", check)
-        self.load(turn)
+        await self.load(turn)
         return turn
 
-    def preview(self, instance_id: str, user_input: str, timestamp: str) -> Scene:
+    async def preview(self, instance_id: str, user_input: str, timestamp: str) -> Scene:
         """Set the scene of the turn that would come next, without a lock and without writing."""
-        instance = self._stories.instance(instance_id)
-        session = self._stories.session(instance_id, instance.current_session_id)
-        seen = session.view()
+        instance = await self._stories.instance(instance_id)
+        seen = await self._sessions.transcript(instance_id, instance.current_session_id, open_reply=True)
         transcript = Transcript(seen.metadata, list(seen.turns), list(seen.trailing))
         transcript.add(UserLine(user_input, transcript.next_turn, timestamp))
-        scene = Scene(instance, self._stories.character_state(instance_id), transcript)
+        scene = Scene(instance, await self._stories.character_state(instance_id), transcript)
         scene.number = scene.turn.number
-        self.load(scene)
+        await self.load(scene)
         return scene
 
-    def load(self, turn: Scene) -> Loaded:
+    async def load(self, turn: Scene) -> Loaded:
         """Read what a turn can do without: settings, background, templates; each has a careful default."""
-        preferences = self._preferences.read()
+        preferences = await self._settings.preferences()
         notices = list(preferences.notices)
-        background = self._background(turn.instance.background_id, notices)
+        background = await self._background(turn.instance.background_id, notices)
         language = turn.character.language or preferences.config.language
-        templates, odd = self._preferences.templates(language)
+        templates, odd = await self._settings.templates(language)
         if isinstance(turn, OpenTurn):
-            notices += [Notice(f"session_{done}", {}) for done in turn.writer.mended]
-        player = player_name(preferences.config, language)
-        names = self._stories.people(turn.instance, turn.character, player)
+            notices += [Notice(f"session_{done}", {}) for done in turn.log.repaired]
+            turn.log.survives_power_loss = preferences.config.durability == "fsync"
+        character = one_line(turn.character.name)
+        if not character:  # a story from before names were kept
+            character = await self._stories.character_name(turn.instance.character_id)
+        names = Names(character, player_name(preferences.config, language))
         turn.loaded = Loaded(preferences, background, templates, language, names, (*notices, *odd))
         return turn.loaded
 
-    def _background(self, background_id: str | None, notices: list[Notice]) -> Background:
+    async def _background(self, background_id: str | None, notices: list[Notice]) -> Background:
         if background_id is None:
             return NO_BACKGROUND
         try:
             if not is_id(background_id):
                 raise NotFound("no_background", background_id=background_id[:80])
-            return self._stories.background(background_id)
+            return await self._stories.background(background_id)
         except PersonaLabError as error:
             params = {"background_id": background_id[:80], "reason": reason_of(error)}
             notices.append(Notice("background_unreadable", params))
             return replace(NO_BACKGROUND, background_id=background_id)
 
-    def language(self) -> Language:
-        """The reader's language."""
-        return self._preferences.language()
+    async def language(self) -> Language:
+        """Read the reader's language."""
+        return await self._settings.language()

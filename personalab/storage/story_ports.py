@@ -1,0 +1,173 @@
+"""The ports of stories over the files of a data root."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from personalab.ports import HeldLock, Preferences, StoryPorts
+from personalab.storage.lorebooks import LorebookFiles
+from personalab.storage.preferences import PreferenceFiles
+from personalab.storage.reply_line import ReplyLine
+from personalab.storage.sessions import SessionCache, SessionWriter
+from personalab.storage.stories import StoryFiles
+from personalab.storage.story_lock import FileStoryLock
+from personalab.story.events import Notice
+from personalab.story.instance import CharacterState, InstanceState
+from personalab.story.library import Background
+from personalab.story.lines import AssistantLine, Line
+from personalab.story.lore import Lorebook
+from personalab.story.transcript import Transcript
+from personalab.tasks import run_uncancellable
+from personalab.texts import Language
+
+
+def open_file_ports(
+    stories: StoryFiles, lorebooks: LorebookFiles, preferences: PreferenceFiles
+) -> StoryPorts:
+    """Open the ports over the files of one data root.
+
+    Their methods do short reads and writes at once: these are quicker than a thread.
+    """
+    return StoryPorts(
+        FileStoryStore(stories, lorebooks),
+        FileSessionStore(stories),
+        FileStoryLock(stories.instances),
+        FileSettingsStore(preferences),
+    )
+
+
+class FileStoryStore:
+    """Implements ``StoryStore``. ``flock`` guards the writes: nobody loses a lock while the process lives."""
+
+    def __init__(self, stories: StoryFiles, lorebooks: LorebookFiles) -> None:
+        self._files = stories
+        self._lorebooks = lorebooks
+
+    async def instance(self, instance_id: str) -> InstanceState:
+        """Read a story's state."""
+        return self._files.instance(instance_id)
+
+    async def save_instance(self, state: InstanceState, lock: HeldLock, *, sync: bool = False) -> None:
+        """Replace a story's state."""
+        await run_uncancellable(lambda: self._files.save_instance(state, sync=sync))
+
+    async def character_state(self, instance_id: str) -> CharacterState:
+        """Read who the character is in a story."""
+        return self._files.character_state(instance_id)
+
+    async def character_name(self, character_id: str) -> str:
+        """Tell what a character of the library is called."""
+        return self._files.character_name(character_id)
+
+    async def background(self, background_id: str) -> Background:
+        """Read a background of the library."""
+        return self._files.background(background_id)
+
+    async def lorebooks(
+        self, character_id: str, background_id: str | None
+    ) -> tuple[tuple[Lorebook, ...], list[Notice]]:
+        """Read the lorebooks, in a thread where one is new."""
+        books = self._lorebooks
+        if not books.has_any(character_id, background_id):
+            return (), []
+        if books.is_warm(character_id, background_id):
+            return books.of(character_id, background_id)
+        return await asyncio.to_thread(books.of, character_id, background_id)
+
+
+class FileSessionStore:
+    """Implements ``SessionStore``."""
+
+    def __init__(self, stories: StoryFiles) -> None:
+        self._files = stories
+
+    async def transcript(self, instance_id: str, session_id: str, *, open_reply: bool = False) -> Transcript:
+        """Read a session, in a thread where much of it is new."""
+
+        def read() -> Transcript:
+            session = self._files.session(instance_id, session_id)
+            return session.view() if open_reply else session.transcript
+
+        return read() if self._files.is_warm(instance_id, session_id) else await asyncio.to_thread(read)
+
+    async def open(self, instance_id: str, session_id: str, lock: HeldLock) -> FileSessionLog:
+        """Open a session for writing, in a thread where much of it is new."""
+        if self._files.is_warm(instance_id, session_id):
+            return FileSessionLog(self._files.writer(instance_id, session_id), self._files.cache)
+        opened: list[SessionWriter] = []
+        try:
+            await run_uncancellable(lambda: opened.append(self._files.writer(instance_id, session_id)))
+        except asyncio.CancelledError:
+            for writer in opened:
+                writer.close()
+            raise
+        return FileSessionLog(opened[0], self._files.cache)
+
+
+class FileSessionLog:
+    """Implements ``SessionLog``: each piece of a reply is in the file when ``write`` returns."""
+
+    def __init__(self, writer: SessionWriter, cache: SessionCache) -> None:
+        self._writer = writer
+        self._cache = cache
+        self.survives_power_loss = False
+
+    @property
+    def transcript(self) -> Transcript:
+        """What the session holds."""
+        return self._writer.transcript
+
+    @property
+    def repaired(self) -> Sequence[str]:
+        """What had to be done on opening."""
+        return self._writer.mended
+
+    @property
+    def is_buffered(self) -> bool:
+        """Only a power loss can take what is in the file."""
+        return self.survives_power_loss
+
+    async def append(self, line: Line) -> None:
+        """Add a whole line."""
+        self._writer.append(line)
+
+    def begin_reply(self, turn: int, timestamp: str) -> ReplyLine:
+        """Open a reply."""
+        return self._writer.begin_reply(turn, timestamp)
+
+    def rewrite_reply(self, content: str) -> None:
+        """Replace what the open reply says."""
+        self._writer.rewrite_reply(content)
+
+    async def flush(self) -> None:
+        """Bring the file to the disk, where a power loss is to be survived."""
+        if self.survives_power_loss:
+            await run_uncancellable(self._writer.sync)
+
+    async def end_reply(self, line: AssistantLine) -> bool:
+        """Close the open reply."""
+        return self._writer.end_reply(line)
+
+    async def close(self) -> None:
+        """Release the file; what it holds now need not be read again."""
+        self._cache.keep(self._writer.close())
+
+
+class FileSettingsStore:
+    """Implements ``SettingsStore``; each call looks for changes of the files."""
+
+    def __init__(self, preferences: PreferenceFiles) -> None:
+        self._files = preferences
+
+    async def preferences(self) -> Preferences:
+        """Read all settings."""
+        return self._files.read()
+
+    async def language(self) -> Language:
+        """Read the reader's language."""
+        return self._files.language()
+
+    async def templates(self, language: Language) -> tuple[dict[str, str], list[Notice]]:
+        """Read the prompt templates of a language."""
+        return self._files.templates(language)
