@@ -329,6 +329,10 @@ TEXTS: dict[str, Text] = {
         "会话文件 {file} 刚刚被别的程序改动，这一轮没有写入；请再说一次",
         "The session file {file} was changed by another program just now; nothing was written, say it again",
     ),
+    "lock_lost": Text(
+        "{instance_id} 已由另一个进程接手，这里的内容没有写入；请重新加载后再试",
+        "Another process has taken over {instance_id} and nothing was written here; load it again and retry",
+    ),
     "session_gone": Text(
         "会话文件 {file} 在这一轮进行中被删除，且无法恢复：{reason}",
         "The session file {file} was deleted during the turn and could not be restored: {reason}",

@@ -1,0 +1,85 @@
+"""What every ``StoryStore`` and ``SettingsStore`` guarantees."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from personalab.errors import NotFound, PersonaLabError, StorageError
+from tests.contract.worlds import BACKGROUND, CHARACTER, SHIPPED, STORY, StoryWorld
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_saved_state_is_seen_by_others(world: StoryWorld) -> None:
+    ports, other = world.open_process(), world.open_process()
+    lock = await ports.lock.acquire(STORY, "say", wait=1)
+    state = await ports.stories.instance(STORY)
+    assert (await other.stories.instance(STORY)) == state
+    changed = state.with_plot(replace(state.plot_state, no_update_count=7))
+    await ports.stories.save_instance(changed, lock, sync=True)
+    assert (await other.stories.instance(STORY)).plot_state.no_update_count == 7
+    await lock.release()
+
+
+async def test_state_is_not_saved_under_an_outdated_lock(world: StoryWorld) -> None:
+    ports = world.open_process()
+    lock = await ports.lock.acquire(STORY, "say", wait=1)
+    state = await ports.stories.instance(STORY)
+    if not world.can_lose_locks:
+        await lock.release()
+        return
+    world.end_process(lock)
+    for following in (None, await world.open_process().lock.acquire(STORY, "say", wait=1)):
+        with pytest.raises(StorageError) as caught:
+            await ports.stories.save_instance(state, lock)
+        assert caught.value.code == "lock_lost"
+        if following is not None:
+            await following.release()
+
+
+async def test_failed_save_leaves_the_state_as_it_was(world: StoryWorld) -> None:
+    ports = world.open_process()
+    lock = await ports.lock.acquire(STORY, "say", wait=1)
+    state = await ports.stories.instance(STORY)
+    if world.fail("save_instance"):
+        with pytest.raises(StorageError):
+            await ports.stories.save_instance(replace(state, background_id=None), lock)
+        assert await world.open_process().stories.instance(STORY) == state
+    await lock.release()
+
+
+async def test_records_of_a_story_are_read(world: StoryWorld) -> None:
+    stories = world.open_process().stories
+    state = await stories.instance(STORY)
+    assert (state.character_id, state.background_id) == (CHARACTER, BACKGROUND)
+    assert (await stories.background(BACKGROUND)).story_outline
+    assert (await stories.character_state(STORY)).base_persona
+    name = await stories.character_name(CHARACTER)
+    assert name
+    assert name != CHARACTER
+    assert await stories.character_name("char_404") == "char_404"
+    assert await stories.lorebooks("char_404", None) == ((), [])
+
+
+async def test_missing_records_are_errors(world: StoryWorld) -> None:
+    stories = world.open_process().stories
+    with pytest.raises(NotFound):
+        await stories.instance("inst_404")
+    with pytest.raises(NotFound):
+        await stories.character_state("inst_404")
+    with pytest.raises(NotFound):
+        await stories.background("bg_404")
+    with pytest.raises(PersonaLabError):
+        await stories.instance("../x")
+
+
+async def test_settings_and_templates_are_read(world: StoryWorld) -> None:
+    settings = world.open_process().settings
+    preferences = await settings.preferences()
+    assert not preferences.notices
+    assert preferences.config.language == await settings.language()
+    templates, notices = await settings.templates("zh")
+    assert not notices
+    assert set(templates) == {path.stem for path in (SHIPPED / "prompt_templates" / "zh").glob("*.txt")}
