@@ -257,7 +257,7 @@ def _with_request_id(state: TurnState, config: RunnableConfig) -> TurnState:
 
 
 async def _is_repeated(state: TurnState, services: Services) -> bool:
-    """Tell whether a call began its turn before: then it may have its reply, and needs no model."""
+    """Return whether a call began its turn before: then it may have its reply, and needs no model."""
     instance_id, request_id = state.get("instance_id"), state.get("request_id")
     if request_id is None or not is_id(instance_id):
         return False

@@ -52,7 +52,7 @@ class HeldMemoryLock:
     stopping: bool = False
 
     def stop_requested(self) -> bool:
-        """Tell whether someone asked this holder to stop."""
+        """Return whether someone asked this holder to stop."""
         return self.stopping
 
     async def hold_for(self, turn: int, seconds: float) -> None:
@@ -195,7 +195,7 @@ class InMemoryStoryStore:
         return self._shared.story(instance_id).character
 
     async def character_name(self, character_id: str) -> str:
-        """Tell what a character of the library is called."""
+        """Return the name of a character in the library."""
         found = self._shared.characters.get(character_id)
         return called(found) if found else character_id
 

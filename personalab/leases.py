@@ -49,7 +49,7 @@ class Lease:
         return self._release is not None
 
     def stop_requested(self) -> bool:
-        """Tell whether someone asked this very lease to stop."""
+        """Return whether someone asked this very lease to stop."""
         return self.stopping or self.lock.stop_requested()
 
     async def hold_for(self, turn: int, seconds: float) -> None:

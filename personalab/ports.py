@@ -169,7 +169,7 @@ class StoryStore(Protocol):
         ...
 
     async def character_name(self, character_id: str) -> str:
-        """Tell what a character of the library is called; its id where it can't be read."""
+        """Return the name of a character in the library; its id where it can't be read."""
         ...
 
     async def background(self, background_id: str) -> Background:
@@ -283,7 +283,7 @@ class HeldLock(Protocol):
         ...
 
     def stop_requested(self) -> bool:
-        """Tell whether someone asked this holder to stop.
+        """Return whether someone asked this holder to stop.
 
         Called several times a second and never waits: an adapter that has to ask elsewhere answers what it knows.
         """

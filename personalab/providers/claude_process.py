@@ -268,7 +268,7 @@ async def end_earlier(files: CallFiles) -> None:
 
 
 async def run_uncancellable(work: Awaitable[T]) -> tuple[T, bool]:
-    """Let work come to its end though we are cancelled meanwhile; tell whether we were."""
+    """Finish work even if cancelled meanwhile; return its result and whether it was cancelled."""
     task, cancelled = asyncio.ensure_future(work), False
     while True:
         try:

@@ -50,7 +50,7 @@ class LorebookFiles:
         return any(os.path.lexists(path) for path, _ in paths)
 
     def is_warm(self, character_id: str, background_id: str | None) -> bool:
-        """Tell whether reading the books will be quick: none has changed since."""
+        """Return whether reading the books will be quick: none has changed since."""
         return all(self._is_known(path) for path, _ in self._paths(character_id, background_id))
 
     def _is_known(self, path: Path) -> bool:

@@ -88,7 +88,7 @@ class SessionCache:
         self._keeping = threading.Lock()
 
     def is_warm(self, path: Path) -> bool:
-        """Tell whether loading will be quick: little is new in the file."""
+        """Return whether loading will be quick: little is new in the file."""
         known = self._sessions.get(path)
         try:
             size = path.stat().st_size
@@ -299,7 +299,7 @@ class SessionWriter:
         return disturbed
 
     def _is_ours(self, reply: ReplyLine) -> bool:
-        """Tell whether the file is still the one we opened, with our line where we began it."""
+        """Return whether the file is still the one we opened, with our line where we began it."""
         mine = os.fstat(self._fd)
         try:
             there = self._session.path.stat()

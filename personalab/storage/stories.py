@@ -168,7 +168,7 @@ class StoryFiles:
         return Names(one_line(character.name) or self.character_name(instance.character_id), player)
 
     def character_name(self, character_id: str) -> str:
-        """Tell what a character of the library is called; its id where it cannot be read."""
+        """Return the name of a character in the library; its id where it cannot be read."""
         listed = self.listed("characters", character_id).record
         return called(listed) if isinstance(listed, Character) else character_id
 
@@ -263,7 +263,7 @@ class StoryFiles:
         return self.cache.load(path, self.shown(path), keep=keep)
 
     def is_warm(self, instance_id: str, session_id: str) -> bool:
-        """Tell whether reading a session will be quick."""
+        """Return whether reading a session will be quick."""
         return self.cache.is_warm(self.session_path(instance_id, session_id))
 
     def writer(self, instance_id: str, session_id: str) -> SessionWriter:

@@ -39,7 +39,7 @@ class HeldFileLock:
     fd: int
 
     def stop_requested(self) -> bool:
-        """Tell whether someone asked this very holder to stop."""
+        """Return whether someone asked this very holder to stop."""
         return (self.folder / f"{_STOP}-{self.lease_id}").exists()
 
     async def hold_for(self, turn: int, seconds: float) -> None:

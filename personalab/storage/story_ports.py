@@ -57,7 +57,7 @@ class FileStoryStore:
         return self._files.character_state(instance_id)
 
     async def character_name(self, character_id: str) -> str:
-        """Tell what a character of the library is called."""
+        """Return the name of a character in the library."""
         return self._files.character_name(character_id)
 
     async def background(self, background_id: str) -> Background:
