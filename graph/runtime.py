@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import hashlib
 import logging
+import threading
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any, TypeVar, cast, get_type_hints
+from typing import Any, Generic, TypeVar, cast, get_type_hints
 
 import anyio
 from langchain_core.runnables import RunnableConfig
@@ -21,7 +22,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
 from nodes.asking import never
-from nodes.chat_turn.state import NestedContext, TurnContext
+from nodes.chat_turn.state import StreamContext, TurnContext
 from personalab.errors import PersonaLabError, UserError
 from personalab.leases import STOP_POLL_SECONDS, Lease, Leases, lease_scope
 from personalab.services import Services, open_services, tracing_notice
@@ -57,7 +58,7 @@ class StepContext:
     @property
     def emit(self) -> Callable[[Any], None]:
         """Emits an event to whoever streams the run."""
-        return self.runtime.stream_writer
+        return _emitter(self.runtime)
 
     @property
     def model(self) -> str | None:
@@ -68,7 +69,7 @@ class StepContext:
     def outer_stop_requested(self) -> Callable[[], bool]:
         """Returns whether the run around this one was asked to stop."""
         context = self.runtime.context
-        return context.stop_asked if isinstance(context, NestedContext) else never
+        return context.stop_asked if isinstance(context, StreamContext) else never
 
     def report_progress(self, done: int, total: int) -> None:
         """Emit how much of the work is done."""
@@ -83,6 +84,11 @@ class StepContext:
 
 Work = Callable[[Any, T, StepContext], Awaitable[Update]]
 Resource = Callable[[Any, StepContext], AbstractAsyncContextManager[T]]
+
+
+def _emitter(runtime: Runtime[Any]) -> Callable[[Any], None]:
+    context = runtime.context
+    return context.emit if isinstance(context, StreamContext) else runtime.stream_writer
 
 
 @asynccontextmanager
@@ -127,7 +133,7 @@ class GraphBuilder(StateGraph[Any, Any, Any, Any]):
 
         async def node(state: Update, runtime: Runtime[Any], config: RunnableConfig) -> Update:
             if name in self._joins and (failure := state.get("error")):
-                runtime.stream_writer(failure)
+                _emitter(runtime)(failure)
                 return {}
             update: Update = {} if fresh is None else dict(fresh(state))
             step = StepContext(self.services, runtime, config, fresh is not None, update)
@@ -229,9 +235,39 @@ class RunnableGraph(CompiledStateGraph[Any, Any, Any, Any]):
             kwargs["context"] = _known_context(self.context_schema, kwargs["context"])
         return cancel_safe(super().astream(input, config, **kwargs), find_parents(config))
 
+    def stream_states(
+        self, input: Any, config: RunnableConfig | None, context: StreamContext, parts: PartQueue[Any]
+    ) -> AsyncGenerator[Any]:
+        """Stream the state after each step, and between them what the steps put into ``parts``.
+
+        Where LangGraph carries events, it runs every step beside a task that waits for them, and each event passes
+        through the event loop twice.
+        """
+        states = super().astream(input, config, context=context, stream_mode="values", version="v2")
+        return cancel_safe(states, find_parents(config), parts)
+
+
+class PartQueue(Generic[T]):
+    """The parts of a stream that its consumer has not taken yet; they may come from threads."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[T] = deque()
+        self.news = asyncio.Event()
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+
+    def put(self, part: T) -> None:
+        """Add a part, and wake the consumer."""
+        if threading.get_ident() == self._thread:
+            self.waiting.append(part)
+            self.news.set()
+        else:
+            self._loop.call_soon_threadsafe(self.put, part)
+
 
 async def cancel_safe(
-    stream: AsyncIterator[T], parents: Sequence[Callable[[], bool]] = ()
+    stream: AsyncIterator[T],
+    parents: Sequence[Callable[[], bool]] = (),
+    parts: PartQueue[T] | None = None,
 ) -> AsyncGenerator[T]:
     """Consume a graph's stream in a task of its own; leaving, in whichever way, cancels it and awaits its cleanup.
 
@@ -239,16 +275,14 @@ async def cancel_safe(
     the running step gets no cancellation and continues unseen. Locks that the run holds are released at its end. When
     one of the ``parents`` no longer exists, the consumer is cancelled.
     """
-    waiting: deque[T] = deque()
-    news = asyncio.Event()
+    parts = parts or PartQueue()
+    waiting, news = parts.waiting, parts.news
 
     async def consume() -> None:
         try:
             async with lease_scope():
                 async for part in stream:
-                    if not waiting:
-                        news.set()
-                    waiting.append(part)
+                    parts.put(part)
         finally:
             news.set()
 
@@ -352,10 +386,14 @@ async def stream_graph(
     graph = cast("RunnableGraph | None", services.graphs.get(name))
     if graph is None:
         graph = services.graphs[name] = build(services).compile(name=name)
-    context = NestedContext(model=model, stop_asked=stop_asked) if stop_asked else TurnContext(model=model)
-    parts = graph.astream(call, config, context=context, stream_mode=["custom", "values"], version="v2")
+    parts = PartQueue[dict[str, Any]]()
+
+    def emit(event: Any) -> None:
+        parts.put({"type": "custom", "data": event})
+
+    context = StreamContext(model=model, emit=emit, stop_asked=stop_asked or never)
     result: dict[str, object] = {}
-    async with aclosing(parts) as stream:
+    async with aclosing(graph.stream_states(call, config, context, parts)) as stream:
         async for part in stream:
             if part["type"] == "custom":
                 yield part["data"]

@@ -102,8 +102,10 @@ class TurnContext:
 
 
 @dataclass(kw_only=True)
-class NestedContext(TurnContext):
-    """The same for a run inside another one; apart, for a server shows the choices of a run as JSON."""
+class StreamContext(TurnContext):
+    """The same for a run that this process streams; apart, for a server shows the choices of a run as JSON."""
 
+    emit: Callable[[Any], None]
+    """Hands an event to whoever streams the run."""
     stop_asked: Callable[[], bool]
-    """Tells whether someone asked the outer run to stop."""
+    """Tells whether someone asked the outer run, if there is one, to stop."""

@@ -8,9 +8,10 @@ from collections.abc import Callable
 
 import anyio
 import pytest
+from typing_extensions import TypedDict
 
 from graph.chat_turn import build_chat_turn
-from graph.runtime import run_until_stopped
+from graph.runtime import GraphBuilder, StepContext, run_until_stopped, stream_graph
 from nodes.asking import never
 from personalab.errors import StorageError
 from personalab.providers.scripted import ScriptedModel
@@ -144,3 +145,26 @@ async def test_cancellation_during_work_is_not_taken_for_a_stop() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+class _Counted(TypedDict, total=False):
+    status: str
+
+
+def _build_counting(services: Services) -> GraphBuilder:
+    async def count(state: object, _: object, step: StepContext) -> dict[str, str]:
+        step.emit({"type": "count", "number": 1})
+        await asyncio.to_thread(step.emit, {"type": "count", "number": 2})
+        step.emit({"type": "count", "number": 3})
+        return {"status": "done"}
+
+    builder = GraphBuilder(services, _Counted)
+    builder.add_chain({"count": count}, {"status": "running"})
+    return builder
+
+
+async def test_events_of_threads_and_steps_keep_their_order_and_come_before_the_result(
+    services: Services,
+) -> None:
+    parts = [part async for part in stream_graph(services, "counting", _build_counting, {}, None)]
+    assert [part.get("number", part.get("status")) for part in parts] == [1, 2, 3, "done"]
