@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, Generic, TypeVar, cast, get_type_hints
 
 import anyio
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -148,7 +148,7 @@ class GraphBuilder(StateGraph[Any, Any, Any, Any]):
                 update |= failed(dict(event), error)
             return update
 
-        async def find_next(state: Any) -> str | Sequence[str]:  # LangGraph would run a sync one in a thread
+        def find_next(state: Any) -> str | Sequence[str]:
             if choose is not None:
                 return choose(state)
             return then if state.get("status") == "running" else END
@@ -157,7 +157,7 @@ class GraphBuilder(StateGraph[Any, Any, Any, Any]):
         if fresh is not None:
             self.add_edge(START, name)
         if then and not parallel:
-            self.add_conditional_edges(name, cast("Any", find_next), [*then, END])
+            self.add_conditional_edges(name, _NextSteps(find_next), [*then, END])
             return
         for following in then or (END,):
             self.add_edge(name, following)
@@ -181,6 +181,23 @@ class GraphBuilder(StateGraph[Any, Any, Any, Any]):
         graph = super().compile(*args, **kwargs)
         graph.__class__ = RunnableGraph
         return graph  # pyright: ignore[reportReturnType] (it is one now)
+
+
+class _NextSteps(Runnable[Any, Any]):
+    """Finds the steps that follow; LangGraph would trace a function like a step and run it in a task of its own."""
+
+    name = "find_next"
+
+    def __init__(self, find: Choose) -> None:
+        self._find = find
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> str | Sequence[str]:
+        return self._find(input)
+
+    async def ainvoke(
+        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> str | Sequence[str]:
+        return self._find(input)
 
 
 @asynccontextmanager
