@@ -44,8 +44,9 @@ class Desk:
         self.metrics.gauge("streams_open", "Streams that are open now", lambda: self.seats.taken)
 
     async def look_up_language(self) -> None:
-        """Read the reader's current language, so that it is available without waiting."""
-        self.language = await asyncio.to_thread(self.services.preferences.language)
+        """Read the reader's language as it is set now; whoever has to say something has it at hand then."""
+        preferences = self.services.preferences
+        self.language = preferences.known_language() or await asyncio.to_thread(preferences.language)
 
     async def close(self) -> None:
         """Close every reply as interrupted and end every job; streams end with what they tell."""

@@ -45,6 +45,7 @@ class PreferenceFiles:
         self._root = root
         self._shipped = shipped
         self._known: tuple[object, Preferences] | None = None
+        self._language: tuple[object, Language] | None = None
         self._templates: dict[Language, tuple[object, dict[str, str], list[Notice]]] = {}
 
     # --- config.json and modules
@@ -84,13 +85,23 @@ class PreferenceFiles:
         """Find the reader's language without complaining about anything."""
         return self.chosen_language()[0]
 
+    def known_language(self) -> Language | None:
+        """Return the reader's language if config.json has not changed since it was read."""
+        if self._language is None or self._language[0] != _identity(f"{self._root}/config.json"):
+            return None
+        return self._language[1]
+
     def chosen_language(self) -> tuple[Language, bool]:
         """Find the reader's language, and whether a person set it."""
+        now, identity = time.time_ns(), _identity(f"{self._root}/config.json")
         try:
             values, _ = config.read_values(object_of(self._read("config.json")))
         except (PersonaLabError, ValueError):
             return Config().language, False
-        return config.config_of(values).language, "preferences.language" in values
+        language = config.config_of(values).language
+        if identity is not None and now - identity[-1] > _SETTLED_NS:
+            self._language = (identity, language)
+        return language, "preferences.language" in values
 
     def _director(self, data: Mapping[str, Any], notices: list[Notice]) -> DirectorModule:
         """Read the director's switch; without a file of its own, the one in an older config.json holds."""
