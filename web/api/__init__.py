@@ -21,11 +21,11 @@ from web.api import (
 )
 
 ROUTERS = (
+    turns.router,  # routes are tried in this order
     system.router,
     library.router,
     instances.router,
     sessions.router,
-    turns.router,
     growth.router,
     prompt.router,
     memory.router,
