@@ -21,7 +21,7 @@ class ModelSettings:
     """How long it may pause after that."""
     connect_seconds: float = 15.0
     max_tries: int = 4
-    """Tries before the first piece of text; after it there is never another."""
+    """Tries before the first piece of the reply or of its reasoning; after it there is never another."""
     backoff_seconds: float = 0.5
     """The wait after the first failed try; it doubles with each."""
     temperature: float | None = None

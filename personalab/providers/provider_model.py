@@ -90,7 +90,7 @@ class ProviderModel:
             try:
                 async with aclosing(self.source.stream(messages, schema, speech=speech)) as pieces:
                     async for piece in pieces:
-                        spoken = spoken or bool(piece.text)
+                        spoken = spoken or bool(piece.text or piece.reasoning)
                         yield piece
                 return
             except ProviderError:

@@ -28,6 +28,7 @@ class Heard:
     pieces: tuple[str, ...]
     usage: Usage | None
     error: ProviderError | None
+    reasoning: str = ""
 
     @property
     def text(self) -> str:
@@ -41,27 +42,29 @@ class Heard:
 async def listen(model: ReplyModel, messages: Sequence[Message] = HELLO) -> Heard:
     pieces: list[str] = []
     usage: Usage | None = None
+    reasoning = ""
     try:
         async for chunk in model.stream(messages):
+            reasoning += chunk.reasoning
             if chunk.text:
                 pieces.append(chunk.text)
             usage = chunk.usage or usage
     except ProviderError as error:
-        return Heard(tuple(pieces), usage, error)
-    return Heard(tuple(pieces), usage, None)
+        return Heard(tuple(pieces), usage, error, reasoning)
+    return Heard(tuple(pieces), usage, None, reasoning)
 
 
 def ask(model: ReplyModel, messages: Sequence[Message] = HELLO) -> Heard:
     return asyncio.run(listen(model, messages))
 
 
-def model_at(server: OpenAIServer, **settings: float) -> ReplyModel:
+def model_at(server: OpenAIServer | str, **settings: float) -> ReplyModel:
     chosen = {**QUICK, **settings}
     return open_model(
         "openai:some-model",
         settings=ModelSettings(
             api_key=KEY,
-            base_url=server.url,
+            base_url=server if isinstance(server, str) else server.url,
             backoff_seconds=chosen["backoff_seconds"],
             stall_seconds=chosen["stall_seconds"],
             first_token_seconds=chosen["first_token_seconds"],

@@ -92,7 +92,6 @@ def test_a_failure_that_another_try_cannot_mend_is_reported_at_once(
         pytest.param(refuses(503), id="503"),
         pytest.param(cuts_after(), id="connection cut"),
         pytest.param(errs_after(error=OVERLOADED), id="overload told in the stream"),
-        pytest.param([delta("", reasoning_content="hm"), *cuts_after()], id="cut while it reasons"),
     ],
 )
 def test_a_passing_failure_is_tried_again_before_the_first_token(
@@ -102,6 +101,13 @@ def test_a_passing_failure_is_tried_again_before_the_first_token(
     heard = ask(model_at(server))
     assert (heard.text, heard.error) == ("At last", None)
     assert len(server.requests) == 3
+
+
+def test_no_other_try_is_made_once_reasoning_was_shown(server: OpenAIServer) -> None:
+    server.script([delta("", reasoning_content="hm"), *cuts_after()], says("never asked for"))
+    heard = ask(model_at(server))
+    assert (heard.reasoning, heard.text, heard.code) == ("hm", "", "provider.connection")
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize(
