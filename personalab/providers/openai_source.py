@@ -202,11 +202,16 @@ class EventReader:
         self.is_done = False
         self._rest: list[bytes] = []
         """The beginning of a line, in pieces."""
+        self._return = b""
+        """A carriage return at the end, after which a line feed may come."""
         self._begun: list[str] = []
         """The lines of an event that goes on."""
+        self._plain: list[str] = []
+        """The lines of a JSON object that came instead of events."""
         self._size = 0
         """How much is waiting for its end."""
         self._is_error = False
+        self._has_deltas = False
         self._failure: Exception | None = None
         self._count = 0
         self._text: list[str] = []
@@ -217,21 +222,28 @@ class EventReader:
     def feed(self, data: bytes) -> bool:
         """Take bytes; return whether an event has come."""
         before = self._count
+        data = self._return + data
+        self._return = b"\r" if data.endswith(b"\r") else b""
+        if self._return:
+            data = data[:-1]
         self._size += len(data)
         if self._size > _LONGEST_EVENT:
             raise Invalid("event_too_long")
-        end = data.rfind(b"\n") + 1
+        end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         if not end:
             self._rest.append(data)
             return False
         whole = b"".join((*self._rest, data[:end]))  # lines are whole UTF-8, a piece of one may not be
         self._rest = [data[end:]]
+        text = whole.decode("utf-8", "replace")
+        if "\r" in text:
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
         try:
-            for line in whole.decode("utf-8", "replace").split("\n")[:-1]:
+            for line in text.split("\n")[:-1]:
                 self._take_line(line)
         except Exception as error:  # noqa: BLE001 (what came before it is taken first)
             self._failure = error
-        self._size = len(self._rest[0]) + sum(map(len, self._begun))
+        self._size = len(self._rest[0]) + sum(map(len, self._begun)) + sum(map(len, self._plain))
         return self._count > before
 
     def check(self) -> None:
@@ -252,7 +264,11 @@ class EventReader:
 
     def end(self) -> Iterator[ReplyChunk]:
         """Yield what is left at the end of the stream, and how it ended."""
-        self.feed(b"\n\n")
+        self.feed(b"\n")
+        with suppress(ValueError):  # an event that was cut says nothing
+            self._end_event()
+        if self._plain and self._failure is None:
+            self._take_answer(_decode("\n".join(self._plain)))
         yield from self.pieces()
         self.check()
         if not self._count and not self.is_done:
@@ -269,11 +285,23 @@ class EventReader:
             self._take_data(line[5:].strip())
         elif line.startswith("event:"):
             self._is_error = line[6:].strip() == "error"
+        elif self._plain or (not self._count and line.lstrip().startswith("{")):
+            self._plain.append(line)
         elif not line.strip():
-            if self._begun:
-                lines, self._begun = self._begun, []
-                self._take_event(_decode("\n".join(lines)))
+            self._end_event()
             self._is_error = False
+
+    def _end_event(self) -> None:
+        if self._begun:
+            lines, self._begun = self._begun, []
+            self._take_event(_decode("\n".join(lines)))
+
+    def _take_answer(self, fields: object) -> None:
+        """Take a whole answer, or an error, from a server that does not stream."""
+        found = cast("dict[str, object]", fields) if isinstance(fields, dict) else {}
+        if found and "choices" not in found:
+            raise _error(found.get("error") or found)
+        self._take_event(found)
 
     def _take_data(self, data: str) -> None:
         """Take a line of an event, which mostly is all of it."""
@@ -302,11 +330,16 @@ class EventReader:
         if (usage := event.get("usage")) and isinstance(usage, dict):
             self._ending.add_usage(_usage(cast("Mapping[str, Any]", usage)))
         for choice in event.get("choices") or ():
-            if not choice.get("index"):
+            if choice.get("index") in (None, 0, "0"):
                 self._take_choice(choice)
 
     def _take_choice(self, choice: Mapping[str, Any]) -> None:
-        delta: Mapping[str, Any] = choice.get("delta") or {}
+        delta: Mapping[str, Any] | None = choice.get("delta")
+        if delta is not None:
+            self._has_deltas = True
+        elif not self._has_deltas:  # else it is the whole answer once more
+            delta = choice.get("message")
+        delta = delta or {}
         content = delta.get("content")
         if isinstance(content, str):
             self._text.append(content)

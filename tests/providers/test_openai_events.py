@@ -41,7 +41,7 @@ def read(pieces: list[bytes]) -> tuple[str, str]:
 
 @given(
     texts=st.lists(st.tuples(st.booleans(), st.text(max_size=6)), max_size=6),
-    newline=st.sampled_from(["\n", "\r\n"]),
+    newline=st.sampled_from(["\n", "\r\n", "\r"]),
     size=st.integers(1, 40),
 )
 def test_where_the_stream_is_cut_does_not_matter(
@@ -75,6 +75,13 @@ def test_where_the_stream_is_cut_does_not_matter(
         ),
         (event(None, delta={"reasoning": "r", "tool_calls": [{"index": 0}]}), "", "r"),
         (event("x", delta={"reasoning_content": "r", "reasoning": "the same"}), "x", "r"),
+        ('data: {"choices":[{"index":"0","delta":{"content":"quoted"}}]}\n\n', "quoted", ""),
+        ('data: {"choices":[{"index":0,"message":{"content":"message"}}]}\n\n', "message", ""),
+        (
+            event("said once") + 'data: {"choices":[{"index":0,"message":{"content":"said once"}}]}\n\n',
+            "said once",
+            "",
+        ),
     ],
 )
 def test_every_form_of_an_event(stream: str, text: str, reasoning: str) -> None:
@@ -86,6 +93,44 @@ def test_every_form_of_an_event(stream: str, text: str, reasoning: str) -> None:
 
 def test_what_follows_the_end_is_not_read() -> None:
     assert read([(event("a") + END + event("b") + "data: nonsense\n\n").encode()]) == ("a", "")
+
+
+WHOLE = {
+    "choices": [
+        {"index": 0, "message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"},
+        {"index": 1, "message": {"role": "assistant", "content": "Goodbye"}, "finish_reason": "stop"},
+    ],
+    "usage": {"prompt_tokens": 3, "completion_tokens": 4},
+}
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_whole_answer_instead_of_events_is_read(indent: int | None, size: int) -> None:
+    data = json.dumps(WHOLE, indent=indent).encode()
+    assert read([data[at : at + size] for at in range(0, len(data), size)]) == ("Hello", "")
+
+
+def test_error_instead_of_events_tells_the_message_of_the_server(server: OpenAIServer) -> None:
+    body = {"error": {"message": "Insufficient balance", "code": 1113}}
+    server.script([Answer(200, json.dumps(body).encode())])
+    error = ask(model_at(server)).error
+    assert error is not None
+    assert "Insufficient balance" in error.message("en")
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("body", ['{"message": "no such plan"}', '{"error": "no such plan"}'])
+def test_error_of_any_form_is_told(body: str) -> None:
+    with pytest.raises(OpenAIError, match="no such plan"):
+        read([body.encode()])
+
+
+@pytest.mark.parametrize("cut", range(8, 60, 10))
+def test_stream_cut_within_an_event_was_cut(cut: int) -> None:
+    with pytest.raises(ProviderError) as refused:
+        read([(event("a") + event("b")[:cut]).encode()])
+    assert refused.value.code == "provider.no_finish"
 
 
 def test_a_stream_without_its_last_line_end_is_whole() -> None:
