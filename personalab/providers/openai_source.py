@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _decode = json.JSONDecoder().decode
 OpenEndpoint = Callable[[], Awaitable[OpenAIEndpoint]]
+_SLICE_COUNT = 500
+"""So many messages are written before others have their turn: about 2 ms."""
 _LONGEST_EVENT = 4 * 1024 * 1024
 _LONGEST_ERROR = 64 * 1024
 _KEPT_SIZE = 32 * 1024 * 1024
@@ -101,7 +103,7 @@ class OpenAISource:
             response = await patience.wait_for(
                 client.post(
                     url,
-                    data=encode_request(body, messages, keep=speech),
+                    data=await encode_request(body, messages, keep=speech),
                     headers=_headers(endpoint),
                     timeout=limits,
                 )
@@ -375,18 +377,30 @@ def _options(endpoint: OpenAIEndpoint, settings: ModelSettings) -> dict[str, Any
     return options
 
 
-def encode_request(body: Mapping[str, Any], messages: Sequence[Message], *, keep: bool = False) -> bytes:
+async def encode_request(
+    body: Mapping[str, Any], messages: Sequence[Message], *, keep: bool = False
+) -> bytes:
     """Write a request as JSON; with ``keep``, messages that come again in the next request are written once.
 
-    Lone surrogates, which UTF-8 does not know, are looked for only where there are some.
+    Others have their turn between two slices of a long story.
     """
+    parts: list[bytes] = []
+    write = _kept_texts.for_request() if keep else _write_all
+    for start in range(0, len(messages), _SLICE_COUNT):
+        if start:
+            await asyncio.sleep(0)
+        parts.append(_encode_messages(messages[start : start + _SLICE_COUNT], write))
+    head = _write(body).encode("utf-8", "replace")
+    return b'%s, "messages": [%s]}' % (head[:-1], b",".join(parts))
+
+
+def _encode_messages(messages: Sequence[Message], write: Callable[[Sequence[Message]], list[str]]) -> bytes:
+    """Write messages; lone surrogates, which UTF-8 does not know, are looked for only where there are some."""
     try:
-        said = ",".join(_kept_texts(messages) if keep else map(_write, messages)).encode("utf-8")
+        return ",".join(write(messages)).encode("utf-8")
     except UnicodeEncodeError:
         proper = [Message(role=one["role"], content=well_formed(one["content"])) for one in messages]
-        said = ",".join(map(_write, proper)).encode("utf-8", "replace")
-    head = _write(body).encode("utf-8", "replace")
-    return b'%s, "messages": [%s]}' % (head[:-1], said)
+        return ",".join(_write_all(proper)).encode("utf-8", "replace")
 
 
 class MessageTexts:
@@ -404,24 +418,42 @@ class MessageTexts:
 
     def __call__(self, messages: Sequence[Message]) -> list[str]:
         """Return the JSON of each message."""
-        texts: list[str] = []
+        return self.for_request()(messages)
+
+    def for_request(self) -> Callable[[Sequence[Message]], list[str]]:
+        """Return what writes the messages of one request, slice by slice; it makes room only once."""
         has_turned = False
-        for message in messages:
-            entry = self._young.get(id(message))
-            if entry is None and (entry := self._old.pop(id(message), None)) is not None:
-                self._old_size -= entry.size
-                self._add(entry)
-            if entry is None or entry.content is not message["content"] or entry.role is not message["role"]:
-                entry = _Entry(message, _write(message))
-                if message["role"] != "system" and entry.size <= self._limit // _LARGEST_SHARE:
-                    if not has_turned and self._young_size + self._old_size + entry.size > self._limit:
-                        has_turned = True
-                        self._old, self._old_size = self._young, self._young_size
-                        self._young, self._young_size = {}, 0
-                    if self._young_size + self._old_size + entry.size <= self._limit:
-                        self._add(entry)
-            texts.append(entry.text)
-        return texts
+
+        def write(messages: Sequence[Message]) -> list[str]:
+            nonlocal has_turned
+            texts: list[str] = []
+            for message in messages:
+                entry = self._young.get(id(message))
+                if entry is None and (entry := self._old.pop(id(message), None)) is not None:
+                    self._old_size -= entry.size
+                    self._add(entry)
+                if (
+                    entry is None
+                    or entry.content is not message["content"]
+                    or entry.role is not message["role"]
+                ):
+                    entry = _Entry(message, _write(message))
+                    if message["role"] != "system" and entry.size <= self._limit // _LARGEST_SHARE:
+                        has_turned = self._keep(entry, has_turned)
+                texts.append(entry.text)
+            return texts
+
+        return write
+
+    def _keep(self, entry: _Entry, has_turned: bool) -> bool:
+        """Keep an entry if there is room; return whether room was made in this request."""
+        if not has_turned and self.size + entry.size > self._limit:
+            has_turned = True
+            self._old, self._old_size = self._young, self._young_size
+            self._young, self._young_size = {}, 0
+        if self.size + entry.size <= self._limit:
+            self._add(entry)
+        return has_turned
 
     def _add(self, entry: _Entry) -> None:
         before = self._young.get(id(entry.message))
@@ -446,6 +478,12 @@ class _Entry:
 
 
 _write = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def _write_all(messages: Sequence[Message]) -> list[str]:
+    return list(map(_write, messages))
+
+
 _kept_texts = MessageTexts(_KEPT_SIZE)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 from collections.abc import Sequence
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personalab.dialogue import Message
-from personalab.providers.openai_source import MessageTexts, encode_request
+from personalab.providers import openai_source
+from personalab.providers.openai_source import MessageTexts
 from personalab.providers.well_formed import well_formed
 
 _TEXTS = st.text(st.characters(exclude_categories=()) | st.sampled_from('"\\{}[]\n\ud83d\ude00'), max_size=30)
@@ -21,6 +23,10 @@ _BODIES = st.dictionaries(
     st.text("abc", min_size=1),
     st.recursive(_TEXTS | st.booleans(), lambda inner: st.dictionaries(_TEXTS, inner)),
 )
+
+
+def encode_request(body: dict[str, object], messages: Sequence[Message], *, keep: bool = False) -> bytes:
+    return asyncio.run(openai_source.encode_request(body, messages, keep=keep))
 
 
 def _expected(messages: Sequence[Message]) -> list[dict[str, str]]:
