@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
+from urllib.request import getproxies
 
 from personalab.errors import Reason, UserError, as_reason
 from personalab.providers.child_environment import child_environment
@@ -120,6 +121,14 @@ def _seconds(name: str, text: str | None) -> float:
     if not 0 <= seconds <= 3600:
         raise UserError("setting_out_of_range", field=name, value=text[:40], range="0–3600")
     return seconds
+
+
+def environment_proxies() -> dict[str, str]:
+    """Read the proxies for each kind of URL (``http``, ``https``, ``all``), and the hosts without one (``no``).
+
+    Without variables, macOS and Windows have settings of their own.
+    """
+    return getproxies()
 
 
 def _load_dotenv() -> None:

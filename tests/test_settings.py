@@ -85,7 +85,7 @@ def test_only_settings_reads_the_environment() -> None:
         path.relative_to(PROJECT).as_posix()
         for folder in ("personalab", "nodes", "graph", "mcp_server")
         for path in (PROJECT / folder).rglob("*.py")
-        if re.search(r"\benviron\b|getenv\(", path.read_text(encoding="utf-8"))
+        if re.search(r"\benviron\b|getenv\(|getproxies", path.read_text(encoding="utf-8"))
     ]
     # The fake stands for a program of its own, which is told by its environment what to do.
     assert sorted(readers) == ["personalab/providers/fake_claude.py", "personalab/settings.py"]

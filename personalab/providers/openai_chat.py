@@ -39,7 +39,12 @@ class OpenAIEndpoint:
     @property
     def use_proxy(self) -> bool:
         """Whether the environment's proxy settings hold: not for a server on this machine."""
-        return urlsplit(self.base_url).hostname not in {"localhost", "127.0.0.1", "::1"}
+        return not is_loopback(self.base_url)
+
+
+def is_loopback(url: str) -> bool:
+    """Return whether a URL names this machine."""
+    return urlsplit(url).hostname in {"localhost", "127.0.0.1", "::1"}
 
 
 @asynccontextmanager

@@ -1,19 +1,15 @@
 """Replies of servers that speak OpenAI's protocol, read without LangChain.
 
 The ``openai`` package walks through every message of a request and builds an object for every event of a reply. Here a
-request is one JSON text, and all events that arrive together become one piece. One client for each event loop keeps its
-connections open.
+request is one JSON text, and all events that arrive together become one piece.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import math
 import sys
-import threading
-import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,8 +19,16 @@ from personalab.answer_schema import AnswerSchema
 from personalab.dialogue import Message
 from personalab.errors import Invalid
 from personalab.ports import ReplyChunk
+from personalab.providers.connections import (
+    Address,
+    LostConnectionError,
+    buffered,
+    client_errors,
+    client_of_loop,
+    lost_connection,
+)
 from personalab.providers.model_settings import ModelSettings
-from personalab.providers.openai_chat import REASONING_FIELD, OpenAIEndpoint, tls
+from personalab.providers.openai_chat import REASONING_FIELD, OpenAIEndpoint
 from personalab.providers.provider_model import Ending, stalled
 from personalab.providers.schema_requests import openai_format
 from personalab.providers.well_formed import PairJoiner, well_formed
@@ -36,8 +40,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _decode = json.JSONDecoder().decode
 OpenEndpoint = Callable[[], Awaitable[OpenAIEndpoint]]
+_SLICE_SIZE = 32 * 1024
+"""So many bytes of events, and so many messages, are worked on before others have their turn: about 2 ms."""
 _SLICE_COUNT = 500
-"""So many messages are written before others have their turn: about 2 ms."""
 _LONGEST_EVENT = 4 * 1024 * 1024
 _LONGEST_ERROR = 64 * 1024
 _KEPT_SIZE = 32 * 1024 * 1024
@@ -45,8 +50,6 @@ _KEPT_SIZE = 32 * 1024 * 1024
 _LARGEST_SHARE = 16
 """A message that takes more than one part in so many of that is not kept."""
 _ENTRY_SIZE = 300
-_KEEP_SECONDS = 30.0
-"""A connection that had no request for so long is not used again."""
 _TIMER_SECONDS = 0.002
 """Timers of some event loops are early by so much."""
 _END_SECONDS = 0.05
@@ -95,34 +98,27 @@ class OpenAISource:
         elif speech:
             body |= self.speech_body
         answer = EventReader()
-        client = await _client(endpoint)
-        url = f"{endpoint.base_url.rstrip('/')}/chat/completions"
-        patience = Patience(self.settings.first_token_seconds)
-        limits = _connect_timeout(self.settings.connect_seconds)
-        try:
-            response = await patience.wait_for(
-                client.post(
-                    url,
-                    data=await encode_request(body, messages, keep=speech),
-                    headers=_headers(endpoint),
-                    timeout=limits,
-                )
-            )
-        except BaseException:
-            patience.close()
-            raise
+        response, patience = await self._request(endpoint, body, messages, keep=speech)
         try:
             if not response.ok:
                 raise await patience.wait_for(_refusal(response))
             if _is_packed(response):
                 raise Invalid("compressed_answer")
-            read = response.content.readany
-            while not answer.is_done and (data := await patience.wait_for(read())):
-                if answer.feed(data):
-                    patience.renew(self.settings.stall_seconds)
-                for piece in answer.pieces():
-                    yield piece
-                answer.check()
+            read, lost = response.content.readany, None
+            while not answer.is_done and lost is None:
+                data, lost = await _arrived(response, patience)
+                if not data:
+                    break
+                for start in range(0, len(data), _SLICE_SIZE):
+                    if start:
+                        await asyncio.sleep(0)
+                    if answer.feed(data[start : start + _SLICE_SIZE]):
+                        patience.renew(self.settings.stall_seconds)
+                    for piece in answer.pieces():
+                        yield piece
+                    answer.check()
+            if lost is not None and not answer.is_done:
+                raise lost
             for piece in answer.end():
                 yield piece
             # A connection whose response was read to its end can be used again.
@@ -133,6 +129,31 @@ class OpenAISource:
         finally:
             patience.close()
             response.close()
+
+    async def _request(
+        self, endpoint: OpenAIEndpoint, body: Mapping[str, Any], messages: Sequence[Message], *, keep: bool
+    ) -> tuple[aiohttp.ClientResponse, Patience]:
+        """Send the request; its body is let go of as soon as a response begins."""
+        address = Address.parse(endpoint.base_url, "/chat/completions")
+        client = await client_of_loop()
+        data = await encode_request(body, messages, keep=keep)
+        patience = Patience(self.settings.first_token_seconds)
+        sending = client.post(address, data, _headers(endpoint), self.settings.connect_seconds)
+        try:
+            return await patience.wait_for(sending), patience
+        except BaseException:
+            patience.close()
+            raise
+
+
+async def _arrived(
+    response: aiohttp.ClientResponse, patience: Patience
+) -> tuple[bytes, LostConnectionError | None]:
+    """Wait for bytes; with the last ones comes how the connection was lost, if it was."""
+    try:
+        return await patience.wait_for(response.content.readany()), None
+    except client_errors() as error:
+        return buffered(response), lost_connection(error)
 
 
 class Patience:
@@ -537,81 +558,3 @@ def _usage(told: Mapping[str, Any]) -> Usage:
 
 def _count(value: object) -> int:
     return max(int(value), 0) if isinstance(value, int | float) and math.isfinite(value) else 0
-
-
-# --- clients
-
-_Clients = dict[bool, "aiohttp.ClientSession"]
-_registering = threading.Lock()
-"""Several threads may have an event loop each."""
-_clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Clients] = weakref.WeakKeyDictionary()
-_keepers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None]] = (
-    weakref.WeakKeyDictionary()
-)
-
-
-async def _client(endpoint: OpenAIEndpoint) -> aiohttp.ClientSession:
-    """Return the client of this event loop; those of other machines use proxies and certificates."""
-    loop, keeper = asyncio.get_running_loop(), None
-    with _registering:
-        clients = _clients.get(loop)
-        if clients is None:
-            for other in [other for other in _keepers if other.is_closed()]:
-                _forget(other)
-            clients = _clients[loop] = {}
-            # A loop that ends closes its asynchronous generators, and this one closes the clients.
-            keeper = _keepers[loop] = _keep(clients, weakref.ref(loop))
-    if keeper is not None:
-        await anext(keeper)
-    if endpoint.use_proxy not in clients:
-        await asyncio.to_thread(_prepare, endpoint.use_proxy)
-    if endpoint.use_proxy not in clients:
-        clients[endpoint.use_proxy] = _new_client(endpoint.use_proxy)
-    return clients[endpoint.use_proxy]
-
-
-async def _keep(clients: _Clients, loop: weakref.ref[asyncio.AbstractEventLoop]) -> AsyncGenerator[None]:
-    try:
-        yield
-    finally:
-        for client in clients.values():
-            with suppress(Exception):
-                await client.close()
-        if (ended := loop()) is not None:
-            with _registering:
-                _forget(ended)
-
-
-def _forget(loop: asyncio.AbstractEventLoop) -> None:
-    """Drop a loop: its generators refer to it, so that it would never be freed."""
-    _clients.pop(loop, None)
-    _keepers.pop(loop, None)
-
-
-def _prepare(is_remote: bool) -> None:
-    """Do what takes long about a client; this runs in a thread."""
-    import aiohttp  # noqa: F401  # pyright: ignore[reportUnusedImport]
-
-    if is_remote:
-        tls()
-
-
-def _new_client(is_remote: bool) -> aiohttp.ClientSession:
-    import aiohttp
-
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(
-            limit=0, ssl=tls() if is_remote else True, keepalive_timeout=_KEEP_SECONDS
-        ),
-        trust_env=is_remote,
-        cookie_jar=aiohttp.DummyCookieJar(),  # several keys and servers share a client
-        auto_decompress=False,
-    )
-
-
-@functools.cache
-def _connect_timeout(seconds: float) -> aiohttp.ClientTimeout:
-    """Limit the time to connect; ``Patience`` limits the rest."""
-    import aiohttp
-
-    return aiohttp.ClientTimeout(sock_connect=seconds)

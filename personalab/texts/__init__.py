@@ -442,6 +442,14 @@ TEXTS: dict[str, Text] = {
         "与模型服务的连接中断，请检查网络和 OPENAI_BASE_URL 后重试",
         "The connection to the model's service broke; check the network and OPENAI_BASE_URL, then retry",
     ),
+    "provider.proxy": Text(
+        "不支持 {kind} 代理；请在 HTTP_PROXY、HTTPS_PROXY 或 ALL_PROXY 中设置 http 或 https 代理，或把模型服务加入 NO_PROXY",
+        "Proxies of the kind {kind} are not supported; set an http or https proxy in HTTP_PROXY, HTTPS_PROXY or ALL_PROXY, or add the model's service to NO_PROXY",
+    ),
+    "provider.redirect": Text(
+        "模型服务把请求转到了 {url}（{status}）；请检查 OPENAI_BASE_URL",
+        "The model's service redirects requests to {url} ({status}); check OPENAI_BASE_URL",
+    ),
     "provider.mid_stream": Text(
         "模型服务在回复途中报错：{reason}", "The model's service reported an error in mid-reply: {reason}"
     ),
