@@ -66,14 +66,36 @@ class _LazyLoader(Loader):
 
 
 class _LazyPackage(ModuleType):
-    """A package whose ``__init__`` runs as soon as a name is needed that is no module imported before."""
+    """A package whose ``__init__`` runs as soon as a name is needed that is no module imported before.
+
+    Other threads wait until it has run. One that fails leaves the package as it was, to be tried again.
+    """
 
     lazy_loader: Loader
+    is_running = False
     _loading = threading.RLock()
 
     def __getattr__(self, name: str) -> Any:
         with self._loading:
             if self.__class__ is _LazyPackage:
-                self.__class__ = ModuleType  # pyright: ignore[reportAttributeAccessIssue] (this is its purpose)
-                self.lazy_loader.exec_module(self)
+                if self.is_running:  # its own code asks for a name that it has not defined yet
+                    raise AttributeError(
+                        f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self
+                    )
+                self._run()
         return getattr(self, name)
+
+    def _run(self) -> None:
+        names = vars(self)
+        before = {*names}
+        names["is_running"] = True
+        try:
+            self.lazy_loader.exec_module(self)
+        except BaseException:
+            for name in {*names} - before:
+                if not isinstance(names[name], ModuleType):  # modules stay imported
+                    del names[name]
+            raise
+        finally:
+            names.pop("is_running", None)
+        self.__class__ = ModuleType  # pyright: ignore[reportAttributeAccessIssue] (this is its purpose)
