@@ -1,8 +1,9 @@
 """Crash test: a session must survive ``kill -9`` at any moment of a streaming turn.
 
-Run: ``python -m bench.crash --kills 1000``. A child process streams a turn and prints each token it receives;
-it is killed at a random moment. Then the file must open, every printed token must be in it, its content must
-end with a whole token, and the next turn must work.
+Run: ``python -m bench.crash --kills 1000``. A child process streams a turn and prints each token it is shown; it is
+killed at a random moment. Then the file must open, every printed token must be in it, what it holds must end with a
+whole token, and the next turn must work. With ``--http`` the tokens come from ``bench.wire_server``, a process of its
+own, through the reader of OpenAI's protocol; else from a script in the child.
 """
 
 from __future__ import annotations
@@ -15,33 +16,22 @@ import signal
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
+import aiohttp  # noqa: F401  # pyright: ignore[reportUnusedImport] (before the children are forked)
+
+from bench.wire_server import random_pieces, serving
 from graph.chat_turn import run_turn, stream_turn
 from personalab.operations.instances import new_instance
+from personalab.ports import ReplyModel
+from personalab.providers.chat_models import ModelSettings, open_model
 from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.storage.sessions import SessionCache
 from personalab.story.player_lines import PlayerLines
-
-_ALPHABET = [
-    "我",
-    "记得",
-    "。",
-    '"',
-    "\\",
-    "\n",
-    "🌊",
-    "\u2028",
-    "é",
-    "promise ",
-    "{",
-    "}",
-    "[PROGRESS:1:pending]",
-    "\x00",
-]
 
 
 def _services(root: Path, durability: str) -> Services:
@@ -52,9 +42,16 @@ def _services(root: Path, durability: str) -> Services:
     return services
 
 
-def _child(services: Services, pieces: tuple[str, ...], delay: float, out: int) -> None:
+def _model(seed: int, delay: float, url: str | None) -> ReplyModel:
+    """Make a model that writes the random pieces of a seed."""
+    if url is not None:
+        return open_model(f"openai:pieces-{seed}-{delay * 1e3:g}", settings=ModelSettings(base_url=url))
+    return ScriptedModel([ScriptedReply(random_pieces(seed), delay=delay)], rest_every=1)
+
+
+def _child(services: Services, model: ReplyModel, out: int) -> None:
     """Stream one turn; print a dot for each character that was shown. Ends by being killed, or at the end."""
-    services.models["rehearsal"] = ScriptedModel([ScriptedReply(pieces, delay=delay)], rest_every=1)
+    services.models["rehearsal"] = model
 
     async def stream() -> None:
         async for event in stream_turn(services, {"instance_id": "inst_001", "user_input": "继续。"}):
@@ -65,15 +62,16 @@ def _child(services: Services, pieces: tuple[str, ...], delay: float, out: int) 
     os._exit(0)
 
 
-def _kill_once(services: Services, random_: random.Random, longest: float) -> tuple[tuple[str, ...], int]:
-    pieces = tuple("".join(random_.choices(_ALPHABET, k=random_.randint(1, 4))) for _ in range(60))
-    delay = random_.choice([0.0, 0.0005, 0.002])
+def _kill_once(
+    services: Services, random_: random.Random, longest: float, url: str | None
+) -> tuple[tuple[str, ...], int]:
+    seed, delay = random_.randrange(10**6), random_.choice([0.0, 0.0005, 0.002])
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(read)
         try:
-            _child(services, pieces, delay, write)
+            _child(services, _model(seed, delay, url), write)
         finally:
             os._exit(1)
     os.close(write)
@@ -84,7 +82,7 @@ def _kill_once(services: Services, random_: random.Random, longest: float) -> tu
     while got := os.read(read, 65536):
         shown += len(got)
     os.close(read)
-    return pieces, shown
+    return random_pieces(seed), shown
 
 
 def _check(services: Services, pieces: tuple[str, ...], shown: int, turns_before: int) -> str:
@@ -122,8 +120,8 @@ async def _next_turn(services: Services) -> None:
     assert not torn
 
 
-def run(kills: int, seed: int, durability: str) -> dict[str, int]:
-    """Kill so many times; return how often each moment was hit."""
+def run(kills: int, seed: int, durability: str, url: str | None = None) -> dict[str, int]:
+    """Kill so many times; return how often each moment was hit. ``url`` is where the model is, if over HTTP."""
     random_ = random.Random(seed)
     hit: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -132,7 +130,7 @@ def run(kills: int, seed: int, durability: str) -> dict[str, int]:
         for number in range(kills):
             path = services.stories.session_path("inst_001", "sess_001")
             before = len(SessionCache().load(path, path.name).transcript.turns)
-            pieces, shown = _kill_once(services, random_, longest=0.15)
+            pieces, shown = _kill_once(services, random_, longest=0.15 if url is None else 0.3, url=url)
             moment = _check(services, pieces, shown, before)
             hit[moment] = hit.get(moment, 0) + 1
             asyncio.run(_next_turn(services))
@@ -147,10 +145,13 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--durability", choices=["os", "fsync"], default="os")
+    parser.add_argument("--http", action="store_true", help="let the tokens come from a server")
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else random.randrange(10**9)
     print(f"seed {seed}, durability {given.durability}")
-    for moment, count in sorted(run(given.kills, seed, given.durability).items()):
+    with serving() if given.http else nullcontext() as url:
+        hit = run(given.kills, seed, given.durability, url)
+    for moment, count in sorted(hit.items()):
         print(f"{count:6} killed {moment}")
     print(f"{given.kills} kills: every file opened, nothing shown was lost, every next turn worked")
 

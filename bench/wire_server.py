@@ -2,6 +2,7 @@
 
 ``python -m bench.wire_server`` prints its address and serves until its input ends. A model's name says how it answers:
 ``words-500-20`` sends 500 words, one every 20 ms; with 0 ms all of them at once. ``words-10-0-50`` waits 50 ms first.
+``pieces-7-2`` sends the ``random_pieces`` of the seed 7, one every 2 ms.
 """
 
 from __future__ import annotations
@@ -9,15 +10,39 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import random
 import subprocess
 import sys
 from collections.abc import Generator
 
 WORD = "word "
+_PIECES = 60
+_ALPHABET = [
+    "我",
+    "记得",
+    "。",
+    '"',
+    "\\",
+    "\n",
+    "🌊",
+    "\u2028",
+    "é",
+    "promise ",
+    "{",
+    "}",
+    "[PROGRESS:1:pending]",
+    "\x00",
+]
 _HEAD = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
     b"Cache-Control: no-cache\r\n\r\n"
 )
+
+
+def random_pieces(seed: int) -> tuple[str, ...]:
+    """Make the pieces of a reply of everything that may be hard to write to a file."""
+    random_ = random.Random(seed)
+    return tuple("".join(random_.choices(_ALPHABET, k=random_.randint(1, 4))) for _ in range(_PIECES))
 
 
 def _event(delta: dict[str, str], finish: str | None = None) -> bytes:
@@ -53,15 +78,16 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 
 async def _stream(writer: asyncio.StreamWriter, model: str) -> None:
-    _, count, pause, *delay = model.split("-")
+    kind, count, pause, *delay = model.split("-")
     if delay:
         await asyncio.sleep(int(delay[0]) / 1e3)
     writer.write(_HEAD)
-    if int(pause):
-        for _ in range(int(count)):
-            writer.write(_chunk(_WORD))
+    events = [_event({"content": piece}) for piece in random_pieces(int(count))] if kind == "pieces" else []
+    if float(pause) or events:
+        for event in events or [_WORD] * int(count):
+            writer.write(_chunk(event))
             await writer.drain()
-            await asyncio.sleep(int(pause) / 1e3)
+            await asyncio.sleep(float(pause) / 1e3)
         writer.write(_chunk(_TAIL))
     else:
         for start in range(0, int(count), 100):

@@ -7,12 +7,14 @@ import re
 import signal
 import subprocess
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import pytest
 
 from personalab.services import Services
 from tests.cli.conftest import SECONDS, Run, slow
+from tests.openai_server import OpenAIServer, delta, hangs_after
 
 Lines = Callable[[str], list[dict[str, Any]]]
 Script = Callable[..., str]
@@ -153,12 +155,29 @@ def test_killed_process_keeps_every_thought_and_word_it_showed(
 ) -> None:
     thoughts, words = [f"想{at}。" for at in range(3)], [f"说{at}。" for at in range(200)]
     model = script({"pieces": words, "reasoning": thoughts, "delay": 0.05})
-    process = start("say", story, "hi", "--json", "--model", model)
+    _kill_after(events, start("say", story, "hi", "--json", "--model", model), story, services)
+
+
+def test_killed_process_keeps_what_it_showed_of_a_server(
+    start: Start, story: str, server: OpenAIServer, services: Services
+) -> None:
+    thoughts = [delta(None, reasoning_content=f"想{at}。") for at in range(3)]
+    server.script([*thoughts, *hangs_after(*(f"说{at}。" for at in range(200)))])
+    process = start("say", story, "hi", "--json", "--model", "openai:any", OPENAI_BASE_URL=server.url)
+    _kill_after(None, process, story, services, end="说199。")
+
+
+def _kill_after(
+    events: int | None, process: subprocess.Popen[str], story: str, services: Services, end: str = ""
+) -> None:
+    """Kill a process after some events, or once the end was shown; check that what they told is in the file."""
     assert process.stdout is not None
     shown: dict[str, str] = {"reasoning": "", "token": ""}
-    for _ in range(events):
+    for _ in count() if events is None else range(events):
         event = json.loads(process.stdout.readline())
         shown[event["type"]] += event["text"]
+        if end and shown["token"].endswith(end):
+            break
     process.kill()
     process.wait(SECONDS)
     reply = services.stories.session(story, "sess_001").view().turns[-1].last_reply

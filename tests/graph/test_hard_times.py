@@ -221,10 +221,10 @@ async def test_twenty_processes_on_twenty_instances_have_no_error(services: Serv
         assert len(lines(services, instance_id)) == 7
 
 
-def test_two_hundred_kills_lose_nothing_that_was_shown() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.crash", "--kills", "200"], capture_output=True, text=True, timeout=500
-    )
+@pytest.mark.parametrize("model", [[], ["--http"]], ids=["script", "http"])
+def test_two_hundred_kills_lose_nothing_that_was_shown(model: list[str]) -> None:
+    command = [sys.executable, "-m", "bench.crash", "--kills", "200", *model]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "killed while streaming" in done.stdout
 
