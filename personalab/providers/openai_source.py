@@ -40,9 +40,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _decode = json.JSONDecoder().decode
 OpenEndpoint = Callable[[], Awaitable[OpenAIEndpoint]]
-_SLICE_SIZE = 32 * 1024
-"""So many bytes of events, and so many messages, are worked on before others have their turn: about 2 ms."""
-_SLICE_COUNT = 500
+_SLICE_SIZE = 16 * 1024
+"""So many bytes of events are read before others have their turn: about 1 ms."""
+_SLICE_LENGTH, _MESSAGE_LENGTH = 250_000, 1_000
+"""So many characters of messages are written before others have theirs; each message takes as long as so many more."""
 _LONGEST_EVENT = 4 * 1024 * 1024
 _LONGEST_ERROR = 64 * 1024
 _KEPT_SIZE = 32 * 1024 * 1024
@@ -104,15 +105,18 @@ class OpenAISource:
                 raise await patience.wait_for(_refusal(response))
             if _is_packed(response):
                 raise Invalid("compressed_answer")
-            read, lost = response.content.readany, None
+            read, lost, taken = response.content.readany, None, 0
             while not answer.is_done and lost is None:
                 data, lost = await _arrived(response, patience)
                 if not data:
                     break
                 for start in range(0, len(data), _SLICE_SIZE):
-                    if start:
+                    if taken >= _SLICE_SIZE:  # reading what is there already does not wait
                         await asyncio.sleep(0)
-                    if answer.feed(data[start : start + _SLICE_SIZE]):
+                        taken = 0
+                    part = data[start : start + _SLICE_SIZE]
+                    taken += len(part)
+                    if answer.feed(part):
                         patience.renew(self.settings.stall_seconds)
                     for piece in answer.pieces():
                         yield piece
@@ -407,12 +411,22 @@ async def encode_request(
     """
     parts: list[bytes] = []
     write = _kept_texts.for_request() if keep else _write_all
-    for start in range(0, len(messages), _SLICE_COUNT):
-        if start:
+    for some in _slices(messages):
+        if parts:
             await asyncio.sleep(0)
-        parts.append(_encode_messages(messages[start : start + _SLICE_COUNT], write))
+        parts.append(_encode_messages(some, write))
     head = _write(body).encode("utf-8", "replace")
     return b'%s, "messages": [%s]}' % (head[:-1], b",".join(parts))
+
+
+def _slices(messages: Sequence[Message]) -> Iterator[Sequence[Message]]:
+    """Cut messages into slices that take about the same time; a long one is not cut."""
+    start = size = 0
+    for end, message in enumerate(messages, 1):
+        size += len(message["content"]) + _MESSAGE_LENGTH
+        if size >= _SLICE_LENGTH or end == len(messages):
+            yield messages[start:end]
+            start, size = end, 0
 
 
 def _encode_messages(messages: Sequence[Message], write: Callable[[Sequence[Message]], list[str]]) -> bytes:

@@ -7,6 +7,7 @@ import gc
 import gzip
 import json
 import weakref
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -263,3 +264,26 @@ def test_usage_of_every_form(usage: list[object], tokens: tuple[int, int, int]) 
     reader.feed(END.encode())
     found = next(chunk.usage for chunk in reader.end() if chunk.usage)
     assert tuple(found.values()) == tokens
+
+
+def test_others_have_their_turn_while_a_burst_is_read(server: OpenAIServer) -> None:
+    burst = event("word ") * 5_000 + END
+    server.script([Answer(200, burst.encode(), {}, "text/event-stream")])
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def read_beside() -> list[int]:
+        found: list[int] = []
+        other = asyncio.create_task(count())
+        async for piece in model_at(server).stream(HELLO):
+            found += [turns] * len(piece.text)
+        other.cancel()
+        return found
+
+    found = asyncio.run(read_beside())
+    assert max(Counter(found).values()) < len(found) / 10, "no turn sees more than a part of the burst"

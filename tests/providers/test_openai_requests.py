@@ -91,3 +91,35 @@ def test_changed_role_is_written_again() -> None:
     encode_request({"model": "m"}, [message], keep=True)
     message["role"] = "assistant"
     assert b'"assistant"' in encode_request({"model": "m"}, [message], keep=True)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2_000)), max_size=12), st.booleans())
+def test_long_request_leaves_no_message_out(lengths: list[tuple[int, int]], keep: bool) -> None:
+    said = [
+        Message(role="user", content=("\ud800" if kind == 3 else "很") * kind + "x" * length * 400)
+        for kind, length in lengths
+    ] + [Message(role="assistant", content="short") for _ in range(600)]
+    request = json.loads(encode_request({"model": "m"}, said, keep=keep))
+    assert request["messages"] == _expected(said)
+
+
+async def _turns_of_others(messages: Sequence[Message]) -> int:
+    """Count how often another task has its turn while a request is written."""
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(count())
+    await openai_source.encode_request({"model": "m"}, messages, keep=True)
+    other.cancel()
+    return turns
+
+
+def test_others_have_their_turn_while_a_long_request_is_written() -> None:
+    short = [Message(role="user", content="x")] * 20
+    many, long = short * 500, [Message(role="user", content="x" * 200_000)] * 20
+    assert [asyncio.run(_turns_of_others(said)) > 5 for said in (short, many, long)] == [False, True, True]
