@@ -132,14 +132,15 @@ class _Reply:
             self._wake()
         self._untold.append((is_reasoning, text))
 
-    def note(self, text: str) -> None:
-        """Write the last words of a reply that failed."""
-        self.tell()
+    async def note(self, text: str) -> None:
+        """Write the last words of a reply that failed; everything before them has been emitted."""
         self.frozen = False
         self._speaks = True
         self._write(text, self.turn.text, is_reasoning=False)
-        self.tell(error_note=True)
         self.frozen = True
+        if self.turn.log.is_buffered:
+            await self.turn.log.flush()
+        self.tell(error_note=True)
 
     def _tell_soon(self) -> None:
         loop = asyncio.get_running_loop()
@@ -229,7 +230,7 @@ async def stream_reply(
         _log.exception("the model failed in an unexpected way")
         failure = ProviderError("provider.failed", reason=type(error).__name__)
     if failure is not None:
-        _note(reply, failure, say)
+        await _note(reply, failure, say)
     flags = {"interrupted": interrupted, "error": failure is not None, "truncated": reply.truncated}
     line = await complete(turn.close_reply(reply.timestamp, **flags))
     reply.tell_moved(line.reasoning)
@@ -336,13 +337,13 @@ async def _told(reply: _Reply) -> None:
     reply.tell()
 
 
-def _note(reply: _Reply, error: PersonaLabError, say: Say) -> None:
+async def _note(reply: _Reply, error: PersonaLabError, say: Say) -> None:
     """Leave word of the error in the reply's line, where the file can still be written."""
     if isinstance(error, StorageError):
         return
     with rendering_for("terminal"):  # a file is the same from every entrance
         message = error.message(say.language)
-    reply.note(error_note(message, "".join(reply.turn.text), say.language))
+    await reply.note(error_note(message, "".join(reply.turn.text), say.language))
 
 
 async def _close_cancelled(reply: _Reply) -> None:

@@ -76,15 +76,19 @@ async def test_turn_is_stored_and_its_marker_followed(world: StoryWorld, service
     assert await no_update_count(world) == 1
 
 
-async def test_token_is_durable_before_it_is_shown(world: StoryWorld, services: Services) -> None:
-    answer(services, ScriptedReply(tuple("abcdefgh"), delay=0.005))
+@pytest.mark.parametrize("error", [None, "provider.connection"])
+async def test_token_is_durable_before_it_is_shown(
+    world: StoryWorld, services: Services, error: str | None
+) -> None:
+    answer(services, ScriptedReply(tuple("abcdefgh"), delay=0.005, error=error))
     shown = ""
     async for event in stream_turn(services, {"instance_id": STORY, "user_input": "x"}):
         if event.get("type") == "token":
             shown += str(event.get("text"))
             [(_, [stored])] = await contents(world)
             assert stored.startswith(shown)
-    assert shown == "abcdefgh"
+    assert shown.startswith("abcdefgh")
+    assert (len(shown) > 8) is (error is not None)
 
 
 async def test_retry_answers_the_same_turn(world: StoryWorld, services: Services) -> None:

@@ -54,6 +54,7 @@ async def test_error_of_a_parallel_step_ends_the_turn_with_one_event(
     assert (result["status"], result["error"]["code"], result["turn"]) == ("error", "file_missing", 1)
     assert (model.calls, [line.get("role") for line in lines(services)]) == ([], [None, "user"])
     services.__dict__["lorebooks"] = LorebookFiles(services.stories)
+    del services.__dict__["story_ports"]
     assert (await say(services, "又来"))[1]["status"] == "done"
 
 
