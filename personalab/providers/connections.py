@@ -101,8 +101,7 @@ def _is_excepted(host: str, port: int | None, exceptions: str) -> bool:
 class Client:
     """Sends requests in one event loop."""
 
-    def __init__(self, proxies: Mapping[str, str]) -> None:
-        self._proxies = proxies
+    def __init__(self) -> None:
         self._session = _new_session(keeps=True)
         self._single: aiohttp.ClientSession | None = None
         """A session whose connections are new and serve one request."""
@@ -145,7 +144,7 @@ class Client:
         """Send a request; ``None`` if a connection that was used before has lost it."""
         from aiohttp import ClientConnectionError
 
-        proxy = proxy_for(url, self._proxies)
+        proxy = proxy_for(url, environment_proxies())
         is_secure = url.startswith("https:") or (proxy is not None and proxy.lower().startswith("https:"))
         if is_secure and not tls.cache_info().currsize:
             await asyncio.to_thread(tls)
@@ -244,13 +243,13 @@ async def client_of_loop() -> Client:
     loop = asyncio.get_running_loop()
     if (client := _clients.get(loop)) is not None:
         return client
-    proxies = await asyncio.to_thread(_prepare)
+    await asyncio.to_thread(_prepare)
     with _registering:
         if (client := _clients.get(loop)) is not None:
             return client
         for other in [other for other in _keepers if other.is_closed()]:
             _forget(other)
-        client = _clients[loop] = Client(proxies)
+        client = _clients[loop] = Client()
         # A loop that ends closes its asynchronous generators, and this one closes the client.
         keeper = _keepers[loop] = _keep(client, weakref.ref(loop))
     await anext(keeper)
@@ -275,11 +274,9 @@ def _forget(loop: asyncio.AbstractEventLoop) -> None:
         client.abandon()
 
 
-def _prepare() -> dict[str, str]:
+def _prepare() -> None:
     """Do what takes long about a client; this runs in a thread."""
     import aiohttp  # noqa: F401  # pyright: ignore[reportUnusedImport]
-
-    return environment_proxies()
 
 
 def _new_session(*, keeps: bool) -> aiohttp.ClientSession:

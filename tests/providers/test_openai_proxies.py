@@ -64,6 +64,14 @@ async def test_proxy_gets_its_own_password_and_the_server_its_key(monkeypatch: p
 
 
 @pytest.mark.usefixtures("both_ways")
+async def test_proxy_that_is_set_later_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with raw_server(whole("through")) as proxy:
+        assert (await listen(model_at(ELSEWHERE, max_tries=1))).code == "provider.connection"
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
+        assert (await listen(model_at(ELSEWHERE, max_tries=1))).text == "through"
+
+
+@pytest.mark.usefixtures("both_ways")
 async def test_exceptions_are_asked_directly(monkeypatch: pytest.MonkeyPatch) -> None:
     async with raw_server(whole("through")) as proxy:
         monkeypatch.setenv("ALL_PROXY", f"http://127.0.0.1:{proxy.port}")
