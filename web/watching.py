@@ -24,7 +24,10 @@ def rendered(event: str, data: Mapping[str, Any], event_id: int | None = None) -
 
 
 def token_event(turn: int, text: str, before: int, end: int) -> bytes:
-    """Format a token event: ``offset`` is the bytes of the reply before it."""
+    """Format a token event: ``offset`` is the bytes of the reply before it.
+
+    The text has two names: ``text`` as in the events of the graph, ``content`` for pages written for the source's API.
+    """
     return rendered("token", {"turn": turn, "text": text, "content": text, "offset": before}, end)
 
 
