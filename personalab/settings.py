@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
-from urllib.request import getproxies
 
 from personalab.errors import Reason, UserError, as_reason
 from personalab.providers.child_environment import child_environment
@@ -128,6 +127,8 @@ def environment_proxies() -> dict[str, str]:
 
     Without variables, macOS and Windows have settings of their own.
     """
+    from urllib.request import getproxies  # which takes long to import
+
     return getproxies()
 
 
