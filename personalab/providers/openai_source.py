@@ -241,8 +241,8 @@ class EventReader:
         self._has_deltas = False
         self._failure: Exception | None = None
         self._count = 0
-        self._text: list[str] = []
-        self._reasoning: list[str] = []
+        self._runs: list[tuple[bool, list[str]]] = []
+        """Whether it is reasoning, and the texts, in the order in which they came."""
         self._text_joiner, self._reasoning_joiner = PairJoiner(), PairJoiner()
         self._ending = Ending(openai_wire=True)
 
@@ -280,13 +280,12 @@ class EventReader:
 
     def pieces(self) -> Iterator[ReplyChunk]:
         """Yield what has come since the last time."""
-        if self._reasoning:
-            reasoning, self._reasoning = "".join(self._reasoning), []
-            if reasoning := self._reasoning_joiner.feed(reasoning):
-                yield ReplyChunk(reasoning=reasoning)
-        if self._text:
-            text, self._text = "".join(self._text), []
-            if text := self._text_joiner.feed(text):
+        runs, self._runs = self._runs, []
+        for is_reasoning, texts in runs:
+            if is_reasoning:
+                if reasoning := self._reasoning_joiner.feed("".join(texts)):
+                    yield ReplyChunk(reasoning=reasoning)
+            elif text := self._text_joiner.feed("".join(texts)):
                 yield ReplyChunk(text)
 
     def end(self) -> Iterator[ReplyChunk]:
@@ -367,28 +366,35 @@ class EventReader:
         elif not self._has_deltas:  # else it is the whole answer once more
             delta = choice.get("message")
         delta = delta or {}
+        for name in _REASONING_FIELDS:
+            if isinstance(reasoning := delta.get(name), str) and reasoning:
+                self._take_text(reasoning, is_reasoning=True)
+                break
         content = delta.get("content")
         if isinstance(content, str):
-            self._text.append(content)
+            self._take_text(content)
         elif isinstance(content, list):
             for block in cast("list[object]", content):
                 if isinstance(block, dict):
                     self._take_block(cast("Mapping[str, Any]", block))
-        for name in _REASONING_FIELDS:
-            if isinstance(reasoning := delta.get(name), str) and reasoning:
-                self._reasoning.append(reasoning)
-                break
         if reason := choice.get("finish_reason"):
             self._ending.reason = str(reason).lower()
 
     def _take_block(self, block: Mapping[str, Any]) -> None:
         kind = str(block.get("type"))
-        found = self._reasoning if kind in _REASONING_BLOCKS else self._text
-        value = block.get(kind) if kind in _REASONING_BLOCKS else block.get("text")
+        is_reasoning = kind in _REASONING_BLOCKS
+        value = block.get(kind if is_reasoning else "text")
         for part in cast("list[object]", value) if isinstance(value, list) else (value,):
             text = cast("Mapping[str, object]", part).get("text") if isinstance(part, dict) else part
             if isinstance(text, str):
-                found.append(text)
+                self._take_text(text, is_reasoning=is_reasoning)
+
+    def _take_text(self, text: str, *, is_reasoning: bool = False) -> None:
+        if not text:  # often sent beside the other kind
+            return
+        if not self._runs or self._runs[-1][0] is not is_reasoning:
+            self._runs.append((is_reasoning, []))
+        self._runs[-1][1].append(text)
 
 
 def _options(endpoint: OpenAIEndpoint, settings: ModelSettings) -> dict[str, Any]:

@@ -92,6 +92,14 @@ def test_every_form_of_an_event(stream: str, text: str, reasoning: str) -> None:
     assert read(data.splitlines(keepends=True)) == (text, reasoning)
 
 
+def test_reasoning_and_text_that_arrive_together_keep_their_order() -> None:
+    reader = EventReader()
+    thoughts = [event(delta={"reasoning_content": text}) for text in ("r1", "r2")]
+    reader.feed("".join([event("a"), thoughts[0], event("b"), event("c"), thoughts[1]]).encode())
+    pieces = [("text", one.text) if one.text else ("reasoning", one.reasoning) for one in reader.pieces()]
+    assert pieces == [("text", "a"), ("reasoning", "r1"), ("text", "bc"), ("reasoning", "r2")]
+
+
 def test_what_follows_the_end_is_not_read() -> None:
     assert read([(event("a") + END + event("b") + "data: nonsense\n\n").encode()]) == ("a", "")
 
