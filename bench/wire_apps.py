@@ -2,7 +2,8 @@
 
 ``python -m bench.wire_apps ours`` serves PersonaLab. ``python -m bench.wire_apps peer`` serves the smallest chat app
 that people write with LangGraph and FastAPI: one node that calls ``ChatOpenAI``, a checkpointer in memory, and
-server-sent events. Ours has no limit of turns at once here, as the app has none; it ships with 64. Both print their address and serve until they are killed; the environment says where the model is.
+server-sent events. Ours has no limit of turns at once here, as the app has none; it ships with 64. Both print their
+address and serve until they are killed; the environment says where the model is.
 """
 
 from __future__ import annotations
