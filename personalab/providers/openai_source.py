@@ -17,14 +17,17 @@ import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from personalab.answer_schema import AnswerSchema
 from personalab.dialogue import Message
 from personalab.errors import Invalid
 from personalab.ports import ReplyChunk
+from personalab.providers.content_blocks import Part, content_parts, field_reasoning
 from personalab.providers.model_settings import ModelSettings
-from personalab.providers.openai_chat import REASONING_FIELD, OpenAIEndpoint, tls
+from personalab.providers.openai_chat import OpenAIEndpoint, tls
 from personalab.providers.provider_model import Ending, stalled
 from personalab.providers.schema_requests import openai_format
 from personalab.providers.well_formed import PairJoiner, well_formed
@@ -49,8 +52,6 @@ _TIMER_SECONDS = 0.002
 """Timers of some event loops are early by so much."""
 _END_SECONDS = 0.05
 """So long the end of a response is waited for once the answer is whole."""
-_REASONING_FIELDS = (REASONING_FIELD, "reasoning")
-_REASONING_BLOCKS = frozenset({"thinking", "reasoning"})
 
 
 class OpenAIError(Exception):
@@ -209,8 +210,7 @@ class EventReader:
         self._is_error = False
         self._failure: Exception | None = None
         self._count = 0
-        self._text: list[str] = []
-        self._reasoning: list[str] = []
+        self._parts: list[Part] = []
         self._text_joiner, self._reasoning_joiner = PairJoiner(), PairJoiner()
         self._ending = Ending(openai_wire=True)
 
@@ -241,13 +241,15 @@ class EventReader:
 
     def pieces(self) -> Iterator[ReplyChunk]:
         """Yield what has come since the last time."""
-        if self._reasoning:
-            reasoning, self._reasoning = "".join(self._reasoning), []
-            if reasoning := self._reasoning_joiner.feed(reasoning):
-                yield ReplyChunk(reasoning=reasoning)
-        if self._text:
-            text, self._text = "".join(self._text), []
-            if text := self._text_joiner.feed(text):
+        if not self._parts:
+            return
+        parts, self._parts = self._parts, []
+        for is_reasoning, run in groupby(parts, key=itemgetter(0)):
+            text = "".join(text for _, text in run)
+            if is_reasoning:
+                if text := self._reasoning_joiner.feed(text):
+                    yield ReplyChunk(reasoning=text)
+            elif text := self._text_joiner.feed(text):
                 yield ReplyChunk(text)
 
     def end(self) -> Iterator[ReplyChunk]:
@@ -307,28 +309,15 @@ class EventReader:
 
     def _take_choice(self, choice: Mapping[str, Any]) -> None:
         delta: Mapping[str, Any] = choice.get("delta") or {}
+        if reasoning := field_reasoning(delta):
+            self._parts.append((True, reasoning))
         content = delta.get("content")
         if isinstance(content, str):
-            self._text.append(content)
-        elif isinstance(content, list):
-            for block in cast("list[object]", content):
-                if isinstance(block, dict):
-                    self._take_block(cast("Mapping[str, Any]", block))
-        for name in _REASONING_FIELDS:
-            if isinstance(reasoning := delta.get(name), str) and reasoning:
-                self._reasoning.append(reasoning)
-                break
+            self._parts.append((False, content))
+        elif content:
+            self._parts += content_parts(content)
         if reason := choice.get("finish_reason"):
             self._ending.reason = str(reason).lower()
-
-    def _take_block(self, block: Mapping[str, Any]) -> None:
-        kind = str(block.get("type"))
-        found = self._reasoning if kind in _REASONING_BLOCKS else self._text
-        value = block.get(kind) if kind in _REASONING_BLOCKS else block.get("text")
-        for part in cast("list[object]", value) if isinstance(value, list) else (value,):
-            text = cast("Mapping[str, object]", part).get("text") if isinstance(part, dict) else part
-            if isinstance(text, str):
-                found.append(text)
 
 
 def _options(endpoint: OpenAIEndpoint, settings: ModelSettings) -> dict[str, Any]:
