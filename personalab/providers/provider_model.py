@@ -69,7 +69,7 @@ class ProviderModel:
             try:
                 async with aclosing(self._stream(messages, schema)) as pieces:
                     async for piece in pieces:
-                        spoken = True
+                        spoken = spoken or bool(piece.text)
                         yield piece
                 return
             except ProviderError as error:
