@@ -177,8 +177,9 @@ class SilentStart:
 @lru_cache(maxsize=256)
 def _silent_patterns(character: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return patterns of what is no speech, and of what may still become that."""
-    name = re.escape(character) if 0 < len(character) <= _LONGEST_NAME else r"(?!)"
-    beginnings = name_prefixes(character) if 0 < len(character) <= _LONGEST_NAME else ""
+    is_short = 0 < len(character) <= _LONGEST_NAME
+    name = f"(?-i:{re.escape(character)})" if is_short else r"(?!)"
+    beginnings = f"(?-i:{name_prefixes(character)})" if is_short else ""
     after = r"[*_ \t]{0,8}"
     label = rf"{name}{after}[:：]"
     may_become = [_OPEN_MARKER, r"(?<=```)[A-Za-z]{1,12}[ \t]*"]
