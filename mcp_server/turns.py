@@ -215,6 +215,7 @@ class TurnTools:
         await self._check_session(instance_id, brought)
         ending = _ending(instance_id, brought.turn, brought.reply.text)
         ending["caller_truncated"] = brought.reply.truncated
+        ending["caller_is_model"] = True
         if (request_id := turn.get("request_id")) is not None:
             ending["request_id"] = request_id
         found = await self._run(ctx, ending)

@@ -317,6 +317,12 @@ class InMemorySessionLog:
         reply.line = replace(reply.line, content=content)
         self._keep()
 
+    def drop_reasoning(self) -> None:
+        """Remove the reasoning of the open reply."""
+        reply = self._opened()
+        reply.line = replace(reply.line, reasoning="")
+        self._keep()
+
     async def flush(self) -> None:
         """Make durable what was written up to now."""
 

@@ -83,6 +83,21 @@ class SpeakingModel(Protocol):
         ...
 
 
+@runtime_checkable
+class RemoteModel(Protocol):
+    """A model that others may have under the same name at another address."""
+
+    @property
+    def address(self) -> str:
+        """Where it is; empty for the usual place."""
+        ...
+
+
+def address_of(model: ReplyModel) -> str:
+    """Return where a model is; empty for the usual place."""
+    return model.address if isinstance(model, RemoteModel) else ""
+
+
 def stream_speech(model: ReplyModel, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
     """Ask a model for a character's reply."""
     return model.stream_speech(messages) if isinstance(model, SpeakingModel) else model.stream(messages)
@@ -235,6 +250,10 @@ class SessionLog(Protocol):
 
     def rewrite_reply(self, content: str) -> None:
         """Replace what the open reply says; buffered."""
+        ...
+
+    def drop_reasoning(self) -> None:
+        """Remove the reasoning of the open reply; buffered."""
         ...
 
     async def flush(self) -> None:

@@ -3,61 +3,73 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 _TAG = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
 _OPENING = re.compile(r"\s*<think(?:ing)?>", re.IGNORECASE)
-_CLOSING = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 _CLOSING_ROW = re.compile(r"</think(?:ing)?>[ \t]*(?:\n|\Z)", re.IGNORECASE)
+_LAST_TAG = re.compile(rf"{_TAG.pattern}\Z", re.IGNORECASE)
 _TAGS = ("<think>", "<thinking>", "</think>", "</thinking>")
 _TAG_PREFIXES = frozenset(tag[:length] for tag in _TAGS for length in range(1, len(tag)))
-_LONGEST_PREFIX = max(map(len, _TAG_PREFIXES))
+_LONGEST_TAG = max(map(len, _TAGS))
+_LONGEST_PREFIX = _LONGEST_TAG - 1
+
+Piece = tuple[Literal["reasoning", "speech", "lone_closing"], str]
+"""A piece of a model's text. After a closing tag that was never opened, everything before it is reasoning."""
 
 
 class ReasoningSplitter:
     """Splits streamed text at thinking tags, wherever the stream is cut.
 
-    Tags may be nested; one that is never closed holds the rest of the stream. A closing tag before any opening one
-    stays in the text: ``split_reasoning`` deals with it once the text is whole. A surplus one later is dropped.
+    Tags may be nested; one that is never closed holds the rest of the stream. A closing tag before any other tag is a
+    piece of its own, a surplus one later is dropped. With ``is_thinking`` the text begins inside a thought.
     """
 
-    def __init__(self) -> None:
-        self._depth = 0
-        self._has_opened = False
+    def __init__(self, *, is_thinking: bool = False) -> None:
+        self._depth = int(is_thinking)
+        self.has_opened = is_thinking
+        """Whether a thought has begun, seen or not."""
+        self.has_closed = False
+        """Whether a thought that has begun was ended."""
         self._held = ""
         """The end of the text so far, if it may be the beginning of a tag."""
 
-    def feed(self, text: str) -> tuple[str, str]:
-        """Return the reasoning and the speech in the next piece of text, as far as they can be told apart."""
+    def feed(self, text: str) -> list[Piece]:
+        """Return the pieces of the next text, as far as they can be told apart."""
         text = self._held + text
         self._held = ""
         if "<" not in text:
-            return (text, "") if self._depth else ("", text)
-        reasoning: list[str] = []
-        speech: list[str] = []
+            return self._piece(text)
+        pieces: list[Piece] = []
         at = 0
         for tag in _TAG.finditer(text):
-            (reasoning if self._depth else speech).append(text[at : tag.start()])
+            pieces += self._piece(text[at : tag.start()])
             at = tag.end()
             is_closing = bool(tag[1])
             if is_closing and not self._depth:
-                if not self._has_opened:
-                    speech.append(tag[0])
+                if not self.has_opened:
+                    pieces.append(("lone_closing", tag[0]))
+                    self.has_opened = self.has_closed = True
                 continue
-            self._has_opened = True
-            inner = self._depth > 1 if is_closing else self._depth > 0
-            if inner:
-                reasoning.append(tag[0])
+            self.has_opened = True
+            if self._depth > 1 if is_closing else self._depth > 0:
+                pieces += self._piece(tag[0])
             self._depth += -1 if is_closing else 1
+            self.has_closed = self.has_closed or not self._depth
         rest = text[at:]
         self._held = _tag_prefix(rest)
-        rest = rest[: len(rest) - len(self._held)]
-        (reasoning if self._depth else speech).append(rest)
-        return "".join(reasoning), "".join(speech)
+        return pieces + self._piece(rest[: len(rest) - len(self._held)])
 
-    def flush(self) -> tuple[str, str]:
+    def flush(self) -> list[Piece]:
         """Return what was held back, at the end of the stream."""
         held, self._held = self._held, ""
-        return (held, "") if self._depth else ("", held)
+        return self._piece(held)
+
+    def _piece(self, text: str) -> list[Piece]:
+        if not text:
+            return []
+        return [("reasoning" if self._depth else "speech", text)]
 
 
 def _tag_prefix(text: str) -> str:
@@ -67,7 +79,7 @@ def _tag_prefix(text: str) -> str:
 
 
 def split_reasoning(text: str) -> tuple[str, str]:
-    """Separate the reasoning and the speech of a whole reply.
+    """Separate the reasoning and the speech of a whole reply; the speech of a reply holds no more tags.
 
     Everything before a closing tag that was never opened is reasoning, too: some servers put the opening tag into
     the prompt.
@@ -75,13 +87,32 @@ def split_reasoning(text: str) -> tuple[str, str]:
     if "<" not in text or _TAG.search(text) is None:
         return "", text
     splitter = ReasoningSplitter()
-    parts = (splitter.feed(text), splitter.flush())
-    reasoning, speech = "".join(part[0] for part in parts), "".join(part[1] for part in parts)
-    closings = list(_CLOSING.finditer(speech))
-    if closings:
-        reasoning += speech[: closings[-1].start()]
-        speech = speech[closings[-1].end() :]
-    return reasoning.strip("\n"), speech.lstrip()
+    reasoning: list[str] = []
+    speech: list[str] = []
+    for kind, piece in [*splitter.feed(text), *splitter.flush()]:
+        if kind == "lone_closing":
+            reasoning += speech
+            speech = []
+        else:
+            (reasoning if kind == "reasoning" else speech).append(piece)
+    return "".join(reasoning).strip("\n"), _without_tags("".join(speech).lstrip())
+
+
+def _without_tags(text: str) -> str:
+    """Remove tags whose halves came together when a thought between them was taken out."""
+    if _TAG.search(text) is None:
+        return text
+    kept: list[str] = []
+    for character in text:
+        kept.append(character)
+        if character == ">" and (tag := _LAST_TAG.search("".join(kept[-_LONGEST_TAG:]))):
+            del kept[-len(tag[0]) :]
+    return "".join(kept)
+
+
+def inert_tags(text: str) -> str:
+    """Write the tags that a text quotes in angle quotation marks, so that they are tags no more."""
+    return _TAG.sub(lambda tag: f"‹{tag[0][1:-1]}›", text)
 
 
 def begins_thinking(answer: str) -> bool:
@@ -110,3 +141,17 @@ def separate_reasoning(content: str, stored: str = "") -> tuple[str, str]:
     """Return the reasoning of a reply, what is stored beside it and what its text holds, and the speech."""
     inline, speech = split_reasoning(content)
     return "\n\n".join(part for part in (stored, inline) if part), speech
+
+
+@dataclass(slots=True)
+class ThinkingHabit:
+    """What is known in this process about how the replies of one model at one address begin."""
+
+    begins_inside: bool | None = None
+    """Whether they begin inside a thought, so that only its closing tag is sent; ``None`` if nothing is known."""
+    known: ClassVar[dict[tuple[str, str], ThinkingHabit]] = {}
+
+    @classmethod
+    def of(cls, model: str, address: str) -> ThinkingHabit:
+        """Return what is known about a model, which is changed in place."""
+        return cls.known.setdefault((model, address), cls())

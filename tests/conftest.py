@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 from personalab.providers.scripted import ScriptedModel, ScriptedReply
+from personalab.reasoning import ThinkingHabit
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from tests.openai_server import OpenAIServer
@@ -60,6 +61,7 @@ def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     monkeypatch.setenv("PERSONALAB_MODEL", "rehearsal")
     for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
+    ThinkingHabit.known.clear()
     yield
     assert not (left := remaining_processes(tmp_path)), f"processes outlived the test: {left}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from personalab.reasoning import ReasoningSplitter, split_reasoning, without_thoughts
@@ -18,8 +18,9 @@ texts = st.lists(st.one_of(st.sampled_from(TAGS), st.text("ab甲 \n", max_size=3
 def split_in_pieces(pieces: list[str]) -> tuple[str, str]:
     """Feed a splitter piece by piece; return the reasoning and the speech."""
     splitter = ReasoningSplitter()
-    parts = [*map(splitter.feed, pieces), splitter.flush()]
-    return "".join(part[0] for part in parts), "".join(part[1] for part in parts)
+    found = [piece for fed in (*map(splitter.feed, pieces), splitter.flush()) for piece in fed]
+    said = "".join(text for kind, text in found if kind != "reasoning")
+    return "".join(text for kind, text in found if kind == "reasoning"), said
 
 
 @given(texts, st.data())
@@ -40,9 +41,31 @@ def test_nothing_but_tags_is_lost(text: str) -> None:
     assert sorted(c for c in text if c in "ab甲") == sorted(c for c in reasoning + speech if c in "ab甲")
 
 
+@given(texts)
+@example("<th<think>x</think>ink>Hello")
+def test_speech_holds_no_more_tags(text: str) -> None:
+    _, speech = split_reasoning(text)
+    assert split_reasoning(speech) == ("", speech)
+
+
+@given(texts)
+@example("<th<think>x</think>ink>Hello")
+def test_line_is_the_same_however_often_it_is_read(text: str) -> None:
+    line = parse_line(dump_line(AssistantLine(text, 1, "")))
+    assert parse_line(dump_line(line)) == line
+
+
+def test_many_tags_inside_each_other_do_not_take_long() -> None:
+    text = "<th" * 20_000 + "<think>x</think>" + "ink>" * 20_000
+    assert split_reasoning(text) == ("x", "")
+
+
 @pytest.mark.parametrize(
     ("text", "reasoning", "speech"),
     [
+        ("<th<think>x</think>ink>Hello", "x", "Hello"),
+        ("a</think>b<think>c</think>d", "ac", "bd"),
+        ("想</think>我在。</think>", "想", "我在。"),
         ("你好。", "", "你好。"),
         ("<think>想</think>你好。", "想", "你好。"),
         ("<think>\n想\n</think>\n\n你好。", "想", "你好。"),

@@ -54,9 +54,10 @@ async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dic
     else:
         reply, number = _checked_reply(state.get("caller_reply")), state.get("turn")
         begun_by = _checked_request(state.get("request_id"))
+        is_cut = bool(state.get("caller_is_model"))
 
         async def prepare(turn: OpenTurn) -> None:
-            waiting = _waiting(turn, number, reply, instance_id, begun_by)
+            waiting = _waiting(turn, number, reply, instance_id, begun_by, is_cut=is_cut)
             if waiting.settled:
                 answered.append(waiting)
                 turn.number = waiting.number
@@ -69,6 +70,7 @@ async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dic
         "mode": "begin" if action == "begin_again" else action,
         "brought": state.get("caller_reply", "") if action == "end" else "",
         "brought_truncated": action == "end" and bool(state.get("caller_truncated")),
+        "brought_by_model": action == "end" and bool(state.get("caller_is_model")),
         "is_wordless_before": action == "begin_again" and bool(state.get("wordless_before")),
         "hold": hold,
         "session_id": turn.instance.current_session_id,
@@ -186,7 +188,9 @@ async def _resume(turn: OpenTurn, last: Turn | None, instance_id: str) -> None:
     turn.number = last.number
 
 
-def _waiting(turn: OpenTurn, number: object, reply: str, instance_id: str, request_id: str | None) -> Turn:
+def _waiting(
+    turn: OpenTurn, number: object, reply: str, instance_id: str, request_id: str | None, *, is_cut: bool
+) -> Turn:
     """Find the turn a reply is brought for.
 
     One answered already is fine if the text is the same, or if the call that began it was repeated: the first answer
@@ -201,11 +205,20 @@ def _waiting(turn: OpenTurn, number: object, reply: str, instance_id: str, reque
         )
     answer = found.last_reply
     repeated = request_id is not None and found.user.extra.get("request_id") == request_id
-    if found.settled and answer is not None and not repeated and not _is_same_reply(answer.content, reply):
+    if (
+        found.settled
+        and answer is not None
+        and not repeated
+        and not _is_same_reply(answer.content, reply, is_cut=is_cut)
+    ):
         raise UserError("already_answered", turn=wanted)
     return found
 
 
-def _is_same_reply(content: str, reply: str) -> bool:
-    """Return whether a reply that is brought again is the stored one, which is kept without its thoughts."""
-    return content.strip() == split_reasoning(reply)[1].strip()
+def _is_same_reply(content: str, reply: str, *, is_cut: bool) -> bool:
+    """Return whether a reply that is brought again is the stored one, which is kept without its thoughts.
+
+    With ``is_cut`` it was stored without lines for the player, too.
+    """
+    brought, content = split_reasoning(reply)[1].strip(), content.strip()
+    return brought == content or (is_cut and brought.startswith(f"{content}\n"))

@@ -24,8 +24,9 @@ class TurnInput(TypedDict, total=False):
     ``say`` (the default): the model answers ``user_input``. ``retry``: the model answers the last turn again.
     ``begin``: the prompt for ``user_input`` is handed out and the caller writes the reply. ``begin_again``: the
     same for the last turn, if it has no whole reply yet. ``end``: the caller brings ``caller_reply`` for ``turn``, and
-    ``caller_truncated`` if it was cut off at a length limit. With ``wordless_before``, the prompt of ``begin_again``
-    says that the reply written for it had no words.
+    ``caller_truncated`` if it was cut off at a length limit. With ``caller_is_model`` a model wrote it, and it
+    ends before lines for the player; what a person brings stays whole. With ``wordless_before``, the
+    prompt of ``begin_again`` says that the reply written for it had no words.
     ``request_id`` names a call of ``say`` or ``begin``: repeating it gives the same turn instead of another one.
     ``hold_seconds`` keeps the story for the caller of ``begin``: for so long a new turn of others waits for its reply.
     What is said in one call is gone in the next, also where a server keeps a thread's state; only the instance and
@@ -38,6 +39,7 @@ class TurnInput(TypedDict, total=False):
     turn: int
     caller_reply: Annotated[str, EphemeralValue]
     caller_truncated: Annotated[bool, EphemeralValue]
+    caller_is_model: Annotated[bool, EphemeralValue]
     wordless_before: Annotated[bool, EphemeralValue]
     request_id: Annotated[str, EphemeralValue]
     hold_seconds: Annotated[float, EphemeralValue]
@@ -81,6 +83,7 @@ class TurnState(TurnInput, TurnOutput, total=False):  # pyright: ignore[reportIn
     mode: Action
     brought: str
     brought_truncated: bool
+    brought_by_model: bool
     is_wordless_before: bool
     hold: float
     closed: bool

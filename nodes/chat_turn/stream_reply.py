@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -15,9 +15,15 @@ from nodes.chat_turn.state import TurnState
 from personalab.dialogue import Message
 from personalab.errors import PersonaLabError, ProviderError, StorageError
 from personalab.leases import STOP_POLL_SECONDS
-from personalab.ports import Clock, ReplyModel, ReplyWriter, stream_speech
-from personalab.reasoning import ReasoningSplitter, split_reasoning
-from personalab.story.director import silent_prefix
+from personalab.ports import Clock, ReplyModel, ReplyWriter, address_of, stream_speech
+from personalab.reasoning import (
+    Piece,
+    ReasoningSplitter,
+    ThinkingHabit,
+    begins_thinking,
+    split_reasoning,
+)
+from personalab.story.director import SilentStart
 from personalab.story.events import Event, TokenEvent, Usage, added_usage
 from personalab.story.lines import error_note
 from personalab.story.open_turn import OpenTurn
@@ -36,6 +42,11 @@ _SHARE_SECONDS, _LONGEST_PAUSE = 0.001, 0.05
 _HOLD_SECONDS = 0.002
 """So long a stream may keep the event loop from others."""
 
+_READ_ON = 6_000
+"""So many characters are read after a player's line, for the end of a thought that would make all of it reasoning."""
+_LONGEST_OPENING = 16
+"""So many pieces of text may be needed to see whether it begins with a tag."""
+
 OpenModel = Callable[[], Awaitable[ReplyModel]]
 
 _log = logging.getLogger("personalab.turn")
@@ -48,6 +59,10 @@ class _Reply:
     where many replies are written; where the session is buffered, when they are flushed. What the model thinks is kept
     apart from what it says. Blanks and markers before the first words wait for them: a reply without words is never
     shown. It ends where the model writes a line for the player.
+
+    Some servers put the opening tag into the prompt, so that a thought has only its end. Such an end makes reasoning of
+    all that came before it. From the next reply on, the model is expected to begin inside a thought; if that thought
+    has no end, it was speech.
     """
 
     running = 0
@@ -63,9 +78,15 @@ class _Reply:
         self._line: ReplyWriter | None = None
         self._splitter = ReasoningSplitter()
         self._player_lines = _player_lines(turn)
-        self._silence: list[str] = []
-        self._unclear = ""
-        """What may be the beginning of a marker, before the first words."""
+        self._habit = ThinkingHabit()
+        self._presumed: list[str] | None = None
+        """The text so far, while it is only presumed to be a thought."""
+        self._had_lone_closing = False
+        self._unsaid: list[str] = []
+        """What came after the beginning of a player's line."""
+        self._unsaid_size = 0
+        self._reads_on = False
+        self._start = SilentStart(turn.data.names.character)
         self._speaks = False
         self._untold: list[tuple[bool, str]] = []
         """Whether it is reasoning, and the text."""
@@ -80,38 +101,139 @@ class _Reply:
         return not self._speaks
 
     @property
-    def is_over(self) -> bool:
+    def has_player_line(self) -> bool:
         """Whether the model has begun to write the player's lines."""
         return self._player_lines.found
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the model has begun to write the player's lines, and these are no part of its thoughts."""
+        if not self._player_lines.found:
+            return False
+        may_be_thought = not (self._had_lone_closing or self._splitter.has_opened or self.turn.reasoning)
+        return not (may_be_thought and self._reads_on and self._unsaid_size <= _READ_ON)
+
+    def expect(self, habit: ThinkingHabit, *, careful: bool) -> None:
+        """Read the text as this model's; ``careful`` for one that should not lose thoughts again."""
+        self._habit = habit
+        self._reads_on = careful or habit.begins_inside is None
+        if habit.begins_inside:
+            self._presumed = []
+            self._splitter = ReasoningSplitter(is_thinking=True)
+
     def add(self, text: str) -> None:
         """Take a piece of the model's text, in which thoughts may be marked by tags."""
-        self._take(*self._splitter.feed(text))
+        if self._presumed is None:
+            self._take(self._splitter.feed(text))
+            return
+        self._presumed.append(text)
+        if len(self._presumed) <= _LONGEST_OPENING and begins_thinking("".join(self._presumed)):
+            self._take_back_thought()
+            return
+        pieces = self._splitter.feed(text)
+        if self._splitter.has_closed:
+            self._presumed = None
+        self._take(pieces)
+
+    def add_reasoning(self, text: str) -> None:
+        """Take what the provider sends apart from the text, which then holds no thoughts without a beginning."""
+        if self._presumed is not None:
+            self._take_back_thought()
+        self.think(text)
+
+    def end(self) -> None:
+        """Take note that the model has said all it wanted to say."""
+        if self.truncated:
+            if self._presumed is not None:  # a thought, or speech that no thought precedes any more
+                self._habit.begins_inside = None
+        elif self._presumed is not None:
+            self._take_back_thought()
+        elif not self._had_lone_closing and not self._habit.begins_inside and self._speaks:
+            self._habit.begins_inside = False
 
     def flush(self) -> None:
         """Take what was held back at the end of the model's text."""
-        self._take(*self._splitter.flush())
+        self._take(self._splitter.flush())
         if speech := self._player_lines.flush():
             self.say(speech)
+        if not self._speaks and (words := self._start.flush()):
+            self._speak(words)
 
-    def _take(self, reasoning: str, speech: str) -> None:
-        if reasoning:
-            self.think(reasoning)
-        if speech := self._player_lines.feed(speech):
+    def _take(self, pieces: Sequence[Piece]) -> None:
+        for kind, text in pieces:
+            match kind:
+                case "reasoning":
+                    self.think(text)
+                case "speech":
+                    self._hear(text)
+                case "lone_closing":
+                    self._end_lone_thought(text)
+
+    def _hear(self, text: str) -> None:
+        """Take a piece of speech as far as it is not the player's."""
+        if speech := self._player_lines.feed(text):
             self.say(speech)
+        if self._player_lines.found:
+            rest = self._player_lines.take_rest()
+            self._unsaid.append(rest)
+            self._unsaid_size += len(rest)
+
+    def _end_lone_thought(self, tag: str) -> None:
+        """Make reasoning of everything that was said: it was a thought without a beginning."""
+        if self.frozen:
+            return
+        turn = self.turn
+        hidden = "" if self._speaks else self._start.held
+        hidden += self._player_lines.flush() + "".join(self._unsaid)
+        if thought := "".join(turn.text) + hidden:
+            if not turn.reasoning and thought.strip():
+                self._habit.begins_inside = True
+            if self._told[False]:
+                self._queue(f"{tag}\n\n", is_reasoning=False)
+            else:
+                self._forget_untold(is_reasoning=False)
+            self._store(hidden + tag, is_reasoning=False)  # a line with both is read as it is written below
+            self.think(thought)
+            turn.log.rewrite_reply("")
+            turn.text.clear()
+        self._player_lines = _player_lines(turn)
+        self._start = SilentStart(turn.data.names.character)
+        self._unsaid, self._unsaid_size = [], 0
+        self._speaks, self._had_lone_closing = False, True
+
+    def _take_back_thought(self) -> None:
+        """Make speech of what was presumed to be a thought."""
+        text = "".join(self._presumed or ())
+        self._presumed, self._splitter = None, ReasoningSplitter()
+        self._habit.begins_inside = False
+        if self.frozen:
+            return
+        pieces = self._splitter.feed(text)
+        self.turn.reasoning.clear()
+        self._forget_untold(is_reasoning=True)
+        self.withdraw_reasoning()
+        self._told[True] = 0
+        self._take([piece for piece in pieces if piece[0] != "reasoning"])
+        if self._line is not None:
+            self.turn.log.drop_reasoning()
+        self._take([piece for piece in pieces if piece[0] == "reasoning"])
+
+    def _forget_untold(self, *, is_reasoning: bool) -> None:
+        """Drop text that was not emitted yet; its places stay, for others may have counted them."""
+        self._untold = [(kind, "" if kind is is_reasoning else text) for kind, text in self._untold]
 
     def say(self, text: str) -> None:
         """Take a piece of speech; markers and blanks wait for the first words."""
         if not self._speaks:
-            self._unclear += text
-            silent, self._speaks = silent_prefix(self._unclear)
-            self._silence.append(self._unclear[:silent])
-            self._unclear = self._unclear[silent:]
-            if not self._speaks:
-                return
-            before = "".join(self._silence)
-            text = (before.lstrip() if self.turn.reasoning else before) + self._unclear
+            if text := self._start.feed(text):
+                self._speak(text)
+            return
         self._write(text, self.turn.text, is_reasoning=False)
+
+    def _speak(self, text: str) -> None:
+        """Take the first words and the blanks and markers before them."""
+        self._speaks = True
+        self._write(text.lstrip() if self.turn.reasoning else text, self.turn.text, is_reasoning=False)
 
     def think(self, text: str) -> None:
         """Take a piece of what the model thinks."""
@@ -121,13 +243,19 @@ class _Reply:
         """Write text to the file; it will be emitted soon."""
         if self.frozen:
             return
+        self._store(text, is_reasoning=is_reasoning)
+        kept.append(text)
+        self._queue(text, is_reasoning=is_reasoning)
+
+    def _store(self, text: str, *, is_reasoning: bool) -> None:
         if self._line is None:
             self._line = self.turn.begin_reply(self.timestamp)
         if is_reasoning:
             self._line.think(text)
         else:
             self._line.write(text)
-        kept.append(text)
+
+    def _queue(self, text: str, *, is_reasoning: bool) -> None:
         if not self._untold:
             self._wake()
         self._untold.append((is_reasoning, text))
@@ -158,7 +286,8 @@ class _Reply:
         pieces = self._untold[:count]
         del self._untold[:count]
         for is_reasoning, group in groupby(pieces, key=itemgetter(0)):
-            text = "".join(piece for _, piece in group)
+            if not (text := "".join(piece for _, piece in group)):
+                continue
             offset = self._told[is_reasoning]
             self._told[is_reasoning] = offset + len(text)
             if is_reasoning:
@@ -259,7 +388,11 @@ async def _write(reply: _Reply, state: TurnState, open_model: OpenModel, *, agai
         reasoning, speech = split_reasoning(state.get("brought", ""))
         if reasoning:
             reply.think(reasoning)
+        if state.get("brought_by_model"):
+            lines = _player_lines(reply.turn)
+            speech = lines.feed(speech) + lines.flush()
         reply.say(speech)
+        reply.flush()
         await _told(reply)
         return False
     if reply.turn.stopped or reply.turn.lease.stop_requested():
@@ -267,7 +400,8 @@ async def _write(reply: _Reply, state: TurnState, open_model: OpenModel, *, agai
     messages = _messages(state)
     if again:
         messages = with_reminder(messages, wordless_reminder(reply.turn.data))
-    consumer = asyncio.create_task(_consume(reply, open_model, messages))
+    careful = state.get("mode") == "retry"
+    consumer = asyncio.create_task(_consume(reply, open_model, messages, careful=careful))
     flusher = asyncio.create_task(reply.keep_flushed()) if reply.turn.log.is_buffered else None
     running = {consumer} if flusher is None else {consumer, flusher}
     _Reply.running += 1
@@ -291,7 +425,7 @@ async def _write(reply: _Reply, state: TurnState, open_model: OpenModel, *, agai
 def _player_lines(turn: OpenTurn) -> PlayerLines:
     """Look for lines of the player, by the name and the words a model may have for them."""
     names, words = turn.data.names, {say("player", "zh"), say("player", "en")} - {turn.data.names.character}
-    return PlayerLines({names.player} - words - {names.character}, words)
+    return PlayerLines({names.player} - words - {names.character}, words, names.character)
 
 
 def _messages(state: TurnState) -> list[Message]:
@@ -300,8 +434,9 @@ def _messages(state: TurnState) -> list[Message]:
     return [*system, *prompt.get("messages", [])]
 
 
-async def _consume(reply: _Reply, open_model: OpenModel, messages: list[Message]) -> None:
+async def _consume(reply: _Reply, open_model: OpenModel, messages: list[Message], *, careful: bool) -> None:
     model = await open_model()
+    reply.expect(ThinkingHabit.of(model.name, address_of(model)), careful=careful)
     stream = stream_speech(model, messages)
     now = asyncio.get_running_loop().time
     held = now()
@@ -309,7 +444,7 @@ async def _consume(reply: _Reply, open_model: OpenModel, messages: list[Message]
         add = reply.add
         async for chunk in stream:
             if chunk.reasoning:
-                reply.think(chunk.reasoning)
+                reply.add_reasoning(chunk.reasoning)
             if chunk.text:
                 add(chunk.text)
             if chunk.usage is not None:
@@ -321,6 +456,10 @@ async def _consume(reply: _Reply, open_model: OpenModel, messages: list[Message]
             if now() - held > _HOLD_SECONDS:  # chunks that are there already come without a pause
                 await asyncio.sleep(0)
                 held = now()
+        reply.end()
+    except ProviderError:
+        if not reply.has_player_line:  # the reply was whole, and was only read on
+            raise
     finally:
         try:
             reply.flush()

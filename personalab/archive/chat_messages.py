@@ -270,7 +270,7 @@ def made_of(
     tries = [one for one in group if isinstance(one, AssistantLine)]
     shown = [one for one in tries if usable_reply(one) is not None]
     if not shown:
-        return _message(character, line.content, line.timestamp, hidden=True)
+        return _message(character, shown_text(line, shown_too), line.timestamp, hidden=True)
     message = _message(character, shown_text(shown[-1], shown_too), shown[-1].timestamp)
     if len(shown) > 1:
         message["swipe_id"] = len(shown) - 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 from personalab.answer_schema import AnswerSchema
 from personalab.dialogue import Message
 from personalab.ports import ReplyChunk
+from personalab.providers.content_blocks import Part, content_parts, field_reasoning
 from personalab.providers.model_settings import ModelSettings
 from personalab.providers.provider_model import Ending, stalled
-from personalab.providers.schema_requests import answer_text, schema_options
+from personalab.providers.schema_requests import schema_options, tool_input
 from personalab.providers.well_formed import PairJoiner, well_formed
 from personalab.story.events import Usage
 
@@ -26,9 +27,6 @@ OpenChat = Callable[[], "AbstractAsyncContextManager[BaseChatModel]"]
 # langgraph.constants.TAG_NOSTREAM; without it LangGraph's "messages" mode shows tokens the file has not got.
 NOSTREAM_TAG = "nostream"
 _FINISH_FIELDS = ("finish_reason", "stop_reason", "done_reason", "status")
-_REASONING_FIELDS = ("reasoning_content", "reasoning")
-_REASONING_BLOCKS = {"thinking": "thinking", "reasoning": "reasoning", "reasoning_content": "text"}
-"""The types of content blocks that hold reasoning, and where its text is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +52,13 @@ class LangChainSource:
                 while (chunk := await _next_within(stream, patience)) is not None:
                     patience = self.settings.stall_seconds
                     _note(chunk, ending)
-                    if text := thoughts.feed(reasoning_of(chunk)):
-                        yield ReplyChunk(reasoning=text)
-                    if text := joiner.feed(answer_text(chunk) if schema else chunk.text):
+                    for is_reasoning, text in parts_of(chunk):
+                        if is_reasoning:
+                            if text := thoughts.feed(text):
+                                yield ReplyChunk(reasoning=text)
+                        elif text := joiner.feed(text):
+                            yield ReplyChunk(text)
+                    if schema and (text := joiner.feed(tool_input(chunk))):
                         yield ReplyChunk(text)
         if text := thoughts.flush():
             yield ReplyChunk(reasoning=text)
@@ -74,16 +76,15 @@ async def _next_within(stream: AsyncIterator[AIMessageChunk], seconds: float) ->
         raise stalled(seconds) from error
 
 
-def reasoning_of(chunk: AIMessageChunk) -> str:
-    """Read what a chunk holds of the model's reasoning, whichever way its provider sends it."""
-    found: list[object] = [
-        chunk.additional_kwargs[name] for name in _REASONING_FIELDS if name in chunk.additional_kwargs
-    ][:1]
-    if isinstance(chunk.content, list):
-        for block in chunk.content:
-            if isinstance(block, dict):
-                found.append(block.get(_REASONING_BLOCKS.get(str(block.get("type")), "")))
-    return "".join(text for text in found if isinstance(text, str))
+def parts_of(chunk: AIMessageChunk) -> Iterator[Part]:
+    """Yield what a chunk holds of the model's reasoning and its speech, whichever way its provider sends them."""
+    if reasoning := field_reasoning(cast("Mapping[str, object]", chunk.additional_kwargs)):
+        yield True, reasoning
+    for block in [chunk.content] if isinstance(chunk.content, str) else chunk.content:
+        if isinstance(block, str):
+            yield False, block
+        else:
+            yield from content_parts([block])
 
 
 def _note(chunk: AIMessageChunk, ending: Ending) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
+from personalab.providers.content_blocks import REASONING_FIELD, field_reasoning
 from personalab.providers.model_settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 OPENAI_URL = "https://api.openai.com/v1"
 # Local servers want no key, but the client library wants one.
 NO_KEY = "no-key"
-REASONING_FIELD = "reasoning_content"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +108,10 @@ def _reasoning_chat() -> type[ChatOpenAI]:
 
 
 def _delta_reasoning(chunk: Mapping[str, Any]) -> str:
-    """Read what a chunk holds of the model's reasoning: servers call the field one or the other."""
+    """Read what a chunk holds of the model's reasoning beside its content."""
     for choice in chunk.get("choices") or ():
-        delta = cast("Mapping[str, object]", choice.get("delta") or {})
-        for name in (REASONING_FIELD, "reasoning"):
-            if isinstance(value := delta.get(name), str) and value:
-                return value
+        if reasoning := field_reasoning(cast("Mapping[str, object]", choice.get("delta") or {})):
+            return reasoning
     return ""
 
 

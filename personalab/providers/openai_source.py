@@ -13,6 +13,8 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from personalab.answer_schema import AnswerSchema
@@ -27,8 +29,9 @@ from personalab.providers.connections import (
     client_of_loop,
     lost_connection,
 )
+from personalab.providers.content_blocks import Part, content_parts, field_reasoning
 from personalab.providers.model_settings import ModelSettings
-from personalab.providers.openai_chat import REASONING_FIELD, OpenAIEndpoint
+from personalab.providers.openai_chat import OpenAIEndpoint
 from personalab.providers.provider_model import Ending, stalled
 from personalab.providers.schema_requests import openai_format
 from personalab.providers.well_formed import PairJoiner, well_formed
@@ -55,8 +58,6 @@ _TIMER_SECONDS = 0.002
 """Timers of some event loops are early by so much."""
 _END_SECONDS = 0.05
 """Seconds to wait for the end of a response once the answer is complete."""
-_REASONING_FIELDS = (REASONING_FIELD, "reasoning")
-_REASONING_BLOCKS = frozenset({"thinking", "reasoning"})
 
 
 class OpenAIError(Exception):
@@ -241,8 +242,7 @@ class EventReader:
         self._has_deltas = False
         self._failure: Exception | None = None
         self._count = 0
-        self._runs: list[tuple[bool, list[str]]] = []
-        """Whether it is reasoning, and the texts, in the order in which they came."""
+        self._parts: list[Part] = []
         self._text_joiner, self._reasoning_joiner = PairJoiner(), PairJoiner()
         self._ending = Ending(openai_wire=True)
 
@@ -280,12 +280,15 @@ class EventReader:
 
     def pieces(self) -> Iterator[ReplyChunk]:
         """Yield what has come since the last time."""
-        runs, self._runs = self._runs, []
-        for is_reasoning, texts in runs:
+        if not self._parts:
+            return
+        parts, self._parts = self._parts, []
+        for is_reasoning, run in groupby(parts, key=itemgetter(0)):
+            text = "".join(text for _, text in run)
             if is_reasoning:
-                if reasoning := self._reasoning_joiner.feed("".join(texts)):
-                    yield ReplyChunk(reasoning=reasoning)
-            elif text := self._text_joiner.feed("".join(texts)):
+                if text := self._reasoning_joiner.feed(text):
+                    yield ReplyChunk(reasoning=text)
+            elif text := self._text_joiner.feed(text):
                 yield ReplyChunk(text)
 
     def end(self) -> Iterator[ReplyChunk]:
@@ -366,35 +369,15 @@ class EventReader:
         elif not self._has_deltas:  # else it is the whole answer once more
             delta = choice.get("message")
         delta = delta or {}
-        for name in _REASONING_FIELDS:
-            if isinstance(reasoning := delta.get(name), str) and reasoning:
-                self._take_text(reasoning, is_reasoning=True)
-                break
+        if reasoning := field_reasoning(delta):
+            self._parts.append((True, reasoning))
         content = delta.get("content")
         if isinstance(content, str):
-            self._take_text(content)
-        elif isinstance(content, list):
-            for block in cast("list[object]", content):
-                if isinstance(block, dict):
-                    self._take_block(cast("Mapping[str, Any]", block))
+            self._parts.append((False, content))
+        elif content:
+            self._parts += content_parts(content)
         if reason := choice.get("finish_reason"):
             self._ending.reason = str(reason).lower()
-
-    def _take_block(self, block: Mapping[str, Any]) -> None:
-        kind = str(block.get("type"))
-        is_reasoning = kind in _REASONING_BLOCKS
-        value = block.get(kind if is_reasoning else "text")
-        for part in cast("list[object]", value) if isinstance(value, list) else (value,):
-            text = cast("Mapping[str, object]", part).get("text") if isinstance(part, dict) else part
-            if isinstance(text, str):
-                self._take_text(text, is_reasoning=is_reasoning)
-
-    def _take_text(self, text: str, *, is_reasoning: bool = False) -> None:
-        if not text:  # often sent beside the other kind
-            return
-        if not self._runs or self._runs[-1][0] is not is_reasoning:
-            self._runs.append((is_reasoning, []))
-        self._runs[-1][1].append(text)
 
 
 def _options(endpoint: OpenAIEndpoint, settings: ModelSettings) -> dict[str, Any]:

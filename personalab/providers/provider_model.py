@@ -51,6 +51,11 @@ class ProviderModel:
     settings: ModelSettings
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
+    @property
+    def address(self) -> str:
+        """The base URL of its server; empty for the provider's own."""
+        return self.settings.base_url or ""
+
     def stream(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
         """Yield the reply's pieces; try again after a passing failure, until the first piece of text."""
         return self._stream(messages)
@@ -69,7 +74,7 @@ class ProviderModel:
             try:
                 async with aclosing(self._stream(messages, schema)) as pieces:
                     async for piece in pieces:
-                        spoken = True
+                        spoken = spoken or bool(piece.text)
                         yield piece
                 return
             except ProviderError as error:

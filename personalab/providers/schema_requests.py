@@ -52,9 +52,9 @@ def openai_format(schema: AnswerSchema, *, text_lengths: bool = False) -> dict[s
     return _response_format(schema.name, form)
 
 
-def answer_text(chunk: AIMessageChunk) -> str:
-    """Return the text of a chunk and what it has of a tool's input."""
-    return chunk.text + "".join(call["args"] or "" for call in chunk.tool_call_chunks)
+def tool_input(chunk: AIMessageChunk) -> str:
+    """Return what a chunk has of a tool's input."""
+    return "".join(call["args"] or "" for call in chunk.tool_call_chunks)
 
 
 def without_text_lengths(schema: Mapping[str, Any]) -> dict[str, Any]:

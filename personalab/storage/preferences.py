@@ -36,6 +36,10 @@ _NEEDED = {
     "last_note": ("{said}",),
 }
 """Places without which a template would swallow what was said."""
+_SHIPPED = ".shipped"
+"""How the shipped text of a blank template is called."""
+_ALTERNATING = ("example_start", "example_end", "opening")
+"""Messages that may have to be sent also where their template is blank: models insist on taking turns."""
 
 
 class PreferenceFiles:
@@ -201,7 +205,9 @@ class PreferenceFiles:
         shipped = self._shipped / "prompt_templates" / language
         known = self._templates.get(language)
         names = (
-            known[1] if known else sorted(path.stem for path in shipped.iterdir() if path.suffix == ".txt")
+            [name for name in known[1] if not name.endswith(_SHIPPED)]
+            if known
+            else sorted(path.stem for path in shipped.iterdir() if path.suffix == ".txt")
         )
         signature = tuple(_identity(f"{own}/{name}.txt") for name in names)
         if known is not None and known[0] == signature:
@@ -211,6 +217,9 @@ class PreferenceFiles:
             name: self._template((own if there else shipped) / f"{name}.txt", shipped, notices)
             for name, there in zip(names, signature, strict=True)
         }
+        for name in _ALTERNATING:
+            if not texts.get(name, "-").strip():
+                texts[f"{name}{_SHIPPED}"] = self._template(shipped / f"{name}.txt", shipped, notices)
         if not notices:
             self._templates[language] = (signature, texts, notices)
         return texts, notices

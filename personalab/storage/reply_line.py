@@ -77,6 +77,17 @@ class ReplyLine:
         self._tail[kept:] = data
         self._has_reasoning = True
 
+    def drop_reasoning(self) -> None:
+        """Take the reasoning back; the line is whole before and after."""
+        if not self._has_reasoning:
+            return
+        at = self._tail.index(_REASONING)
+        del self._tail[at:]
+        self._tail += _END
+        self._has_reasoning = False
+        self._put(self._at + at, _END)
+        cut_file(self._fd, self.end)
+
     def close(self, *flags: str) -> int:
         """Write the flags and the line end; return where the file ends now."""
         named = b"".join(b',"%s":true' % name.encode() for name in flags)

@@ -276,6 +276,13 @@ class SessionWriter:
         with writing(self._shown):
             self._reply.restart(content)
 
+    def drop_reasoning(self) -> None:
+        """Take back the reasoning of the reply that is being written."""
+        if self._reply is None:
+            raise RuntimeError("no reply has been begun")
+        with writing(self._shown):
+            self._reply.drop_reasoning()
+
     def _read_again(self) -> None:
         """Take the file as it is now: ``transcript`` is another one from here on."""
         fresh = _refresh(None, self._session.path, self._fd, self._shown)

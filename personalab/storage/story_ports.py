@@ -140,6 +140,10 @@ class FileSessionLog:
         """Replace what the open reply says."""
         self._writer.rewrite_reply(content)
 
+    def drop_reasoning(self) -> None:
+        """Remove the reasoning of the open reply."""
+        self._writer.drop_reasoning()
+
     async def flush(self) -> None:
         """Bring the file to the disk, where a power loss is to be survived."""
         if self.survives_power_loss:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypedDict, cast
 
 from personalab.story.events import Notice
@@ -24,18 +25,17 @@ MARKER_LINE = re.compile(rf"(?:(?<=\n)|\A)[ \t]*(?:{_MARKED}\1[ \t]*)+(?:\n|\Z)|
 """A line that holds nothing but markers, or a marker among words, with the emphasis around it."""
 
 _MISSPELT_OPENING = r"\\?[\[【]\s{0,4}PROGRESS\s{0,4}[:：][^\]】\n]{0,80}"
-_NO_SPEECH = re.compile(
-    # A single full stop says nothing; three dots are a silence that a character keeps.
-    rf"(?:[\s*_`~>#|\-,，;；:：\u200b-\u200d\u2060\ufeff]|(?<![.。])[.。](?![.。])|{_MISSPELT_OPENING}[\]】])*+",
-    re.IGNORECASE,
-)
-"""Blanks, emphasis, bullets, stray punctuation and markers, also misspelt ones."""
+_FENCE = r"```+[A-Za-z]{1,12}(?=[ \t]*(?:\n|\Z))"
+# A single full stop says nothing; three dots are a silence that a character keeps.
+_STRAY = r"[\s*_`~>#|\-,，;；:：()（）\"'“”‘’「」『』\u200b-\u200d\u2060\ufeff]|(?<![.。])[.。](?![.。])"
+_QUIET = rf"{_STRAY}|{_MISSPELT_OPENING}[\]】]"
+"""A blank, emphasis, a bullet, brackets, quotes, stray punctuation, or a marker, also a misspelt one."""
 _MARKER_WORD = "".join(f"(?:{letter}" for letter in "PROGRESS")
-_OPEN_MARKER = re.compile(
-    rf"(?:\\?(?:[\[【]\s{{0,4}}{_MARKER_WORD}\s{{0,4}}{')?' * len('PROGRESS')})?|{_MISSPELT_OPENING})\Z",
-    re.IGNORECASE,
-)
-"""A text that may still become a marker; an empty one may."""
+_OPEN_MARKER = rf"\\?(?:[\[【]\s{{0,4}}{_MARKER_WORD}\s{{0,4}}{')?' * len('PROGRESS')})?|{_MISSPELT_OPENING}"
+"""What may still become a marker; an empty text may."""
+_UNFINISHED_MARKER = re.compile(rf"(?:{_OPEN_MARKER})\Z", re.IGNORECASE)
+_LONGEST_NAME = 64
+_LONGEST_HELD_LINE = 256
 
 
 class MarkedPoint(TypedDict):
@@ -103,9 +103,9 @@ class Progress:
     warnings: tuple[Notice, ...] = ()
 
 
-def has_speech(reply: str) -> bool:
-    """Return whether a reply holds more than markers, blanks and stray punctuation."""
-    return _NO_SPEECH.fullmatch(reply) is None
+def has_speech(reply: str, character: str = "") -> bool:
+    """Return whether a reply holds more than markers, blanks, stray punctuation and the character's name as a label."""
+    return _silent_patterns(character)[0].fullmatch(reply) is None
 
 
 def without_markers(reply: str) -> str:
@@ -113,14 +113,90 @@ def without_markers(reply: str) -> str:
     return MARKER_LINE.sub("", reply).rstrip() if "[PROGRESS:" in reply else reply
 
 
-def silent_prefix(text: str) -> tuple[int, bool]:
+def silent_prefix(text: str, character: str = "") -> tuple[int, bool]:
     """Measure the blanks and markers at the beginning of a text, and return whether words follow them.
 
-    While the rest may still become a marker, no words follow.
+    While the rest may still become a marker, or the character's name before it, no words follow.
     """
-    found = _NO_SPEECH.match(text)
+    silent, may_become_silent = _silent_patterns(character)
+    found = silent.match(text)
     at = found.end() if found else 0
-    return at, _OPEN_MARKER.match(text, at) is None
+    return at, may_become_silent.match(text, at) is None
+
+
+class SilentStart:
+    """Holds the beginning of a streamed reply back until its first words, wherever the stream is cut."""
+
+    def __init__(self, character: str = "") -> None:
+        self._character = character
+        self._lines: list[str] = []
+        """Whole lines without words."""
+        self._line = ""
+        self.has_words = False
+        self.silent = 0
+        """How many characters come before the first words, once they have come."""
+
+    @property
+    def held(self) -> str:
+        """What is held back."""
+        return "".join((*self._lines, self._line))
+
+    def take(self) -> str:
+        """Return what was held back, whatever it is."""
+        held, self._lines, self._line = self.held, [], ""
+        return held
+
+    def flush(self) -> str:
+        """Return what was held back at the end of the stream, if it says something after all."""
+        silent, _ = silent_prefix(self._line, self._character)
+        if self.has_words or _UNFINISHED_MARKER.match(self._line, silent):
+            return ""
+        self.has_words = True
+        return self.held
+
+    def feed(self, text: str) -> str:
+        """Return what can be shown after the next piece of text: nothing until words have come."""
+        if self.has_words:
+            return text
+        self._line += text
+        silent, self.has_words = silent_prefix(self._line, self._character)
+        if self.has_words:
+            held = self.held
+            self.silent = len(held) - len(self._line) + silent
+            self._lines, self._line = [], ""
+            return held
+        end = self._line.rfind("\n", 0, silent) + 1
+        if silent - end > _LONGEST_HELD_LINE:
+            end = silent
+        if end:
+            self._lines.append(self._line[:end])
+            self._line = self._line[end:]
+        return ""
+
+
+@lru_cache(maxsize=256)
+def _silent_patterns(character: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return patterns of what is no speech, and of what may still become that."""
+    is_short = 0 < len(character) <= _LONGEST_NAME
+    name = f"(?-i:{re.escape(character)})" if is_short else r"(?!)"
+    beginnings = f"(?-i:{name_prefixes(character)})" if is_short else ""
+    after = r"[*_ \t]{0,8}"
+    label = rf"{name}{after}[:：]"
+    may_become = [_OPEN_MARKER, r"(?<=```)[A-Za-z]{1,12}[ \t]*"]
+    if beginnings:
+        may_become += [beginnings, f"{name}{after}"]
+    return (
+        re.compile(rf"(?:{_FENCE}|{label}|{_QUIET})*+", re.IGNORECASE),
+        re.compile(rf"(?:{'|'.join(may_become)})\Z", re.IGNORECASE),
+    )
+
+
+def name_prefixes(name: str) -> str:
+    """Return a pattern of a name's beginnings."""
+    pattern = ""
+    for character in reversed(name):
+        pattern = f"{re.escape(character)}(?:{pattern})?" if pattern else re.escape(character)
+    return pattern
 
 
 def read_progress(reply: str, plot: PlotState, outline_length: int) -> Progress:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from personalab.errors import Invalid
-from personalab.reasoning import separate_reasoning
+from personalab.reasoning import inert_tags, separate_reasoning
 from personalab.texts import Language
 
 NO_REPLY = "(无回复)"
@@ -231,9 +231,12 @@ def _rest(data: dict[str, Any], *known: str) -> Mapping[str, Any]:
 
 
 def error_note(message: str, after: str, language: Language) -> str:
-    """Return the note of a failed reply: on a new line, or alone."""
+    """Return the note of a failed reply: on a new line, or alone.
+
+    Thinking tags that the message quotes are written so that no reader takes them for tags.
+    """
     begin, end = _ERROR_NOTES[language]
-    return ("\n" if after.strip() else "") + f"{begin}{message}{end}"
+    return ("\n" if after.strip() else "") + f"{begin}{inert_tags(message)}{end}"
 
 
 def without_error_note(content: str) -> str:

@@ -243,7 +243,13 @@ class _Renderer:
         """Render the example dialogues, each under its note."""
         shown = (
             "\n".join(
-                [self.templates["example_start"], *(f"{_SPEAKERS[m['role']]}: {m['content']}" for m in block)]
+                filter(
+                    str.strip,
+                    (
+                        self.templates["example_start"],
+                        *(f"{_SPEAKERS[m['role']]}: {m['content']}" for m in block),
+                    ),
+                )
             )
             for block in blocks
         )
@@ -329,13 +335,13 @@ def _messages(parts: _Said, templates: Templates) -> tuple[Message, ...]:
     turns, notes, last = parts.turns, parts.notes, parts.last
     said: list[Message] = [{"role": "system", "content": parts.system}] if parts.system else []
     for block in parts.examples:
-        _add(said, {"role": "user", "content": templates["example_start"]})
+        _add_note(said, templates, "example_start", is_needed=block[0]["role"] == "assistant")
         for message in block:
             _add(said, message)
     if parts.examples:
-        _add(said, {"role": "user", "content": templates["example_end"]})
+        _add_note(said, templates, "example_end", is_needed=_opens_unasked(turns))
     elif _opens_unasked(turns):  # many models insist that a user speaks first
-        said.append({"role": "user", "content": templates["opening"]})
+        _add_note(said, templates, "opening", is_needed=True)
     key, role = _messages_key(templates), said[-1]["role"] if said else None
     for turn in turns[:-1]:
         known = cast("tuple[Message, ...] | None", turn.memo.get(key))
@@ -351,7 +357,7 @@ def _messages(parts: _Said, templates: Templates) -> tuple[Message, ...]:
             message = Message(role="user", content=content)
             notes = ()
         if last and message["role"] == "user":
-            content = fill(templates["last_note"], said=message["content"], instructions=last)
+            content = _with_last_note(message["content"], last, templates["last_note"])
             message = Message(role="user", content=content)
         _add(said, message)
     return tuple(said)
@@ -360,8 +366,38 @@ def _messages(parts: _Said, templates: Templates) -> tuple[Message, ...]:
 def with_reminder(messages: Sequence[Message], reminder: str) -> list[Message]:
     """Add a reminder to the end of the last message."""
     reminded = list(messages)
+    if not reminder.strip():
+        return reminded
     _add(reminded, {"role": "user", "content": reminder})
     return reminded
+
+
+def _add_note(said: list[Message], templates: Templates, name: str, *, is_needed: bool) -> None:
+    """Add a message of a template; a blank one only where a user has to speak between two others."""
+    content = templates[name]
+    if not content.strip():
+        if not is_needed or (said and said[-1]["role"] == "user"):
+            return
+        content = templates.get(f"{name}.shipped", "…")
+    _add(said, {"role": "user", "content": content})
+
+
+def _with_last_note(said: str, instructions: str, template: str) -> str:
+    """Put the last instructions after what was said; brackets of their own are not put in brackets again."""
+    if "[{instructions}]" in template and _is_bracketed(instructions):
+        instructions = instructions.strip()[1:-1]
+    return fill(template, said=said, instructions=instructions)
+
+
+def _is_bracketed(text: str) -> bool:
+    """Return whether one pair of brackets holds all of a text."""
+    text = text.strip()
+    depth = 0
+    for at, character in enumerate(text, 1):
+        depth += (character == "[") - (character == "]")
+        if depth <= 0:
+            return at == len(text) > 1
+    return False
 
 
 def _opens_unasked(turns: Sequence[Turn]) -> bool:

@@ -539,6 +539,23 @@ def test_other_programs_see_words_only_and_what_else_there_is_comes_back() -> No
     assert session_of(rows) == thoughtful_session()
 
 
+def test_an_old_reply_of_nothing_but_a_marker_shows_no_marker_and_comes_back() -> None:
+    session: list[Line] = [
+        Metadata("inst_001", "sess_001", NOW),
+        UserLine("Hi", 1, NOW),
+        AssistantLine(MARKER, 1, NOW),
+        UserLine("And?", 2, NOW),
+        AssistantLine(f"**{MARKER}**", 2, NOW),
+        AssistantLine(MARKER, 2, NOW, empty=True),
+    ]
+    rows = chat_of(session, "Sera", "Ann")
+    assert [row["mes"] for row in rows[1:]] == ["Hi", "", "And?", ""]
+    assert session_of(rows) == session
+    shown = chat_of(session, "Sera", "Ann", shown_too=Shown(markers=True))
+    assert [row["mes"] for row in shown[1:]] == ["Hi", MARKER, "And?", MARKER]
+    assert session_of(shown) == session
+
+
 def test_markers_and_reasoning_are_shown_when_asked_for() -> None:
     rows = chat_of(thoughtful_session(), "Sera", "Ann", shown_too=Shown(markers=True, reasoning=True))
     assert rows[2]["mes"] == f"Two\n\n{MARKER}"

@@ -101,6 +101,24 @@ async def test_rewritten_reply_replaces_the_text(world: StoryWorld) -> None:
     assert (found.content, found.empty) == ("(无回复)", True)
 
 
+async def test_dropped_reasoning_is_gone_and_more_may_come(world: StoryWorld) -> None:
+    lock, log = await _open(world.open_process())
+    await log.append(UserLine("x", 1, NOW))
+    reply = log.begin_reply(1, NOW)
+    reply.think("a thought that was none")
+    reply.write("said")
+    log.drop_reasoning()
+    reply.write(" and done")
+    reply.think("t")
+    await log.flush()
+    [found] = await _replies(world.open_process(), open_reply=True)
+    assert (found.content, found.reasoning) == ("said and done", "t")
+    await log.end_reply(AssistantLine("said and done", 1, NOW, reasoning="t"))
+    await _close(lock, log)
+    [found] = await _replies(world.open_process(), open_reply=False)
+    assert (found.content, found.reasoning) == ("said and done", "t")
+
+
 async def test_several_replies_of_a_turn_follow_one_another(world: StoryWorld) -> None:
     lock, log = await _open(world.open_process())
     await log.append(UserLine("x", 1, NOW))

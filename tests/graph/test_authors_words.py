@@ -270,6 +270,25 @@ async def test_with_blank_templates_the_prompt_has_no_instructions(services: Ser
     assert names == ["base_persona", "conversation"]
 
 
+@pytest.mark.parametrize(
+    ("reminder", "sent"),
+    [
+        ("Stay brief.", "[Stay brief.]"),
+        ("[Stay brief.]", "[Stay brief.]"),
+        ("[Stay [very] brief.]\n", "[Stay [very] brief.]"),
+        ("[One] and [two]", "[[One] and [two]]"),
+        ("[]", "[]"),
+    ],
+)
+async def test_a_reminder_in_brackets_is_not_put_in_brackets_again(
+    services: Services, reminder: str, sent: str
+) -> None:
+    instructions = Instructions(post_history_instructions=reminder)
+    services.stories.save_character(Character("char_ann", "Ann", "x", "en", instructions=instructions))
+    prompt = (await _preview(services)).prompt
+    assert prompt.messages[-1]["content"] == f"Hello\n\n{sent}"
+
+
 def test_an_instruction_may_quote_what_it_replaces() -> None:
     assert replaced("A {{Original}} B", "x\\1") == "A x\\1 B"
     assert replaced("  ", "x") == "x"

@@ -139,3 +139,45 @@ async def test_the_stand_in_does_not_take_examples_for_turns(services: Services)
     assert result["reply"].startswith("(This is a rehearsal stand-in")
     assert "Is it raining?" in result["reply"]
     assert "examples" not in result["reply"]
+
+
+@pytest.mark.parametrize("blank", ["", " \n"])
+async def test_blank_templates_send_no_empty_messages(services: Services, root: Path, blank: str) -> None:
+    await _begin(services)
+    for name in ("example_start", "example_end", "opening", "empty_reply_reminder"):
+        (root / "prompt_templates" / "en" / f"{name}.txt").write_text(blank, encoding="utf-8")
+    found = await preview_prompt(services, "inst_001", "Hello")
+    _, *rest = _said(found.prompt.messages)
+    assert rest[:-1] == [
+        ("user", "Who are you?"),
+        ("assistant", "(bows) Ann, at your service."),
+        ("user", START),
+        ("assistant", "Sit, User."),
+    ]
+    assert rest[-1][1].startswith("Hello")
+    assert START not in found.prompt.text()
+    assert not found.warnings
+
+
+async def test_a_user_speaks_between_two_words_of_the_character_also_with_blank_templates(
+    services: Services, root: Path
+) -> None:
+    await _begin(services, greeting="You are late.")
+    for name in ("example_start", "example_end", "opening"):
+        (root / "prompt_templates" / "en" / f"{name}.txt").write_text("", encoding="utf-8")
+    messages = _said((await preview_prompt(services, "inst_001", "Hello")).prompt.messages)
+    assert messages[-3:-1] == [("user", END), ("assistant", "You are late.")]
+    services.stories.save_character(Character("char_bob", "Bob", "x", "en", greetings=("Hm.",)))
+    await new_instance(services, "char_bob", None, "inst_002")
+    messages = _said((await preview_prompt(services, "inst_002", "Hello")).prompt.messages)
+    assert messages[1:-1] == [("user", "(The story begins.)"), ("assistant", "Hm.")]
+
+
+async def test_blank_reminder_leaves_the_second_try_as_the_first(
+    services: Services, root: Path, answer_with: Answer
+) -> None:
+    await _begin(services)
+    (root / "prompt_templates" / "en" / "empty_reply_reminder.txt").write_text("", encoding="utf-8")
+    model = answer_with(" ", "Hi.")
+    await say(services, "Hello")
+    assert model.calls[0] == model.calls[1]

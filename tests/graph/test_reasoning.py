@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from personalab.dialogue import Message
 from personalab.ports import ReplyChunk
 from personalab.providers.chat_models import ModelSettings, open_model
 from personalab.providers.scripted import ScriptedModel, ScriptedReply
+from personalab.reasoning import ThinkingHabit
 from personalab.services import Services
 from personalab.story.director import has_speech
-from personalab.story.lines import NO_REPLY
+from personalab.story.lines import NO_REPLY, without_error_note
 from tests.graph.turns import lines, only, play, plot, say
 from tests.openai_server import Event, OpenAIServer, delta, says
 
 pytestmark = pytest.mark.anyio
 Answer = Callable[..., ScriptedModel]
-Kind = Literal["speech", "think", "field", "noise"]
+Kind = Literal["speech", "think", "field", "noise", "lone", "failure"]
 
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of what a server sends: speech, tagged thoughts, a reasoning field, or something to ignore."""
+    """A piece of what a server sends: speech, tagged thoughts, a reasoning field, or something to ignore.
+
+    ``lone`` is a thought without its opening tag, which comes first, and ``failure`` an error event, which comes last.
+    """
 
     kind: Kind
     text: str
@@ -36,10 +41,19 @@ class Part:
 
 thoughts = st.text("XYZ \n", max_size=6).flatmap(
     lambda text: st.sampled_from(
-        [text, f"{text}[PROGRESS:3:completed]", f"<think>{text}</think>Q", f"<{text}"]
+        [
+            text,
+            f"{text}[PROGRESS:3:completed]",
+            f"<think>{text}</think>Q",
+            f"<{text}",
+            f"Z\nUser: {text}",
+            f"Z\n玩家：{text}\n",
+        ]
     )
 )
-parts = st.lists(
+lone_thoughts = thoughts.filter(lambda text: "<think>" not in text)
+failures = st.sampled_from(["out of memory", "Failed to parse </think> here", "no <think> tag"])
+middle = st.lists(
     st.one_of(
         st.builds(Part, st.just("speech"), st.text("甲乙ab。 \n<", max_size=5)),
         st.builds(Part, st.just("think"), thoughts),
@@ -48,6 +62,11 @@ parts = st.lists(
     ),
     max_size=7,
 )
+parts = st.tuples(
+    st.lists(st.builds(Part, st.just("lone"), lone_thoughts), max_size=1),
+    middle,
+    st.lists(st.builds(Part, st.just("failure"), failures), max_size=1),
+).map(lambda lists: [*lists[0], *lists[1], *lists[2]])
 
 
 def events_of(sent: Sequence[Part], size: int, field: str, *, is_open: bool) -> list[Event]:
@@ -66,6 +85,11 @@ def events_of(sent: Sequence[Part], size: int, field: str, *, is_open: bool) -> 
                     "type": "function",
                 }
                 found.append(delta(None, tool_calls=[call]))
+            case "failure":
+                found.append(Event(json.dumps({"error": {"message": part.text}})))
+            case "lone":
+                text = f"{part.text}</think>"
+                found += [delta(text[start : start + size]) for start in range(0, len(text), size)]
             case _:
                 tagged = f"<think>{part.text}" + ("" if is_open and at == last else "</think>")
                 text = part.text if part.kind == "speech" else tagged
@@ -78,7 +102,7 @@ def expected_of(sent: Sequence[Part], *, is_open: bool) -> tuple[str, str]:
     reasoning = speech = ""
     last = max((at for at, part in enumerate(sent) if part.kind == "think"), default=-1)
     for at, part in enumerate(sent):
-        if part.kind in ("think", "field"):
+        if part.kind in ("think", "field", "lone"):
             reasoning += part.text
         elif part.kind == "speech":
             if is_open and 0 <= last < at:
@@ -93,7 +117,25 @@ def expected_of(sent: Sequence[Part], *, is_open: bool) -> tuple[str, str]:
     sent=parts,
     size=st.integers(1, 9),
     field=st.sampled_from(["reasoning_content", "reasoning"]),
-    data=st.data(),
+    is_open=st.booleans(),
+    finish=st.sampled_from(["stop", "length"]),
+    inside=st.sampled_from([None, True]),
+)
+@example(
+    sent=[Part("think", "X1"), Part("field", "Y2"), Part("speech", "甲")],
+    size=9,
+    field="reasoning",
+    is_open=False,
+    finish="stop",
+    inside=None,
+)
+@example(
+    sent=[Part("lone", "Z\nUser: X"), Part("speech", "甲"), Part("failure", "</think>")],
+    size=4,
+    field="reasoning",
+    is_open=False,
+    finish="stop",
+    inside=None,
 )
 def test_misbehaving_server_leaks_and_loses_nothing(
     services: Services,
@@ -102,34 +144,50 @@ def test_misbehaving_server_leaks_and_loses_nothing(
     sent: list[Part],
     size: int,
     field: str,
-    data: Any,
+    is_open: bool,
+    finish: str,
+    inside: bool | None,
 ) -> None:
-    is_open = data.draw(st.booleans())
     events = events_of(sent, size, field, is_open=is_open)
-    finish = data.draw(st.sampled_from(["stop", "length"]))
     ending = [delta(None, finish=finish), Event("[DONE]")]
     server.script([*events, *ending], says("好。"))
     connected = ModelSettings(base_url=server.url, max_tries=1)
     services.models["rehearsal"] = open_model("openai:some-model", settings=connected)
     before = plot(services)
+    is_whole = finish == "stop" and not any(part.kind == "failure" for part in sent)
+    ThinkingHabit.of("openai:some-model", server.url).begins_inside = inside if is_whole else None
     told, result = asyncio.run(say(services, "在吗？"))
     reasoning, speech = expected_of(sent, is_open=is_open)
     turn = [line for line in lines(services) if line.get("turn") == result["turn"]][1:]
     first = turn[0]
+    shown = "".join(event["text"] for event in only(told, "token")).split("</think>\n\n")[-1]
     assert squeezed(first.get("reasoning", "")) == squeezed(reasoning)
-    if has_speech(speech):
+    if any(part.kind == "failure" for part in sent):
+        assert result["status"] == "error"
+        assert squeezed(without_error_note(first["content"])) == squeezed(
+            speech if has_speech(speech) else ""
+        )
+        assert shown == first["content"]
+    elif has_speech(speech):
         assert squeezed(first["content"]) == squeezed(speech)
         assert result["status"] == "done"
         assert first.get("truncated", False) is (finish == "length")
-        assert "".join(event["text"] for event in only(told, "token")) == first["content"]
+        assert shown == first["content"]
         assert len(turn) == 1
     else:
         assert (first["content"], first["empty"], turn[1]["content"]) == (NO_REPLY, True, "好。")
-        assert "".join(event["text"] for event in only(told, "token")) == "好。"
+        assert shown.endswith("好。")
         assert (result["attempt"], len(turn)) == (2, 2)
-    thought = "".join(event["text"] for event in only(told, "reasoning"))
-    assert squeezed(thought) == squeezed(first.get("reasoning", ""))
+    assert squeezed(told_thought(told)) == squeezed(first.get("reasoning", "") if len(turn) == 1 else "")
     assert plot(services) == {**before, "no_update_count": before["no_update_count"] + 1}
+
+
+def told_thought(told: Sequence[dict[str, Any]]) -> str:
+    """Join the reasoning that was told since it was last withdrawn."""
+    thought = ""
+    for event in only(list(told), "reasoning"):
+        thought = event["text"] if event["offset"] == 0 else thought + event["text"]
+    return thought
 
 
 def squeezed(text: str) -> str:

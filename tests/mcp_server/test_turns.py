@@ -681,3 +681,24 @@ async def test_a_sampled_reply_that_hit_its_token_limit_is_marked_truncated(
         assert not (await call(client, "persona_chat", instance_id=instance, text="走"))["truncated"]
     replies = [line for line in lines(services) if line.get("role") == "assistant"]
     assert [line.get("truncated", False) for line in replies] == [True, False]
+
+
+async def test_a_sampled_reply_ends_before_lines_for_the_player(
+    server: PersonaServer, services: Services, instance: str, mode: Mode
+) -> None:
+    written = "（点头）走吧。\n玩家：好的。\n（起身）"
+    async with Client(server, mode=mode, sampling_callback=Sampler(written)) as client:
+        assert (await call(client, "persona_chat", instance_id=instance, text="走吗？"))[
+            "reply"
+        ] == "（点头）走吧。"
+    assert lines(services)[-1]["content"] == "（点头）走吧。"
+
+
+async def test_what_a_host_brings_stays_whole(
+    server: PersonaServer, services: Services, instance: str
+) -> None:
+    written = "（点头）走吧。\n玩家：好的。"
+    async with Client(server) as client:
+        await call(client, "persona_begin_turn", instance_id=instance, text="走吗？")
+        await call(client, "persona_end_turn", instance_id=instance, turn=1, reply=written)
+    assert lines(services)[-1]["content"] == written

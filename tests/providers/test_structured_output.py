@@ -35,6 +35,7 @@ from tests.openai_server import (
     SCHEMA_REFUSALS,
     Behaviour,
     OpenAIServer,
+    delta,
     errs_after,
     hangs_after,
     refuses,
@@ -128,6 +129,16 @@ def test_schema_is_sent_as_response_format_and_the_answer_streams(server: OpenAI
 def test_replies_carry_no_response_format(server: OpenAIServer) -> None:
     ask(model_at(server))
     assert formats(server) == [None]
+
+
+def test_model_that_thinks_before_its_server_refuses_the_schema_is_asked_without_it(
+    server: OpenAIServer,
+) -> None:
+    thought = delta(None, reasoning_content="hm")
+    server.script([thought, *SCHEMA_REFUSALS["event"]], says(ANSWER))
+    model = model_at(server)
+    assert [ask_json(model).text, ask_json(model).text] == [ANSWER, ANSWER]
+    assert formats(server) == [SENT, None, None]
 
 
 @pytest.mark.parametrize("way", [0, 1], ids=["langchain", "wire"])

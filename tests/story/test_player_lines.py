@@ -34,6 +34,14 @@ pieces = st.lists(
             "好。",
             "3",
             "「",
+            "用户",
+            "Hum",
+            "an",
+            " 说",
+            "- ",
+            "<",
+            ">",
+            "[PROGRESS:1:pending]",
         ]
     ),
     max_size=20,
@@ -115,3 +123,69 @@ def test_many_blank_lines_do_not_take_long() -> None:
     text = SPEECH + "\n" * 50_000 + "User"
 
     assert fed([text, " (" + " " * 50_000]) == (text + " (" + " " * 50_000, False)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "用户：好的",
+        "Human: hi",
+        "Player: hi",
+        "- 玩家：好",
+        "### 玩家：好",
+        "<User>: hi",
+        "玩家 说：好",
+        "玩家说：好",
+        "User says: hi",
+        "**Human:** hi",
+    ],
+)
+def test_a_reply_ends_before_the_labels_that_models_were_trained_with(line: str) -> None:
+    assert fed([f"{SPEECH}\n\n{line}\nmore"]) == (SPEECH, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{SPEECH}\n用户们都走了：没人了。",
+        f"{SPEECH}\n用户名：admin",
+        f"{SPEECH}\nhuman: twelve, elf: three",
+        f"{SPEECH}\nHumans: twelve",
+        f"{SPEECH}\nHuman beings: twelve",
+        f"{SPEECH}\n（用户点头）",
+        f"{SPEECH}\n你：走吧",
+        f"{SPEECH}\n玩家说得对：走吧。",
+        f"{SPEECH}\nAna (they) says: go",
+        f"{SPEECH}\n- 玩家们：三人",
+    ],
+)
+def test_lines_that_only_mention_the_player_stay(text: str) -> None:
+    assert fed([text]) == (text, False)
+
+
+def test_label_that_is_the_characters_own_name_stays() -> None:
+    lines = PlayerLines((), WORDS, "Human")
+    assert lines.feed("Go.\nHuman: I said go.") + lines.flush() == "Go.\nHuman: I said go."
+
+
+@given(
+    before=st.text("好走ab。 ", min_size=1, max_size=6),
+    word=st.sampled_from(["玩家", "用户", "User", "Human", "Player"]),
+    after=st.sampled_from(["走了", " came", "，你好", "。", "们：", "s: ", "的手：", "?", "", " and I: "]),
+)
+def test_speech_that_mentions_the_player_is_never_cut(before: str, word: str, after: str) -> None:
+    for text in (
+        f"好。\n{before}好{word}{after}",
+        f"好。\n{word}{after}",
+        f"好。{word}：",
+        f"好。{before}{word}: hi",
+    ):
+        assert fed(list(text)) == (text, False)
+
+
+def test_first_line_with_words_is_kept_after_a_marker() -> None:
+    assert fed(["[PROGRESS:1:pending]\nUser: hi\nUser: bye"]) == ("[PROGRESS:1:pending]\nUser: hi", True)
+    assert fed(list("（\n[PROGRESS:1:pending]\n\n玩家：好\n玩家：走")) == (
+        "（\n[PROGRESS:1:pending]\n\n玩家：好",
+        True,
+    )

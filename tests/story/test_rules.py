@@ -16,6 +16,7 @@ from personalab.dialogue import Message
 from personalab.errors import UserError
 from personalab.providers.tokens import OfflineCounter
 from personalab.story.director import (
+    SilentStart,
     current_point,
     has_speech,
     mark_outline,
@@ -269,12 +270,50 @@ def test_old_replies_of_markers_alone_reach_no_later_prompt(parts: list[str]) ->
         "\\[PROGRESS:1:pending\\]",
         "[ PROGRESS: 1 : pending ]",
         f"[PROGRESS:1:{'x' * 60}]",
+        "（[PROGRESS:1:pending]）",
+        "“[PROGRESS:1:pending]”",
+        "「[PROGRESS:1:pending]」",
+        "```text\n[PROGRESS:1:pending]\n```",
     ],
 )
 def test_a_marker_with_stray_characters_is_no_speech(reply: str) -> None:
     assert not has_speech(reply)
     pieces = [silent_prefix(reply[:end]) for end in range(len(reply) + 1)]
     assert not any(has_words for _, has_words in pieces), "nothing is shown while it comes"
+
+
+@pytest.mark.parametrize("label", ["Ann: ", "**Ann**：", "Ann:\n", "> Ann : "])
+def test_the_characters_name_alone_is_no_speech(label: str) -> None:
+    assert not has_speech(f"{label}[PROGRESS:1:pending]", "Ann")
+    assert has_speech(f"{label}[PROGRESS:1:pending]", "Anna")
+    assert has_speech(f"{label}Go.", "Ann")
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["Ann", "A", ":", " ", "\n", "```", "text", "[PROGRESS:1:pending]", "[PRO", "好", "（", "）", "."]
+        ),
+        max_size=9,
+    ).map("".join)
+)
+def test_nothing_is_shown_before_the_first_words_and_nothing_lost(text: str) -> None:
+    start = SilentStart("Ann")
+    shown = "".join(map(start.feed, text)) + start.flush()
+    assert shown in (text, "")
+    if shown:
+        assert has_speech(text, "Ann")
+        whole = SilentStart("Ann")
+        if whole.feed(text):
+            assert whole.silent == start.silent or not start.silent
+    else:
+        assert not has_speech(text, "Ann") or "[PRO" in text
+
+
+def test_many_blanks_before_the_first_words_do_not_take_long() -> None:
+    start = SilentStart()
+    assert [start.feed(" ") for _ in range(50_000)] == [""] * 50_000
+    assert start.feed("x") == " " * 50_000 + "x"
 
 
 @pytest.mark.parametrize("reply", ["……", "...", "。。。", "？", "[PROGRESS] 好", "[PROGRESS:1:pending] 好"])
