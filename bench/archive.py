@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from bench.table import Figure, median
-from personalab.archive.veloca import Entry, Session, new_id
+from personalab.archive.veloca import ArchiveEntry, ArchiveSession, new_id
 from personalab.archive.veloca_rules import Archive
 from personalab.storage.veloca import VelocaStore, utc_now
 
@@ -31,12 +31,14 @@ _SESSIONS = 200
 def _grown(path: Path) -> str:
     """Write an archive of some size; return one of its sessions."""
     archive = Archive()
-    sessions = [Session(new_id(), f"会话 {number}", 0, utc_now()) for number in range(_SESSIONS)]
+    sessions = [ArchiveSession(new_id(), f"会话 {number}", 0, utc_now()) for number in range(_SESSIONS)]
     archive.put_records(sessions)
     size = number = 0
     while size < _MEGABYTES * 1_000_000:
         session_id = sessions[number % _SESSIONS].session_id
-        entry = Entry(new_id(), session_id, f"{number} {SENTENCE * 3}", "user", 40, 0, None, utc_now(), 1)
+        entry = ArchiveEntry(
+            new_id(), session_id, f"{number} {SENTENCE * 3}", "user", 40, 0, None, utc_now(), 1
+        )
         archive.put_records([entry])
         size += len(json.dumps(entry.fields(), ensure_ascii=False).encode("utf-8"))
         number += 1

@@ -20,7 +20,7 @@ from graph.summarize import stream_summary
 from personalab.dialogue import Message
 from personalab.memory.changes import Change, Revised, Step
 from personalab.memory.finding import MemorySearch
-from personalab.memory.records import Entry, Memory, Source, new_id, read_request
+from personalab.memory.records import EntrySource, Memory, MemoryEntry, new_id, read_request
 from personalab.operations.instances import new_instance
 from personalab.operations.reindex import reindex
 from personalab.ports import ReplyChunk
@@ -156,17 +156,17 @@ def _fill(backend: Backend, memories: int) -> list[tuple[str, str]]:
         memory = backend.memory(agent_id, user_id)
         if memory is None or memory.entries:
             continue
-        sources = (Source(begun.conversation_id, (0,)),)
+        sources = (EntrySource(begun.conversation_id, (0,)),)
         for first in range(0, each, 5_000):
             fresh = [
-                Entry(new_id(), "event", words.text(rng), number, NOW, NOW, sources)
+                MemoryEntry(new_id(), "event", words.text(rng), number, NOW, NOW, sources)
                 for number in range(first, min(first + 5_000, each))
             ]
             memory = _added(backend, memory, fresh)
     return pairs
 
 
-def _added(backend: Backend, memory: Memory, fresh: list[Entry]) -> Memory:
+def _added(backend: Backend, memory: Memory, fresh: list[MemoryEntry]) -> Memory:
     version = memory.version + 1
     whole = Memory(
         memory.memory_id, memory.agent_id, memory.user_id, NOW, NOW, (*memory.entries, *fresh), version

@@ -18,7 +18,7 @@ from typing import Any
 from nodes.asking import Asker
 from personalab.answer_schema import AnswerSchema
 from personalab.archive.compacting import account_schema, compact_messages, cut_into_pieces, read_account
-from personalab.archive.veloca import Entry
+from personalab.archive.veloca import ArchiveEntry
 from personalab.dialogue import Message
 from personalab.errors import PersonaLabError
 from personalab.lab.analysis import AnalysedSkill, AnalysisReader, analysis_call, shown_skills
@@ -32,7 +32,7 @@ from personalab.lab.tagging import TAG_SCHEMA, read_tags, tag_prompt
 from personalab.memory.pipeline import (
     Fact,
     Reader,
-    Shown,
+    ShownEntries,
     mind_messages,
     modify_messages,
     shown_messages,
@@ -196,11 +196,11 @@ def _story_questions(services: Services, model: str, language: Any) -> dict[str,
         },
         NOW,
     )
-    reader, nothing = Reader(talk), Shown({})
+    reader, nothing = Reader(talk), ShownEntries({})
     said = shown_messages(talk, len, 100_000).text
     profile = "\n".join(f"- {fact.text}" for fact in material.facts)
     entries = [
-        Entry(
+        ArchiveEntry(
             f"660e8400-e29b-41d4-a716-{number:012d}",
             _SESSION,
             message.content,

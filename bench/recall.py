@@ -22,7 +22,7 @@ from bench.recall_sets import Question, Talk, chinese_talks, english_talks, foun
 from bench.table import Figure, median
 from personalab.retrieval.embedders import VECTORS, open_embedder
 from personalab.retrieval.library import ChromaLibrary
-from personalab.story.recall import CONFIDENT, Hit, Search, StoryEvent, extract_query
+from personalab.story.recall import CONFIDENT, Hit, RecallQuery, StoryEvent, extract_query
 
 HERE = Path(__file__).resolve().parent
 FEW, MANY = 1_000, 100_000
@@ -127,7 +127,7 @@ async def _queried(folder: Path, events: Sequence[StoryEvent], writer: _Writer) 
     dice = random.Random(7)
     times: list[float] = []
     for round_ in range(120):
-        search = Search(writer.question(dice.choice(events).text), ("turn",), 20, "big")
+        search = RecallQuery(writer.question(dice.choice(events).text), ("turn",), 20, "big")
         start = time.perf_counter()
         hits = await library.search(search)
         if round_ >= 20:
@@ -145,12 +145,12 @@ async def _speed() -> list[Figure]:
         few = await _queried(Path(folder) / "few", many[:FEW], writer)
         start = time.perf_counter()
         for _ in range(1_000):
-            await empty.search(Search("灯塔", ("turn",), 5, "big"))
+            await empty.search(RecallQuery("灯塔", ("turn",), 5, "big"))
         nothing = (time.perf_counter() - start) * 1e3
     kept = HERE / "results" / "library-100000"
     rate = await _written(kept, many)
     opened = time.perf_counter()
-    await _library(kept).search(Search("灯塔", ("turn",), 20, "big"))
+    await _library(kept).search(RecallQuery("灯塔", ("turn",), 20, "big"))
     opened = time.perf_counter() - opened
     lots = await _queried(kept, many, writer)
     return [
@@ -213,9 +213,9 @@ async def _ask(library: ChromaLibrary, talk: Talk, rows: dict[str, list[float]])
     for question in talk.questions:
         gold = {keys[key] for key in question.gold}
         start = time.perf_counter()
-        await library.search(Search(question.text, ("turn",), 20, talk.name))
+        await library.search(RecallQuery(question.text, ("turn",), 20, talk.name))
         rows.setdefault("ms", []).append((time.perf_counter() - start) * 1e3)
-        hits = await library.search(Search(question.text, ("turn",), 200, talk.name))
+        hits = await library.search(RecallQuery(question.text, ("turn",), 200, talk.name))
         found = [hit for hit in hits if hit.event.event_id in gold]
         ranks = {
             "words": [hit.lexical_rank for hit in found],
@@ -225,7 +225,7 @@ async def _ask(library: ChromaLibrary, talk: Talk, rows: dict[str, list[float]])
         for ranking, places in ranks.items():
             for cut in CUTS:
                 rows.setdefault(f"{ranking}@{cut}", []).append(_recalled(question, places, cut))
-        sure = _sure(await library.search(Search(extract_query(question.text), ("turn",), 5, talk.name)))
+        sure = _sure(await library.search(RecallQuery(extract_query(question.text), ("turn",), 5, talk.name)))
         rows.setdefault("any", []).append(float(bool(sure)))
         rows.setdefault("sure", []).append(float(any(hit.event.event_id in gold for hit in sure)))
 
@@ -257,8 +257,8 @@ async def _chat(library: ChromaLibrary, talk: Talk, rows: dict[str, list[float]]
             earlier = [turn for turn in ordered if turn.session_id < line.session_id]
             await before.write(_events(Talk(talk.name, earlier[written:], [])))
             written = len(earlier)
-            hits = await before.search(Search(extract_query(line.said), ("turn",), 5, talk.name))
+            hits = await before.search(RecallQuery(extract_query(line.said), ("turn",), 5, talk.name))
             rows.setdefault("chat", []).append(float(bool(_sure(hits))))
     for line in SMALL_TALK:
-        hits = await library.search(Search(extract_query(line), ("turn",), 5, talk.name))
+        hits = await library.search(RecallQuery(extract_query(line), ("turn",), 5, talk.name))
         rows.setdefault("small", []).append(float(bool(_sure(hits))))

@@ -40,7 +40,7 @@ def run_chat(services: Services, instance_id: str | None, model: str | None) -> 
             return INTERRUPTED
     check_id(instance_id, "instance_id")
     services.stories.instance(instance_id)
-    story = Story(services, instance_id, model)
+    story = ChatStory(services, instance_id, model)
     if asking and can_draw():
         from cli.conversation import converse
 
@@ -49,7 +49,7 @@ def run_chat(services: Services, instance_id: str | None, model: str | None) -> 
 
 
 @dataclass(slots=True)
-class Story:
+class ChatStory:
     """The story a chat is about, and how it is shown."""
 
     services: Services
@@ -208,7 +208,7 @@ class Story:
 # --- without a terminal to draw on
 
 
-def play_lines(story: Story) -> int:
+def play_lines(story: ChatStory) -> int:
     """Play each line of stdin as a turn; the first that fails ends it with its exit code."""
     if is_terminal(sys.stderr):
         for row in story.opening():
@@ -225,7 +225,7 @@ def play_lines(story: Story) -> int:
     return DONE
 
 
-async def _play_line(story: Story, text: str) -> int:
+async def _play_line(story: ChatStory, text: str) -> int:
     from cli.turns import play
 
     turn: Any = {"instance_id": story.instance_id, "user_input": text}

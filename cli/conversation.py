@@ -14,11 +14,11 @@ from collections.abc import Generator
 from contextlib import aclosing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from cli.chat import Story
+from cli.chat import ChatStory
 from cli.markers import marker_style
 from cli.output import BOLD, CYAN, DIM, RED, YELLOW, one_line, paint, short, warning_text
 from cli.running import DONE
-from cli.screen import Screen, fragments, open_history, open_session
+from cli.screen import ChatScreen, fragments, open_history, open_session
 
 if TYPE_CHECKING:
     from nodes.chat_turn.state import TurnInput
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 _DURING_REPLY = ("/help", "/outline")
 
 
-async def converse(story: Story) -> int:
+async def converse(story: ChatStory) -> int:
     """Talk until the person leaves."""
     from prompt_toolkit.patch_stdout import patch_stdout
 
-    talk = Conversation(story)
+    talk = ChatLoop(story)
     with patch_stdout(raw=True), talk.catching_interrupts():
         await talk.run()
     return DONE
 
 
-class Conversation:
+class ChatLoop:
     """The person's side and the reply that may be running."""
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: ChatStory) -> None:
         self.story = story
         history = open_history(story.instance_id, story.services.settings.data_root)
         self.session = open_session(history, self._message, self.interrupt)
-        self.screen = Screen(self.session)
+        self.screen = ChatScreen(self.session)
         self.waiting: deque[str] = deque()
         self.reply: asyncio.Task[None] | None = None
         self.begun = False

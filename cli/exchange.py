@@ -14,7 +14,7 @@ from cli.output import (
     DIM,
     GREEN,
     YELLOW,
-    Progress,
+    ProgressLine,
     is_terminal,
     masked,
     note,
@@ -28,8 +28,8 @@ from cli.texts import tell
 from personalab.texts import Language
 
 if TYPE_CHECKING:
-    from personalab.operations.exporting import CardVersion, Exported, ExportFormat
-    from personalab.operations.imports import Imported, ImportReport, ImportWishes, OnConflict
+    from personalab.operations.exporting import CardVersion, ExportFile, ExportFormat
+    from personalab.operations.imports import Imported, ImportOptions, ImportReport, OnConflict
     from personalab.services import Services
 
 STDOUT = "-"
@@ -41,7 +41,7 @@ STDOUT = "-"
 async def import_paths(
     services: Services,
     paths: Sequence[str],
-    wishes: ImportWishes,
+    wishes: ImportOptions,
     *,
     as_json: bool,
 ) -> int:
@@ -62,7 +62,7 @@ async def import_paths(
 
 
 async def _decide(
-    services: Services, conflicts: Sequence[Imported], wishes: ImportWishes, language: Language
+    services: Services, conflicts: Sequence[Imported], wishes: ImportOptions, language: Language
 ) -> None:
     """Ask about each card that conflicts with a character, and import it as the person chooses."""
     from cli.choosing import ask
@@ -78,11 +78,11 @@ async def _decide(
 
 
 async def _import(
-    services: Services, paths: Sequence[Path], wishes: ImportWishes, language: Language
+    services: Services, paths: Sequence[Path], wishes: ImportOptions, language: Language
 ) -> ImportReport:
     from personalab.operations.importing import import_files
 
-    progress = Progress()
+    progress = ProgressLine()
 
     def show(done: int, total: int, name: str) -> None:
         progress.show(tell("importing", language, done=done, total=total, name=masked(name)))
@@ -184,7 +184,7 @@ def _place(out: str | None, name: str) -> Path:
     return path / name if path.is_dir() else path
 
 
-def _pour(exported: Exported) -> None:
+def _pour(exported: ExportFile) -> None:
     sys.stdout.flush()
     for chunk in exported.chunks:
         sys.stdout.buffer.write(chunk)

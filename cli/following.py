@@ -6,14 +6,14 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, cast
 
-from cli.output import Progress
+from cli.output import ProgressLine
 from cli.running import DONE
 from cli.turns import error_code
 
 
 async def follow(work: AsyncGenerator[Any], told: Callable[[int, int], str]) -> tuple[dict[str, Any], int]:
     """Run work to its end; return its result and the exit code. ``told`` formats the progress."""
-    progress, code = Progress(), DONE
+    progress, code = ProgressLine(), DONE
     result: dict[str, Any] = {}
     try:
         async with aclosing(work) as stream:

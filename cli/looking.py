@@ -25,7 +25,7 @@ from cli.output import (
 from cli.running import Refusal, language_of
 from cli.texts import tell
 from personalab.config import Config
-from personalab.story.prompt import HEAD_WARNING_TOKENS, Section
+from personalab.story.prompt import HEAD_WARNING_TOKENS, PromptPart
 from personalab.texts import Language, say
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def prompt_rows(found: Preview, config: Config, language: Language) -> list[str]
     return rows
 
 
-def _is_in(hit: dict[str, Any], section: Section) -> bool:
+def _is_in(hit: dict[str, Any], section: PromptPart) -> bool:
     return section.name == f"lorebook_{hit['position']}"
 
 

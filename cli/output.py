@@ -168,7 +168,7 @@ def bar(value: int, limit: int, width: int = 20) -> str:
     return "█" * filled + "·" * (width - filled)
 
 
-class Progress:
+class ProgressLine:
     """A progress line on stderr that changes while something takes long; silent without a terminal."""
 
     def __init__(self) -> None:

@@ -68,7 +68,7 @@ def fragments(row: str) -> list[tuple[str, str]]:
     return [(style, text) for style, text in zip(styles, parts[::2], strict=True) if text]
 
 
-class Screen:
+class ChatScreen:
     """The terminal of an interactive chat: a prompt, and what is shown above it."""
 
     def __init__(self, session: PromptSession[str]) -> None:

@@ -11,7 +11,7 @@ from cli.markers import MarkerFilter, MarkerStyle, marker_style
 from cli.output import (
     DIM,
     RED,
-    Progress,
+    ProgressLine,
     is_terminal,
     masked,
     note,
@@ -112,7 +112,7 @@ class TextView:
         self._shows_reasoning = reasoning
         self._thinks = False
         """Whether reasoning is being printed on stderr."""
-        self._progress = Progress()
+        self._progress = ProgressLine()
 
     def take(self, event: dict[str, Any]) -> None:
         """Print what an event means to a reader; the error event says what a failed reply's note does."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from cli.output import DIM, GREEN, RED, YELLOW, Progress, note, paint, write, write_json
+from cli.output import DIM, GREEN, RED, YELLOW, ProgressLine, note, paint, write, write_json
 from cli.running import DONE, FAILED, language_of
 from cli.texts import tell
 from personalab.texts import Language
 
 if TYPE_CHECKING:
-    from personalab.operations.doctor import Finding, Report
+    from personalab.operations.doctor import DoctorReport, Finding
     from personalab.services import Services
 
 
@@ -20,7 +20,7 @@ async def rebuild(services: Services, *, as_json: bool) -> int:
     from personalab.operations.reindex import reindex
 
     language = await asyncio.to_thread(language_of, services)
-    progress = Progress()
+    progress = ProgressLine()
 
     def show(done: int, total: int, name: str) -> None:
         progress.show(tell("reindexing", language, done=done, total=total, name=name))
@@ -44,7 +44,7 @@ async def examine(services: Services, *, fix: bool, as_json: bool) -> int:
     from personalab.operations.doctor import examine_root
 
     language = await asyncio.to_thread(language_of, services)
-    progress = Progress()
+    progress = ProgressLine()
     try:
         report = await examine_root(
             services, fix=fix, progress=lambda name: progress.show(tell("checking", language, name=name))
@@ -58,7 +58,7 @@ async def examine(services: Services, *, fix: bool, as_json: bool) -> int:
     return DONE if report.healthy else FAILED
 
 
-def _print_report(report: Report, language: Language) -> None:
+def _print_report(report: DoctorReport, language: Language) -> None:
     for finding in report.findings:
         write(_row(finding, language))
     problems = [finding for finding in report.findings if finding.level == "problem"]

@@ -27,7 +27,7 @@ from graph.runtime import (
 from nodes.evaluate.execute import execute
 from nodes.evaluate.judge import judge
 from nodes.evaluate.plan import plan
-from nodes.evaluate.run import Run, find_project, open_run, set_status
+from nodes.evaluate.run import EvaluationRun, find_project, open_run, set_status
 from nodes.evaluate.state import EvaluateInput, EvaluateOutput, EvaluateState
 from nodes.evaluate.summarise import summarise
 from personalab.leases import Lease
@@ -35,7 +35,7 @@ from personalab.operations.lab.gathering import NoMoreCalls
 from personalab.services import Services
 from personalab.tasks import run_uncancellable
 
-Step = Callable[[EvaluateState, Run], Awaitable[Update]]
+Step = Callable[[EvaluateState, EvaluationRun], Awaitable[Update]]
 
 _FRESH: Update = {
     "status": "running",
@@ -79,15 +79,15 @@ async def stream_evaluate(
             yield part
 
 
-def _project_runs(services: Services) -> Resource[Run]:
+def _project_runs(services: Services) -> Resource[EvaluationRun]:
     """Return the resource of the steps: a run under its project's lock.
 
     Runs are kept by their leases: what one step has read the next one need not read again.
     """
-    runs: dict[str, Run] = {}
+    runs: dict[str, EvaluationRun] = {}
 
     @asynccontextmanager
-    async def open_project(state: EvaluateState, step: StepContext) -> AsyncGenerator[Run]:
+    async def open_project(state: EvaluateState, step: StepContext) -> AsyncGenerator[EvaluationRun]:
         place = await asyncio.to_thread(find_project, services, state)
         again = state.get("rerun_failed") if step.is_first else state.get("again")
         step.update.update(project=place.name, again=bool(again))
@@ -104,11 +104,11 @@ def _project_runs(services: Services) -> Resource[Run]:
     return open_project
 
 
-async def _dropped(runs: dict[str, Run], lease_id: str, **_: bool) -> None:
+async def _dropped(runs: dict[str, EvaluationRun], lease_id: str, **_: bool) -> None:
     runs.pop(lease_id, None)
 
 
-async def _opened(state: EvaluateState, step: StepContext, lease: Lease | None) -> Run:
+async def _opened(state: EvaluateState, step: StepContext, lease: Lease | None) -> EvaluationRun:
     outer = step.outer_stop_requested
 
     def stop_asked() -> bool:
@@ -117,10 +117,10 @@ async def _opened(state: EvaluateState, step: StepContext, lease: Lease | None) 
     return await asyncio.to_thread(open_run, step.services, state, step.emit, stop_asked, first=step.is_first)
 
 
-def _ends_well(work: Callable[[EvaluateState, Run], Awaitable[Update]]) -> Work[Run]:
+def _ends_well(work: Callable[[EvaluateState, EvaluationRun], Awaitable[Update]]) -> Work[EvaluationRun]:
     """Leave the project interrupted, not running, whatever keeps a step from its end."""
 
-    async def run_step(state: EvaluateState, run: Run, step: StepContext) -> Update:
+    async def run_step(state: EvaluateState, run: EvaluationRun, step: StepContext) -> Update:
         if step.is_first and state.get("dry_run"):
             return await work(state, run)
         try:

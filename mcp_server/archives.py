@@ -19,11 +19,11 @@ from pydantic import Field
 
 from mcp_server.asking import MAX_ANSWER, Asking, Work, nothing_to_note
 from mcp_server.budget import RESULT_TOKENS, Budget
-from mcp_server.desk import Desk
+from mcp_server.desk import McpContext
 from mcp_server.following import Steps, follow
 from mcp_server.growing import Given
 from mcp_server.knowing import brief
-from mcp_server.results import Compacted, Exported, Imports, result
+from mcp_server.results import Compacted, ExportResult, Imports, result
 from mcp_server.stories import Cursor
 from mcp_server.texts import tell
 from mcp_server.wording import without_paths, worded
@@ -37,7 +37,7 @@ from personalab.operations.exchange_folder import (
 )
 from personalab.operations.exporting import ExportFormat
 from personalab.operations.importing import import_content
-from personalab.operations.imports import ImportReport, ImportWishes, OnConflict
+from personalab.operations.imports import ImportOptions, ImportReport, OnConflict
 from personalab.texts import Language
 
 MAX_CONTENT = 4_000_000
@@ -51,7 +51,7 @@ _KINDS = {"character": "characters", "background": "backgrounds"}
 class ArchiveTools:
     """What comes in and goes out, and long conversations in short."""
 
-    def __init__(self, desk: Desk, asking: Asking) -> None:
+    def __init__(self, desk: McpContext, asking: Asking) -> None:
         self._desk = desk
         self._asking = asking
 
@@ -75,7 +75,7 @@ class ArchiveTools:
     ) -> Annotated[CallToolResult, Imports]:
         """Bring a file in."""
         brought = self._content(content, content_base64)
-        wishes = ImportWishes(character=character_id, into=into, on_conflict=on_conflict)
+        wishes = ImportOptions(character=character_id, into=into, on_conflict=on_conflict)
         services = self._desk.services
         with without_paths(self._desk):
             if brought is not None:
@@ -130,7 +130,7 @@ class ArchiveTools:
         session_id: Annotated[str | None, Field(description="Of a story")] = None,
         markers: bool = False,
         reasoning: bool = False,
-    ) -> Annotated[CallToolResult, Exported]:
+    ) -> Annotated[CallToolResult, ExportResult]:
         """Take something out."""
         services, shown = self._desk.services, {"markers": markers, "reasoning": reasoning}
         with without_paths(self._desk):

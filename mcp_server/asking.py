@@ -21,7 +21,7 @@ from mcp_types import CallToolResult, InputRequiredResult
 
 from mcp_server import writers
 from mcp_server.budget import FIRST, page_of
-from mcp_server.desk import Desk
+from mcp_server.desk import McpContext
 from mcp_server.results import result, well_formed
 from mcp_server.sampling import OpenQuestion, is_modern
 from mcp_server.texts import tell
@@ -113,7 +113,7 @@ class _Waiting:
 class Asking:
     """Runs operations with answers from the provider, the client or the host."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: McpContext) -> None:
         self._desk = desk
         self._waiting: OrderedDict[tuple[str, str], _Waiting] = OrderedDict()
 

@@ -13,17 +13,17 @@ from mcp_server.budget import VOCABULARY, Budget
 from mcp_server.sampling import SamplingClients
 from mcp_server.updates import Updates
 from personalab.services import Services
-from personalab.serving.places import Places
+from personalab.serving.places import TurnLimiter
 from personalab.texts import Language
 
 
 @dataclass(eq=False)
-class Desk:
+class McpContext:
     """The services, the reader's language, and how many turns may run at once."""
 
     services: Services
     updates: Updates
-    places: Places
+    places: TurnLimiter
     sampling: SamplingClients = field(default_factory=SamplingClients)
 
     @property

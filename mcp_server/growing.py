@@ -14,7 +14,7 @@ from pydantic import Field
 
 from mcp_server.asking import MAX_ANSWER, Asking, Mark, TooManyRounds, Work, nothing_to_note
 from mcp_server.budget import RESULT_TOKENS, Budget, page_offset
-from mcp_server.desk import Desk
+from mcp_server.desk import McpContext
 from mcp_server.following import follow
 from mcp_server.knowing import brief, brief_steps, step_rows
 from mcp_server.rendering import plain_warnings, warning_rows
@@ -50,7 +50,7 @@ _LOOKED_BACK = 1_000
 class GrowthTools:
     """What long stories leave behind."""
 
-    def __init__(self, desk: Desk, asking: Asking) -> None:
+    def __init__(self, desk: McpContext, asking: Asking) -> None:
         self._desk = desk
         self._asking = asking
 

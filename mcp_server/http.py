@@ -14,7 +14,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp_server.sessions import IDLE_SECONDS, SessionLimits, SessionMiddleware, SessionTable
 from personalab.serving.address import names_of
 from personalab.serving.bodies import BodyLimits
-from personalab.serving.door import Door, Ours, RequestLimits
+from personalab.serving.door import AccessMiddleware, Ours, RequestLimits
 from personalab.serving.running import Address, run_server
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ def build_app(
     token: str | None = None,
     allow_hosts: Sequence[str] = (),
     sessions: SessionLimits | None = None,
-) -> Door:
+) -> AccessMiddleware:
     """Make the whole application, its door before it."""
-    return Door(
+    return AccessMiddleware(
         bare_app(server, host=host, limits=sessions),
         ours=Ours(),
         names=names_of(host, token, allow_hosts),

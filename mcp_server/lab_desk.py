@@ -10,7 +10,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from mcp_server.asking import Asking
 from mcp_server.budget import Budget
-from mcp_server.desk import Desk
+from mcp_server.desk import McpContext
 from mcp_server.lab_runs import Runs
 from mcp_server.texts import tell
 from mcp_server.wording import without_paths, worded
@@ -21,7 +21,7 @@ from personalab.texts import Language
 class LabDesk:
     """The desk, who answers, and the runs under way."""
 
-    desk: Desk
+    desk: McpContext
     asking: Asking
     runs: Runs
 

@@ -18,7 +18,7 @@ from mcp_server.lab_desk import LabDesk
 from mcp_server.lab_fitting import CONTENT_TOKENS, LIST_TOKENS, META_TOKENS, fit, page
 from mcp_server.lab_projects import Confirm, Project, Wait
 from mcp_server.lab_results import Analysed, Board, Iterated, Recomposed
-from mcp_server.lab_runs import Run
+from mcp_server.lab_runs import LabRun
 from mcp_server.lab_showing import (
     analysis_fields,
     analysis_text,
@@ -182,13 +182,13 @@ class FindingTools:
             if name not in _MORE:
                 raise UserError("lab_no_option", option=name[:80], options=", ".join(_MORE))
 
-    def _running(self, project: str) -> Run | None:
+    def _running(self, project: str) -> LabRun | None:
         run = self._lab.runs.of(project)
         if run is not None and run.kind != "iterate":
             raise ToolError(tell("lab_is_run", self._lab.language, project=project))
         return run
 
-    async def _begin(self, project: str, wishes: Mapping[str, Any]) -> Run:
+    async def _begin(self, project: str, wishes: Mapping[str, Any]) -> LabRun:
         graph = await asyncio.to_thread(importlib.import_module, "graph.iterate")
         run = self._running(project)  # another call may have begun it meanwhile
         if run is None:

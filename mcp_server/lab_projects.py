@@ -20,7 +20,7 @@ from mcp_server.budget import RESULT_TOKENS
 from mcp_server.lab_desk import LabDesk
 from mcp_server.lab_fitting import LIST_TOKENS, fit, page
 from mcp_server.lab_results import ProjectMade, ProjectRan, ProjectView, Reported
-from mcp_server.lab_runs import Run, step
+from mcp_server.lab_runs import LabRun, step
 from mcp_server.lab_showing import (
     analysis_fields,
     analysis_text,
@@ -155,7 +155,7 @@ class ProjectTools:
 
     async def _begin(
         self, place: ProjectPlace, call: dict[str, Any], *, confirm: bool
-    ) -> Run | CallToolResult:
+    ) -> LabRun | CallToolResult:
         """Start a run, or return the plan where money may be spent and nobody has agreed to it."""
         plan, options = await self._plan(call), await asyncio.to_thread(place.options)
         if not (confirm or _may_begin(plan, options)):
@@ -168,7 +168,7 @@ class ProjectTools:
             run = self._lab.runs.begin(place.name, "evaluate", stream)
         return run
 
-    def _running(self, project: str) -> Run | None:
+    def _running(self, project: str) -> LabRun | None:
         """Find a run of this server; one that searches in the project is none to follow."""
         run = self._lab.runs.of(project)
         if run is not None and run.kind != "evaluate":

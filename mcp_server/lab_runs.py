@@ -30,7 +30,7 @@ _log = logging.getLogger("personalab.mcp")
 
 
 @dataclass(eq=False)
-class Run:
+class LabRun:
     """A run under way, and the last that was heard of it."""
 
     project: str
@@ -43,11 +43,11 @@ class Runs:
     """The runs of this server, one a project."""
 
     def __init__(self) -> None:
-        self._running: dict[str, Run] = {}
+        self._running: dict[str, LabRun] = {}
         self._ended: OrderedDict[str, Event] = OrderedDict()
         self._closing = False
 
-    def of(self, project: str) -> Run | None:
+    def of(self, project: str) -> LabRun | None:
         """Find the run of a project."""
         return self._running.get(project)
 
@@ -55,18 +55,18 @@ class Runs:
         """Return how the last run of a project in this server ended, unless it was already reported."""
         return self._ended.get(project)
 
-    def begin(self, project: str, kind: Kind, stream: AsyncGenerator[Any]) -> Run:
+    def begin(self, project: str, kind: Kind, stream: AsyncGenerator[Any]) -> LabRun:
         """Start a run that continues whatever becomes of the call."""
         if self._closing:
             raise Busy("server_ending")
-        run = Run(project, kind)
+        run = LabRun(project, kind)
         self._ended.pop(project, None)
         self._running[project] = run
         run.task = asyncio.create_task(_consumed(run, stream))
         run.task.add_done_callback(lambda task: self._end(run, task))
         return run
 
-    def _end(self, run: Run, task: asyncio.Task[Event]) -> None:
+    def _end(self, run: LabRun, task: asyncio.Task[Event]) -> None:
         self._running.pop(run.project, None)
         if task.cancelled():
             return
@@ -79,7 +79,7 @@ class Runs:
         while len(self._ended) > _KEPT:
             self._ended.popitem(last=False)
 
-    async def follow(self, ctx: Context[Any], run: Run, language: Language) -> Event:
+    async def follow(self, ctx: Context[Any], run: LabRun, language: Language) -> Event:
         """Report a run's progress to the client until it ends; leaving early does not end the run."""
         steps, told = Steps(ctx), None
         while not run.task.done():
@@ -104,7 +104,7 @@ class Runs:
             await asyncio.wait(tasks, timeout=_CLOSING_SECONDS)
 
 
-async def _consumed(run: Run, stream: AsyncGenerator[Any]) -> Event:
+async def _consumed(run: LabRun, stream: AsyncGenerator[Any]) -> Event:
     """Run to the result, noting how far it is."""
     found: Event = {}
     async with aclosing(stream) as parts:

@@ -25,7 +25,7 @@ from personalab.errors import BadRecord
 from personalab.lab.assets import SkillType
 from personalab.operations.exchange_folder import check_file_name, exchange_folder
 from personalab.operations.lab import tags as tagging
-from personalab.operations.lab.arrivals import CameIn
+from personalab.operations.lab.arrivals import ImportResult
 from personalab.operations.lab.exchange import import_persona, import_skill
 from personalab.operations.lab.skills import (
     archive_skill,
@@ -172,13 +172,13 @@ class SkillTools:
         type: SkillType | None,
         expected: str | None,
         archived: bool | None,
-    ) -> CameIn:
+    ) -> ImportResult:
         services = self._services
         if skill_id is None:
             given = {name: needed(value, name) for name, value in texts.items() if name != "description"}
             described = texts["description"] or ""
             made = await create_skill(services, **given, description=described, type=type or "skill")
-            return CameIn.of(services.assets, made, "created")
+            return ImportResult.of(services.assets, made, "created")
         before = await asyncio.to_thread(services.assets.skill, skill_id)
         after: StoredSkill = before
         if any(value is not None for value in (type, expected, *texts.values())):
@@ -186,11 +186,11 @@ class SkillTools:
         if archived is not None:
             after = await archive_skill(services, after.meta.id, archived=archived)
         same = after.meta.version == before.meta.version
-        return CameIn.of(services.assets, after, "same" if same else "updated")
+        return ImportResult.of(services.assets, after, "same" if same else "updated")
 
     async def _import(
         self, file: str, content: str | None, purpose: str | None, name: str | None
-    ) -> Sequence[CameIn]:
+    ) -> Sequence[ImportResult]:
         called = check_file_name(file)
         if content is None:
             path = exchange_folder(self._services) / called
@@ -287,7 +287,7 @@ def _tested(summary: Mapping[str, Any] | None) -> str:
     return f" · {summary['best_score']:g} ({summary['best_baseline_name']}, {summary['staleness']})"
 
 
-def _came(row: CameIn) -> dict[str, Any]:
+def _came(row: ImportResult) -> dict[str, Any]:
     names = ("kind", "id", "name", "version", "outcome")
     return {name: getattr(row, name) for name in names}
 

@@ -11,9 +11,9 @@ from mcp_types import CallToolResult
 from pydantic import Field
 
 from mcp_server.budget import RESULT_TOKENS, Budget, page_offset
-from mcp_server.desk import Desk
+from mcp_server.desk import McpContext
 from mcp_server.rendering import plain_warnings, warning_rows
-from mcp_server.results import PromptView, Recalled, SettingsView, result
+from mcp_server.results import PromptView, RecallResult, SettingsView, result
 from mcp_server.stories import Cursor
 from mcp_server.texts import tell
 from mcp_server.turns import InstanceId
@@ -39,7 +39,7 @@ _LORE = 40
 class LookingTools:
     """What can be looked up."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: McpContext) -> None:
         self._desk = desk
 
     async def persona_recall(
@@ -50,7 +50,7 @@ class LookingTools:
             Literal["summaries", "plots", "turns", "auto"],
             Field(description="How detailed: points, their plots, or the words themselves"),
         ] = "auto",
-    ) -> Annotated[CallToolResult, Recalled]:
+    ) -> Annotated[CallToolResult, RecallResult]:
         """Search a story's past."""
         if len(query) > MAX_QUERY:
             raise UserError("field_too_long", field="query", actual=len(query), limit=MAX_QUERY)

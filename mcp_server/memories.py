@@ -13,16 +13,16 @@ from pydantic import Field
 
 from mcp_server.asking import Asking, Work, nothing_to_note
 from mcp_server.budget import RESULT_TOKENS, Budget, page_of, page_offset
-from mcp_server.desk import Desk
+from mcp_server.desk import McpContext
 from mcp_server.following import follow
 from mcp_server.growing import Given
 from mcp_server.knowing import SHORT_ID, brief, brief_steps, step_fields, step_row, step_rows
 from mcp_server.results import (
-    Forgotten,
+    ForgetResult,
     MemoryChanged,
     MemoryFound,
     MemoryView,
-    SavedConversation,
+    SavedConversationResult,
     result,
 )
 from mcp_server.schemas import object_schema
@@ -31,7 +31,14 @@ from mcp_server.texts import tell
 from personalab.errors import BadRecord, NotFound
 from personalab.memory.changes import Change
 from personalab.memory.pipeline import has_succeeded
-from personalab.memory.records import CONTENT_TYPES, ContentType, Conversation, Entry, Memory, saved_response
+from personalab.memory.records import (
+    CONTENT_TYPES,
+    ContentType,
+    Conversation,
+    Memory,
+    MemoryEntry,
+    saved_response,
+)
 from personalab.operations.memory import (
     add_entry,
     edit_entry,
@@ -64,7 +71,7 @@ _LOOKED_BACK = 1_000
 class MemoryTools:
     """What is known about people."""
 
-    def __init__(self, desk: Desk, asking: Asking) -> None:
+    def __init__(self, desk: McpContext, asking: Asking) -> None:
         self._desk = desk
         self._asking = asking
 
@@ -89,7 +96,7 @@ class MemoryTools:
         conversation_id: Annotated[str | None, Field(description="A saved one, instead of messages")] = None,
         answer: Given = None,
         cursor: Cursor = None,
-    ) -> Annotated[CallToolResult, SavedConversation] | InputRequiredResult:
+    ) -> Annotated[CallToolResult, SavedConversationResult] | InputRequiredResult:
         """Save a conversation, and learn from it if that is wanted."""
         if conversation_id is not None:
             saved = await self._saved(agent_id, user_id, conversation_id)
@@ -234,7 +241,7 @@ class MemoryTools:
 
     async def memory_forget(
         self, agent_id: AgentId, user_id: UserId = None
-    ) -> Annotated[CallToolResult, Forgotten]:
+    ) -> Annotated[CallToolResult, ForgetResult]:
         """Forget a user for good."""
         names = {"agent_id": agent_id, "user_id": await self._about(user_id)}
         await forget_memory(self._desk.services, **names)
@@ -282,7 +289,7 @@ def _memory(memory: Memory, cursor: str | None, budget: Budget, language: Langua
     return result("\n".join(rows), data)
 
 
-def _entry(entry: Entry, cost: int, budget: Budget) -> dict[str, Any]:
+def _entry(entry: MemoryEntry, cost: int, budget: Budget) -> dict[str, Any]:
     fields = entry.fields()
     if cost > _ENTRY_TOKENS:
         fields["text"] = brief(entry.text, budget, _ENTRY_TOKENS // 2)

@@ -11,7 +11,7 @@ from mcp_types import INVALID_PARAMS, TextContent
 from pydantic import Field
 
 from mcp_server.budget import RESULT_TOKENS
-from mcp_server.desk import Desk
+from mcp_server.desk import McpContext
 from mcp_server.results import well_formed
 from mcp_server.stories import StoryTools, page_text
 from mcp_server.texts import tell
@@ -24,7 +24,7 @@ NAMES = ("play", "recap")
 class Prompts:
     """Beginning a story, and looking back at one."""
 
-    def __init__(self, desk: Desk, stories: StoryTools) -> None:
+    def __init__(self, desk: McpContext, stories: StoryTools) -> None:
         self._desk = desk
         self._stories = stories
 

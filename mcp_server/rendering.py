@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_types import CallToolResult
 
 from mcp_server.budget import MESSAGE_TOKENS, RESULT_TOKENS, Budget
-from mcp_server.desk import Desk
+from mcp_server.desk import McpContext
 from mcp_server.knowing import brief
 from mcp_server.results import result
 from mcp_server.texts import tell
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 async def turn_result(
-    found: TurnOutput, desk: Desk, *, lead: str = "", reasoning: bool = False
+    found: TurnOutput, desk: McpContext, *, lead: str = "", reasoning: bool = False
 ) -> CallToolResult:
     """Word a turn that is over; a reply that failed is an error which says what to do."""
     budget, language = await desk.budget(), desk.language
@@ -73,7 +73,7 @@ def _turn_data(found: TurnOutput) -> dict[str, Any]:
     }
 
 
-async def begun_turn(found: TurnOutput, desk: Desk) -> CallToolResult:
+async def begun_turn(found: TurnOutput, desk: McpContext) -> CallToolResult:
     """Word a turn that waits for the host's reply, with the prompt to write it by.
 
     A turn of a repeated call may have been answered before, and one over its limit cannot be: they are shown so.

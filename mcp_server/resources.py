@@ -19,7 +19,7 @@ from mcp_types import (
 )
 from mcp_types import Resource as ListedResource
 
-from mcp_server.desk import Desk
+from mcp_server.desk import McpContext
 from mcp_server.results import well_formed
 from mcp_server.stories import KINDS, instance_fields, line_text
 from mcp_server.texts import tell
@@ -45,7 +45,7 @@ _COMPLETIONS = 100
 class Resources:
     """The stories as addresses."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: McpContext) -> None:
         self._desk = desk
 
     def add_to(self, server: MCPServer[Any]) -> None:

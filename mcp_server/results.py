@@ -47,7 +47,7 @@ class BegunTurn(TypedDict):
     cursor: NotRequired[str]
 
 
-class Stopped(TypedDict):
+class StopResult(TypedDict):
     """What was stopped."""
 
     instance_id: str
@@ -65,7 +65,7 @@ class SessionPage(TypedDict):
     cursor: str | None
 
 
-class Library(TypedDict):
+class LibraryResult(TypedDict):
     """What there is to play with."""
 
     characters: NotRequired[list[Record]]
@@ -96,7 +96,7 @@ class SavedEntry(TypedDict):
     created: bool
 
 
-class Recalled(TypedDict):
+class RecallResult(TypedDict):
     """What was found of a story's past."""
 
     instance_id: str
@@ -162,7 +162,7 @@ class Grown(TypedDict):
     cursor: NotRequired[str | None]
 
 
-class SavedConversation(TypedDict):
+class SavedConversationResult(TypedDict):
     """A conversation that was saved, and what was learned from it."""
 
     success: bool
@@ -213,7 +213,7 @@ class MemoryChanged(TypedDict):
     steps: list[Record]
 
 
-class Forgotten(TypedDict):
+class ForgetResult(TypedDict):
     """Whom an agent has forgotten."""
 
     agent_id: str
@@ -229,7 +229,7 @@ class Imports(TypedDict):
     not_indexed: NotRequired[str]
 
 
-class Exported(TypedDict):
+class ExportResult(TypedDict):
     """A file that lies in the folder ``exchange`` now; of a text also how it begins."""
 
     name: str

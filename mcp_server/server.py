@@ -45,7 +45,7 @@ from pydantic import AnyUrl, ValidationError
 from mcp_server import prompts
 from mcp_server.arguments import PlainArguments, unknown_arguments, word_faults, word_missing, word_unknown
 from mcp_server.asking import Asking
-from mcp_server.desk import Desk
+from mcp_server.desk import McpContext
 from mcp_server.growing import GrowthTools
 from mcp_server.lab_runs import Runs
 from mcp_server.looking import LookingTools
@@ -62,7 +62,7 @@ from mcp_server.turns import TurnTools
 from mcp_server.updates import MAX_SUBSCRIPTIONS, Updates
 from personalab.errors import PersonaLabError, UserError
 from personalab.services import Services
-from personalab.serving.places import MAX_TURNS, Places
+from personalab.serving.places import MAX_TURNS, TurnLimiter
 from personalab.tasks import end_tasks
 from personalab.texts import say
 from personalab.texts.actions import rendering_for
@@ -104,12 +104,12 @@ def build_server(
     toolsets: Iterable[str] = DEFAULT_TOOLSETS,
     *,
     max_turns: int = MAX_TURNS,
-    places: Places | None = None,
+    places: TurnLimiter | None = None,
 ) -> PersonaServer:
     """Make the server of a data root; one that shares a process with another entrance shares its places."""
     services.remote = True
-    places = places or Places(services, max_turns)
-    return PersonaServer(Desk(services, Updates(services.stories), places), check_toolsets(toolsets))
+    places = places or TurnLimiter(services, max_turns)
+    return PersonaServer(McpContext(services, Updates(services.stories), places), check_toolsets(toolsets))
 
 
 def check_toolsets(names: Iterable[str]) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ def check_toolsets(names: Iterable[str]) -> tuple[str, ...]:
 class PersonaServer(MCPServer[None]):
     """The MCP server: its own words for bad arguments, in the reader's language, and never a traceback."""
 
-    def __init__(self, desk: Desk, toolsets: tuple[str, ...]) -> None:
+    def __init__(self, desk: McpContext, toolsets: tuple[str, ...]) -> None:
         self.desk = desk
         self._resources = Resources(desk)
         self._listening = ListenHandler(desk.updates.bus)
@@ -318,7 +318,7 @@ async def _watching(server: MCPServer[None]) -> AsyncGenerator[None]:
         await end_tasks([task])
 
 
-def _tools(desk: Desk, stories: StoryTools, toolsets: tuple[str, ...], runs: Runs) -> list[Tool]:
+def _tools(desk: McpContext, stories: StoryTools, toolsets: tuple[str, ...], runs: Runs) -> list[Tool]:
     asking = Asking(desk)
     tools: list[Tool] = []
     if "chat" in toolsets:
@@ -332,14 +332,14 @@ def _tools(desk: Desk, stories: StoryTools, toolsets: tuple[str, ...], runs: Run
     return tools
 
 
-def _instructions(desk: Desk, toolsets: tuple[str, ...]) -> str:
+def _instructions(desk: McpContext, toolsets: tuple[str, ...]) -> str:
     told = [INSTRUCTIONS]
     told += [ARCHIVE_INSTRUCTIONS] if "archive" in toolsets else []
     told += [LAB_INSTRUCTIONS] if "lab" in toolsets else []
     return "".join(getattr(text, desk.language) for text in told)
 
 
-def _archive_tools(desk: Desk, asking: Asking) -> list[Tool]:
+def _archive_tools(desk: McpContext, asking: Asking) -> list[Tool]:
     from mcp_server.archives import (
         ArchiveTools,
     )  # few hosts want them, and readers of many formats come along
@@ -352,7 +352,7 @@ def _archive_tools(desk: Desk, asking: Asking) -> list[Tool]:
     ]
 
 
-def _lab_tools(desk: Desk, asking: Asking, runs: Runs) -> list[Tool]:
+def _lab_tools(desk: McpContext, asking: Asking, runs: Runs) -> list[Tool]:
     from mcp_server.lab import LabTools  # few hosts want them, and much comes along
 
     lab = LabTools(desk, asking, runs)
@@ -376,7 +376,7 @@ def _lab_tools(desk: Desk, asking: Asking, runs: Runs) -> list[Tool]:
     ]
 
 
-def _memory_tools(desk: Desk, asking: Asking) -> list[Tool]:
+def _memory_tools(desk: McpContext, asking: Asking) -> list[Tool]:
     memories = MemoryTools(desk, asking)
     return [
         _tool(memories.memory_save_conversation, _ASKS),
@@ -387,7 +387,7 @@ def _memory_tools(desk: Desk, asking: Asking) -> list[Tool]:
     ]
 
 
-def _chat_tools(desk: Desk, stories: StoryTools, asking: Asking) -> list[Tool]:
+def _chat_tools(desk: McpContext, stories: StoryTools, asking: Asking) -> list[Tool]:
     turns, looking, growth = TurnTools(desk), LookingTools(desk), GrowthTools(desk, asking)
     return [
         _tool(turns.persona_chat, _ASKS),

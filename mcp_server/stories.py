@@ -11,9 +11,9 @@ from mcp_types import CallToolResult
 from pydantic import Field
 
 from mcp_server.budget import RESULT_TOKENS, Budget, page_offset
-from mcp_server.desk import Desk
+from mcp_server.desk import McpContext
 from mcp_server.knowing import brief
-from mcp_server.results import Instance, Library, SavedEntry, SessionPage, result
+from mcp_server.results import Instance, LibraryResult, SavedEntry, SessionPage, result
 from mcp_server.texts import tell
 from mcp_server.turns import InstanceId, Reasoning
 from personalab.errors import UserError
@@ -41,7 +41,7 @@ _EXCERPT = 120
 class StoryTools:
     """The library and the stories in it."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: McpContext) -> None:
         self._desk = desk
 
     async def persona_library(
@@ -49,7 +49,7 @@ class StoryTools:
         kind: Kind = "all",
         entry_id: Annotated[str | None, Field(description="Show this entry whole; needs kind")] = None,
         cursor: Cursor = None,
-    ) -> Annotated[CallToolResult, Library]:
+    ) -> Annotated[CallToolResult, LibraryResult]:
         """List what there is, or show one entry whole."""
         budget, language = await self._desk.budget(), self._desk.language
         if entry_id is not None:

@@ -16,9 +16,9 @@ from mcp_types import CallToolResult, InputRequiredResult
 from pydantic import Field
 
 from mcp_server import writers
-from mcp_server.desk import Desk
+from mcp_server.desk import McpContext
 from mcp_server.rendering import begun_turn, turn_result
-from mcp_server.results import BegunTurn, Stopped, TurnResult, result, well_formed
+from mcp_server.results import BegunTurn, StopResult, TurnResult, result, well_formed
 from mcp_server.sampling import OpenQuestion, is_modern
 from mcp_server.texts import tell
 from personalab.errors import UserError
@@ -54,7 +54,7 @@ class TurnRefused(ToolError):  # noqa: N818 (as ours are named)
 class TurnTools:
     """Turns of a story, each by the one graph."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: McpContext) -> None:
         self._desk = desk
 
     async def persona_chat(
@@ -100,7 +100,7 @@ class TurnTools:
         found = await self._run(ctx, _ending(instance_id, turn, reply))
         return await turn_result(found, self._desk, reasoning=reasoning)
 
-    async def persona_stop(self, instance_id: InstanceId) -> Annotated[CallToolResult, Stopped]:
+    async def persona_stop(self, instance_id: InstanceId) -> Annotated[CallToolResult, StopResult]:
         """Stop what is being written."""
         task = await self._desk.services.leases.stop(instance_id)
         language = self._desk.language

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 from mcp.server.mcpserver.exceptions import ToolError
 
-from mcp_server.desk import Desk
+from mcp_server.desk import McpContext
 from personalab.errors import PersonaLabError
 
 
-def worded(desk: Desk, message: str) -> str:
+def worded(desk: McpContext, message: str) -> str:
     """Word a message for this entrance; files are named from the data root on."""
     root = desk.services.settings.data_root
     for folder in (root, os.path.realpath(root)):
@@ -21,7 +21,7 @@ def worded(desk: Desk, message: str) -> str:
 
 
 @contextmanager
-def without_paths(desk: Desk) -> Generator[None]:
+def without_paths(desk: McpContext) -> Generator[None]:
     """Raise errors with files named relative to the data root."""
     try:
         yield

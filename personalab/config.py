@@ -21,7 +21,7 @@ Trigger = Literal["auto", "keywords", "always", "off"]
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class IntRange:
     """A whole number within a range."""
 
     low: int
@@ -37,7 +37,7 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChoiceSetting:
     """One of a few words."""
 
     words: tuple[str, ...]
@@ -80,28 +80,28 @@ class Name:
         return f"≤ {self.longest}"
 
 
-Rule = Whole | Choice | Switch | Name
+Rule = IntRange | ChoiceSetting | Switch | Name
 
 SOURCE_FIELDS: dict[str, Rule] = {
-    "thresholds.rag_fallback_threshold": Whole(1, 10, 3),
-    "thresholds.summary_last_n_turns": Whole(1, 20, 5),
-    "limits.max_total_tokens": Whole(10_000, 200_000, 100_000),
-    "limits.middle_section_warning_tokens": Whole(1_000, 50_000, 20_000),
-    "limits.conversation_max_tokens": Whole(1_000, 200_000, 100_000),
-    "preferences.summary_order": Choice(("summary_first", "last_n_first"), "summary_first"),
+    "thresholds.rag_fallback_threshold": IntRange(1, 10, 3),
+    "thresholds.summary_last_n_turns": IntRange(1, 20, 5),
+    "limits.max_total_tokens": IntRange(10_000, 200_000, 100_000),
+    "limits.middle_section_warning_tokens": IntRange(1_000, 50_000, 20_000),
+    "limits.conversation_max_tokens": IntRange(1_000, 200_000, 100_000),
+    "preferences.summary_order": ChoiceSetting(("summary_first", "last_n_first"), "summary_first"),
     "preferences.conversation_load_all": Switch(True),
 }
 """What every config.json holds and ``reset`` restores."""
 
 FIELDS: dict[str, Rule] = {
     **SOURCE_FIELDS,
-    "preferences.language": Choice(("zh", "en"), "zh"),
-    "preferences.durability": Choice(("os", "fsync"), "os"),
+    "preferences.language": ChoiceSetting(("zh", "en"), "zh"),
+    "preferences.durability": ChoiceSetting(("os", "fsync"), "os"),
     "preferences.auto_summarize": Switch(False),
-    "preferences.auto_memorize_turns": Whole(0, 1_000, 0),
+    "preferences.auto_memorize_turns": IntRange(0, 1_000, 0),
     "preferences.player_name": Name(64),
     "preferences.show_markers": Switch(True),
-    "preferences.on_disconnect": Choice(("continue", "interrupt"), "continue"),
+    "preferences.on_disconnect": ChoiceSetting(("continue", "interrupt"), "continue"),
 }
 """All settings; those listed only here are written when they are set."""
 
@@ -246,7 +246,7 @@ def full_name(given: str) -> str:
 def parse_value(given: str, text: str) -> object:
     """Read a setting's value as it is typed on a command line."""
     match FIELDS[full_name(given)]:
-        case Whole():
+        case IntRange():
             try:
                 return int(text)
             except ValueError:
@@ -255,7 +255,7 @@ def parse_value(given: str, text: str) -> object:
             return {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}.get(
                 text.lower(), text
             )
-        case Choice() | Name():
+        case ChoiceSetting() | Name():
             return text
 
 
@@ -300,7 +300,7 @@ def read_recall(data: Mapping[str, Any]) -> RecallModule:
     if trigger not in ("auto", "keywords", "always", "off"):
         raise Invalid("bad_trigger", value=repr(trigger))
     count = data.get("n_results", 20)
-    if not Whole(1, 100, 20).accepts(count):
+    if not IntRange(1, 100, 20).accepts(count):
         raise Invalid("field_not_whole_within", field="n_results", low=1, high=100)
     lists = {
         name: _words(data, name) for name in ("keywords", "auto_keywords", "detail_words") if name in data
@@ -315,7 +315,7 @@ def read_memory(data: Mapping[str, Any]) -> MemoryModule:
         raise Invalid("field_not_bool", field="enabled")
     if not isinstance(user_id, str) or not user_id.strip() or not user_id.isprintable() or len(user_id) > 200:
         raise Invalid("field_not_name", field="user_id", low=1, high=200)
-    counts = {"max_tokens": Whole(50, 20_000, 800), "n_events": Whole(0, 50, 5)}
+    counts = {"max_tokens": IntRange(50, 20_000, 800), "n_events": IntRange(0, 50, 5)}
     for name, rule in counts.items():
         if not rule.accepts(data.get(name, rule.default)):
             raise Invalid("field_not_whole_within", field=name, low=rule.low, high=rule.high)
@@ -328,7 +328,7 @@ def read_lore(data: Mapping[str, Any]) -> LoreModule:
     for name in ("enabled", "recursive"):
         if not isinstance(data.get(name, True if name == "recursive" else None), bool):
             raise Invalid("field_not_bool", field=name)
-    counts = {"scan_depth": Whole(0, 1_000, 4), "max_tokens": Whole(0, 100_000, 2_048)}
+    counts = {"scan_depth": IntRange(0, 1_000, 4), "max_tokens": IntRange(0, 100_000, 2_048)}
     for name, rule in counts.items():
         if not rule.accepts(data.get(name, rule.default)):
             raise Invalid("field_not_whole_within", field=name, low=rule.low, high=rule.high)

@@ -33,7 +33,7 @@ _DEFAULTS = Preferences(Config(), DirectorModule(), RecallModule(), MemoryModule
 
 
 @dataclass(slots=True)
-class _Session:
+class _StoredSession:
     """What of a session is durable."""
 
     lines: list[Line]
@@ -69,7 +69,7 @@ class HeldMemoryLock:
 class _Story:
     state: InstanceState
     character: CharacterState
-    sessions: dict[str, _Session]
+    sessions: dict[str, _StoredSession]
     holder: HeldMemoryLock | None = None
     fence: int = 0
     hold: tuple[int, float] | None = None
@@ -115,7 +115,7 @@ class InMemoryStories:
             instance_id, character.character_id, background_id, "sess_001", now, PlotState()
         )
         first: list[Line] = [Metadata(instance_id, "sess_001", now), *([opening] if opening else [])]
-        self.stories[instance_id] = _Story(state, began_as(character), {"sess_001": _Session(first)})
+        self.stories[instance_id] = _Story(state, began_as(character), {"sess_001": _StoredSession(first)})
         return state
 
     def story(self, instance_id: str) -> _Story:
@@ -125,7 +125,7 @@ class InMemoryStories:
             raise NotFound("no_instance", instance_id=instance_id)
         return found
 
-    def session(self, instance_id: str, session_id: str) -> _Session:
+    def session(self, instance_id: str, session_id: str) -> _StoredSession:
         """Find a session of a story."""
         found = self.story(instance_id).sessions.get(check_id(session_id, "session_id"))
         if found is None:
@@ -275,7 +275,7 @@ class InMemorySessionLog:
         self,
         process: InMemoryProcess,
         story: _Story,
-        session: _Session,
+        session: _StoredSession,
         lock: HeldLock,
         repaired: list[str],
     ) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # every process imports this module, few need all of these
     from personalab.story.library import Background
     from personalab.story.lines import AssistantLine, Line
     from personalab.story.lore import Lorebook
-    from personalab.story.recall import Hit, Kind, Search, StoryEvent
+    from personalab.story.recall import Hit, Kind, RecallQuery, StoryEvent
     from personalab.story.transcript import Transcript
     from personalab.texts import Language
 
@@ -423,7 +423,7 @@ class EventLibrary(Protocol):
         """Forget an instance's events (of one session, or all; of some kinds, or all)."""
         ...
 
-    async def search(self, search: Search) -> list[Hit]:
+    async def search(self, search: RecallQuery) -> list[Hit]:
         """Find the best events, best first; ``[]`` where nothing is indexed."""
         ...
 

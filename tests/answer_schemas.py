@@ -16,11 +16,11 @@ from personalab.lab.findings import AdvantageSegment
 from personalab.lab.generating import cases_schema, read_cases
 from personalab.lab.judging import judgement_schema, read_judgement
 from personalab.lab.projects import Breakdown, RankRow
-from personalab.lab.recomposing import Choice, WriterReader, writer_call
+from personalab.lab.recomposing import SegmentSelection, WriterReader, writer_call
 from personalab.lab.retention import Retention
 from personalab.lab.tagging import TAG_SCHEMA, read_tags
 from personalab.memory.changes import Operation, revise
-from personalab.memory.pipeline import Reader, Shown, shown_entries
+from personalab.memory.pipeline import Reader, ShownEntries, shown_entries
 from personalab.memory.records import ContentType, empty_memory, new_id, read_request
 from personalab.story.persona import evolution_schema, read_evolution
 from personalab.story.summary import points_schema, read_points
@@ -74,14 +74,14 @@ _READER = Reader(_TALK)
 _PLAYER: tuple[ContentType, ...] = ("profile", "event")
 
 
-def _shown(*types: ContentType) -> Shown:
+def _shown(*types: ContentType) -> ShownEntries:
     known = [Operation("add", kind, f"The user has a {kind}", messages=(1,)) for kind in types]
     memory = empty_memory(new_id(), "a", "u", NOW)
     revised = revise(memory, known, NOW, origin="memorize", conversation_id=new_id())
     return shown_entries(revised.memory, types, "", len, 10_000)
 
 
-_KNOWN, _MINDS, _NOTHING = _shown(*_PLAYER), _shown("mind"), Shown({})
+_KNOWN, _MINDS, _NOTHING = _shown(*_PLAYER), _shown("mind"), ShownEntries({})
 _ADD = {"op": "add", "type": "profile", "text": "The user is a doctor", "reason": "told", "messages": [1]}
 _REPLACE = {"op": "replace", "target": "p1", "text": "The user is a nurse", "reason": "", "messages": [1, 3]}
 _REMOVE = {"op": "remove", "target": "e1", "reason": "taken back", "messages": [3]}
@@ -111,7 +111,7 @@ _SEGMENT = {
 }
 _ISSUE = {"skill": "A", "dimension": "robustness", "description": "Errors are not handled."}
 _CASE = {"name": "Empty input", "input": "", "expected_output": "an error", "description": ""}
-_CHOICE = Choice(
+_CHOICE = SegmentSelection(
     (
         AdvantageSegment(
             id="seg_001",

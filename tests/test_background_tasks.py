@@ -15,7 +15,7 @@ from mcp_server.updates import Updates
 from personalab.operations.lab.gathering import all_of
 from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services
-from personalab.story.recall import Hit, Search, StoryEvent
+from personalab.story.recall import Hit, RecallQuery, StoryEvent
 from personalab.tasks import BackgroundTasks, discard_failure, end_tasks
 from tests.mcp_server.scribes import tell_story
 from tests.web.conftest import live_app
@@ -64,7 +64,7 @@ class StuckLibrary(InMemoryLibrary):
         finally:
             raise OSError("the connection was closed")
 
-    async def search(self, search: Search) -> list[Hit]:
+    async def search(self, search: RecallQuery) -> list[Hit]:
         """Hang."""
         await self._hang()
 

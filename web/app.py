@@ -15,15 +15,15 @@ from personalab.errors import PersonaLabError
 from personalab.services import Services
 from personalab.serving.address import names_of
 from personalab.serving.clients import FailedLogins, Rate
-from personalab.serving.door import Door, Ours, RequestLimits
+from personalab.serving.door import AccessMiddleware, Ours, RequestLimits
 from personalab.serving.places import MAX_TURNS
 from web.api import ROUTERS
-from web.desk import MAX_STREAMS, Desk
+from web.desk import MAX_STREAMS, AppContext
 from web.errors import RESPONSES, add_error_handlers, language_of
-from web.guarding import Paced, Watched
+from web.guarding import MetricsMiddleware, RateLimitMiddleware
 from web.page_files import add_page
 
-Lifespan = Callable[[Desk], AbstractAsyncContextManager[object]]
+Lifespan = Callable[[AppContext], AbstractAsyncContextManager[object]]
 ALONE = Ours(
     open=("/", "/page", "/healthz", "/api/login", "/docs"),
     large=("/api/import", "/mcp"),
@@ -62,7 +62,7 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         services = open_services()
         services.remote = True
-        desk = Desk(services, max_turns=limits.max_turns, max_streams=limits.max_streams)
+        desk = AppContext(services, max_turns=limits.max_turns, max_streams=limits.max_streams)
         app.state.desk = desk
         vocabulary = asyncio.create_task(_load_vocabulary(desk))
         async with AsyncExitStack() as stack:
@@ -95,9 +95,9 @@ def create_app(
     _add_description(app)
     add_error_handlers(app, ours)
     # The last one added is the first to see a request.
-    app.add_middleware(Paced, state=app.state, ours=ours)
+    app.add_middleware(RateLimitMiddleware, state=app.state, ours=ours)
     app.add_middleware(
-        Door,  # pyright: ignore[reportArgumentType] (plain ASGI, typed without Starlette)
+        AccessMiddleware,  # pyright: ignore[reportArgumentType] (plain ASGI, typed without Starlette)
         ours=ours,
         names=names_of(host, token, allow_hosts),
         token=token,
@@ -105,11 +105,11 @@ def create_app(
         limits=limits.requests,
         logins=app.state.logins,
     )
-    app.add_middleware(Watched, state=app.state, ours=ours)
+    app.add_middleware(MetricsMiddleware, state=app.state, ours=ours)
     return app
 
 
-async def _load_vocabulary(desk: Desk) -> None:
+async def _load_vocabulary(desk: AppContext) -> None:
     """Load the tokenizer at the start: it holds up every thread for a moment, and no request should wait for that."""
     with suppress(PersonaLabError):
         await desk.services.counter()

@@ -9,10 +9,10 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from personalab.services import Services
-from personalab.serving.places import MAX_TURNS, Places
+from personalab.serving.places import MAX_TURNS, TurnLimiter
 from personalab.texts import Language
 from web.jobs import Jobs
-from web.limits import Seats
+from web.limits import StreamLimiter
 from web.metrics import Metrics
 from web.previews import Previews
 from web.turns import Turns
@@ -20,7 +20,7 @@ from web.turns import Turns
 MAX_STREAMS = 4_096
 
 
-class Desk:
+class AppContext:
     """The services, the turns and jobs of this server, and what it counts."""
 
     def __init__(
@@ -29,12 +29,12 @@ class Desk:
         self.services = services
         self.language: Language = "en"
         """The reader's language, as it was when the last request came."""
-        self.places = Places(services, max_turns)
+        self.places = TurnLimiter(services, max_turns)
         self.metrics = Metrics()
         self.places.on_turn = self.metrics.turn_elsewhere
         self.turns = Turns(services, self.places, self.metrics, lambda: self.language)
         self.jobs = Jobs(lambda: self.language)
-        self.seats = Seats(max_streams)
+        self.seats = StreamLimiter(max_streams)
         self.previews = Previews()
         self.also_close: list[Callable[[], Awaitable[None]]] = []
         """What shares this process and has something to end, too."""
@@ -58,8 +58,8 @@ class Desk:
         await self.services.close()
 
 
-async def _desk(request: Request) -> Desk:
+async def _desk(request: Request) -> AppContext:
     return request.app.state.desk
 
 
-AtDesk = Annotated[Desk, Depends(_desk)]
+ContextDep = Annotated[AppContext, Depends(_desk)]

@@ -28,7 +28,7 @@ from personalab.errors import (
 )
 from personalab.serving.door import Ours
 from personalab.texts import Language
-from web.turns import Refused
+from web.turns import TurnRejected
 
 _log = logging.getLogger("personalab.web")
 
@@ -101,7 +101,7 @@ def add_error_handlers(app: FastAPI, ours: Ours) -> None:
         return answered(request, status, {**told, "seconds": error.params.get("seconds", 1)})
 
     async def refused(request: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, Refused)
+        assert isinstance(error, TurnRejected)
         return answered(request, _status_of_event(error.event), error.event)
 
     async def unreadable(request: Request, error: Exception) -> JSONResponse:
@@ -132,7 +132,7 @@ def add_error_handlers(app: FastAPI, ours: Ours) -> None:
         return error_response(status, told, headers)
 
     app.add_exception_handler(PersonaLabError, known)
-    app.add_exception_handler(Refused, refused)
+    app.add_exception_handler(TurnRejected, refused)
     app.add_exception_handler(RequestValidationError, unreadable)
     app.add_exception_handler(HTTPException, http)
 

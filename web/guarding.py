@@ -11,7 +11,7 @@ from personalab.errors import PersonaLabError
 from personalab.serving.door import Ours, client_of
 from personalab.texts import say
 from personalab.texts.actions import rendering_for
-from web.desk import Desk
+from web.desk import AppContext
 from web.errors import count_error, error_response, fields_of, language_of, log_unexpected
 
 _CSP = (
@@ -28,7 +28,7 @@ _HEADERS = [
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
-class Watched:
+class MetricsMiddleware:
     """Counts requests, adds the headers that keep the page safe, and words what nobody expected.
 
     Stands before the door, so that a refusal has the same headers.
@@ -71,12 +71,12 @@ class Watched:
             self._count(scope, status, None if streams else time.monotonic() - begun)
 
     async def _look_up_language(self, path: str) -> None:
-        desk: Desk | None = getattr(self._state, "desk", None)
+        desk: AppContext | None = getattr(self._state, "desk", None)
         if desk is not None and not path.startswith("/page/"):
             await desk.look_up_language()
 
     def _count(self, scope: Scope, status: int, seconds: float | None) -> None:
-        desk: Desk | None = getattr(self._state, "desk", None)
+        desk: AppContext | None = getattr(self._state, "desk", None)
         if desk is None:
             return
         method = scope["method"] if scope["method"] in _METHODS else "other"
@@ -86,7 +86,7 @@ class Watched:
             desk.metrics.request_seconds.labels(method, route).observe(seconds)
 
 
-class Paced:
+class RateLimitMiddleware:
     """Slows down a client that changes things too often.
 
     Stands behind the door, so that what is refused there does not count against anyone.

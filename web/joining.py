@@ -17,7 +17,7 @@ from mcp_server.server import DEFAULT_TOOLSETS, build_server, check_toolsets
 from personalab.services import Services
 from personalab.serving.door import Ours
 from web.app import ALONE, Limits, create_app
-from web.desk import Desk
+from web.desk import AppContext
 
 
 class _Mcp:
@@ -29,7 +29,7 @@ class _Mcp:
         self._app: ASGIApp | None = None
 
     @asynccontextmanager
-    async def lifespan(self, desk: Desk) -> AsyncGenerator[None]:
+    async def lifespan(self, desk: AppContext) -> AsyncGenerator[None]:
         """Run the server on the same services and places as the API."""
         server = build_server(desk.services, self._toolsets, places=desk.places)
         inner = bare_app(server, host=self._host)

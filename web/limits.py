@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from personalab.errors import Busy
 
 
-class Seats:
+class StreamLimiter:
     """A limit of concurrently open streams."""
 
     def __init__(self, limit: int) -> None:

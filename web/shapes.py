@@ -14,13 +14,13 @@ from web.jobs import Status
 _ID = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 
 
-class Asked(BaseModel):
+class RequestModel(BaseModel):
     """What a client sends: fields it does not have are refused, not ignored."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Told(BaseModel):
+class ResponseModel(BaseModel):
     """What a client gets."""
 
 
@@ -42,14 +42,14 @@ QuerySessionId = Annotated[
 Fields = dict[str, Any]
 
 
-class Named(Told):
+class Named(ResponseModel):
     """Something of the library and what it is called; its id where it is not there any more."""
 
     id: Readable
     name: Readable
 
 
-class Plot(Told):
+class Plot(ResponseModel):
     """Where the story stands in its outline, and how many replies came without a marker."""
 
     current_plot_index: int
@@ -57,7 +57,7 @@ class Plot(Told):
     no_update_count: int
 
 
-class WarningTold(Told):
+class WarningResponse(ResponseModel):
     """Something the reader should know; one a category."""
 
     category: str
@@ -67,7 +67,7 @@ class WarningTold(Told):
     suggestion: Readable | None = None
 
 
-class JobStarted(Told):
+class JobStarted(ResponseModel):
     """Work that was begun and goes on in the server."""
 
     job_id: str
@@ -76,7 +76,7 @@ class JobStarted(Told):
     stream: str = Field(description="Where to follow it, as server-sent events")
 
 
-class JobState(Told):
+class JobState(ResponseModel):
     """How a job stands."""
 
     job_id: str

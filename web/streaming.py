@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from sse_starlette.sse import EventSourceResponse, SendTimeoutError
 from starlette.types import Receive, Scope, Send
 
-from web.limits import Seats
+from web.limits import StreamLimiter
 
 _SEND_SECONDS = 60.0
 """Seconds after which a client that reads nothing is disconnected; it can resume where it left."""
@@ -39,7 +39,7 @@ def described(**told: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
 class EventStream(EventSourceResponse):
     """Sends events as they come, until there are no more or the client goes away; then the events are closed."""
 
-    def __init__(self, stream: AsyncGenerator[bytes], seats: Seats) -> None:
+    def __init__(self, stream: AsyncGenerator[bytes], seats: StreamLimiter) -> None:
         # Turns and jobs end with the server and report it; the stream is not cut off before.
         super().__init__(
             stream, ping=0, send_timeout=_SEND_SECONDS, shutdown_grace_period=_ENDING_SECONDS, sep="\n"
@@ -57,7 +57,7 @@ class EventStream(EventSourceResponse):
                     return
 
 
-def events(stream: AsyncGenerator[bytes], seats: Seats) -> Response:
+def events(stream: AsyncGenerator[bytes], seats: StreamLimiter) -> Response:
     """Answer with a stream; its seat is taken while it is open."""
     seats.check()
     return EventStream(stream, seats)

@@ -20,7 +20,7 @@ from nodes.chat_turn.state import Action, TurnInput, TurnOutput
 from personalab.errors import Busy, NotFound, PersonaLabError, UserError
 from personalab.providers.well_formed import well_formed
 from personalab.services import Services
-from personalab.serving.places import Places
+from personalab.serving.places import TurnLimiter
 from personalab.storage.story_lock import running
 from personalab.story.events import Event, error_event
 from personalab.story.ids import check_id
@@ -45,7 +45,7 @@ _log = logging.getLogger("personalab.web")
 
 
 @dataclass(frozen=True, slots=True)
-class Which:
+class ReplyRef:
     """One try at the reply of one turn."""
 
     instance_id: str
@@ -55,13 +55,13 @@ class Which:
 
 
 @dataclass(eq=False)
-class Running:
+class RunningTurn:
     """A turn of this server, while it runs and a while after."""
 
     instance_id: str
     call: TurnInput
     log: Log = field(default_factory=Log)
-    which: Which | None = None
+    which: ReplyRef | None = None
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     refused: dict[str, Any] | None = None
     """The error that ended it before anything was written."""
@@ -83,28 +83,28 @@ class Turns:
     """The turns of this server, one a story."""
 
     def __init__(
-        self, services: Services, places: Places, metrics: Metrics, language: Callable[[], Language]
+        self, services: Services, places: TurnLimiter, metrics: Metrics, language: Callable[[], Language]
     ) -> None:
         self._services = services
         self._language = language
         self._places = places
         self._metrics = metrics
-        self._running: dict[str, Running] = {}
+        self._running: dict[str, RunningTurn] = {}
         """The turn of each story whose reply is awaited or being written."""
-        self._answered: OrderedDict[Which, Running] = OrderedDict()
+        self._answered: OrderedDict[ReplyRef, RunningTurn] = OrderedDict()
         """Turns whose reply is complete; automatic work after them may still continue."""
-        self._followed: dict[Which, Log] = {}
+        self._followed: dict[ReplyRef, Log] = {}
         """Turns that another program is writing and that have watchers here."""
         self._tasks = BackgroundTasks(_log)
 
     # --- beginning
 
-    async def begin(self, call: TurnInput) -> Which:
+    async def begin(self, call: TurnInput) -> ReplyRef:
         """Start a turn that continues whatever becomes of the caller; return when its user line is written."""
         instance_id = check_id(call.get("instance_id"), "instance_id")
         known = self._running.get(instance_id)
         if known is None:
-            known = self._running[instance_id] = Running(instance_id, call)
+            known = self._running[instance_id] = RunningTurn(instance_id, call)
             known.log = Log(lambda run=known: self._left(run))
             known.task = self._tasks.start(self._run(known, call))
         elif not known.repeats(call):
@@ -114,14 +114,14 @@ class Turns:
             raise UserError("request_id_reused", request_id=call.get("request_id"), turn=found.turn)
         return found
 
-    async def _begun(self, run: Running) -> Which:
+    async def _begun(self, run: RunningTurn) -> ReplyRef:
         await run.begun.wait()
         if run.which is None:
             ending = error_event(Busy("server_ending"), None, self._language())
-            raise Refused(run.refused or dict(ending))
+            raise TurnRejected(run.refused or dict(ending))
         return run.which
 
-    async def _run(self, run: Running, call: TurnInput) -> None:
+    async def _run(self, run: RunningTurn, call: TurnInput) -> None:
         """Run the graph to its end and tell what happens."""
         status = "error"
         try:
@@ -150,17 +150,17 @@ class Turns:
         finally:
             self._end(run, status)
 
-    def _note(self, run: Running, state: TurnOutput) -> None:
+    def _note(self, run: RunningTurn, state: TurnOutput) -> None:
         """Take down which turn it is, and let the caller go."""
         turn = state.get("turn")
         if turn is None:
             return
-        run.which = Which(run.instance_id, state.get("session_id", ""), turn, state.get("attempt", 1))
+        run.which = ReplyRef(run.instance_id, state.get("session_id", ""), turn, state.get("attempt", 1))
         if not run.repeated:
             _log.info("turn begun", extra=_named(run))
         run.begun.set()
 
-    def _tell(self, run: Running, event: Event) -> None:
+    def _tell(self, run: RunningTurn, event: Event) -> None:
         match event["type"]:
             case "token":
                 if run.first_token is None:
@@ -183,7 +183,7 @@ class Turns:
                     self._metrics.errors.labels(event["code"]).inc()
                 run.log.tell(event["type"], dict(event))
 
-    def _result(self, run: Running, result: TurnOutput) -> str:
+    def _result(self, run: RunningTurn, result: TurnOutput) -> str:
         if run.which is None:
             run.repeated = True
             self._note(run, result)
@@ -191,7 +191,7 @@ class Turns:
             self._metrics.tokens_of(result.get("usage") or {}, result.get("tokens") or {})
         return result.get("status", "error")
 
-    def _fail(self, run: Running, error: PersonaLabError) -> None:
+    def _fail(self, run: RunningTurn, error: PersonaLabError) -> None:
         turn = run.which.turn if run.which else None
         told = dict(error_event(error, turn, self._language()))
         if run.which is None:
@@ -200,7 +200,7 @@ class Turns:
             self._metrics.errors.labels(error.code).inc()
             run.log.tell("error", told)
 
-    def _free(self, run: Running) -> None:
+    def _free(self, run: RunningTurn) -> None:
         """Release the story for further turns; watchers of this turn keep watching."""
         if self._running.get(run.instance_id) is run:
             del self._running[run.instance_id]
@@ -209,7 +209,7 @@ class Turns:
         while len(self._answered) > _KEPT:
             self._answered.popitem(last=False)
 
-    def _end(self, run: Running, status: str) -> None:
+    def _end(self, run: RunningTurn, status: str) -> None:
         self._free(run)
         run.log.end()
         run.log = run.log.merged()  # watchers have the complete log
@@ -220,7 +220,7 @@ class Turns:
 
     # --- ending
 
-    def running(self, instance_id: str) -> Which | None:
+    def running(self, instance_id: str) -> ReplyRef | None:
         """Return the turn of a story that runs here."""
         found = self._running.get(instance_id)
         return found.which if found else None
@@ -243,12 +243,12 @@ class Turns:
             await asyncio.wait([run.task], timeout=5.0)  # so that what is read next is what was written
         return task
 
-    def _left(self, run: Running) -> None:
+    def _left(self, run: RunningTurn) -> None:
         """The last watcher left: some people want the reply to end then."""
         if self._running.get(run.instance_id) is run and not self._places.closing:
             self._tasks.start(self._interrupt_if_wanted(run))
 
-    async def _interrupt_if_wanted(self, run: Running) -> None:
+    async def _interrupt_if_wanted(self, run: RunningTurn) -> None:
         preferences = await asyncio.to_thread(self._services.preferences.read)
         is_alone = self._running.get(run.instance_id) is run and not run.log.watchers
         if preferences.config.on_disconnect == "interrupt" and is_alone:
@@ -267,18 +267,18 @@ class Turns:
 
     # --- watching
 
-    async def watch(self, wanted: Wanted, offset: int | None) -> AsyncGenerator[bytes]:
+    async def watch(self, wanted: ReplyQuery, offset: int | None) -> AsyncGenerator[bytes]:
         """Find a turn and tell it after an offset of its reply, to its end."""
         run = self._running.get(wanted.instance_id)
         if run is not None and run.which is not None and wanted.means(run.which):
             return run.log.watch(offset)
         return self._log_of(await self.find(wanted)).watch(offset)
 
-    async def find(self, wanted: Wanted) -> Found:
+    async def find(self, wanted: ReplyQuery) -> ReplySnapshot:
         """Read which reply is meant, and how far it is."""
         return await asyncio.to_thread(self._find, wanted)
 
-    def _find(self, wanted: Wanted) -> Found:
+    def _find(self, wanted: ReplyQuery) -> ReplySnapshot:
         stories = self._services.stories
         folder = stories.instances / check_id(wanted.instance_id, "instance_id")
         was_held = running(folder)
@@ -301,10 +301,10 @@ class Turns:
         held = running(folder) or was_held
         # A turn that holds the story after its reply is complete is only saving the plot's position.
         written = is_last and held is not None and held.get("task") in TURN_TASKS
-        which = Which(wanted.instance_id, session_id, wanted.turn, attempt)
-        return Found(which, _shown(line, written=written), written, state.plot_state.fields())
+        which = ReplyRef(wanted.instance_id, session_id, wanted.turn, attempt)
+        return ReplySnapshot(which, _shown(line, written=written), written, state.plot_state.fields())
 
-    def _log_of(self, found: Found) -> Log:
+    def _log_of(self, found: ReplySnapshot) -> Log:
         """Find the events already sent of a reply, if its file still agrees; else read it from there."""
         told = self._answered.get(found.which)
         if told is not None and not found.is_being_written and found.is_told_by(told.log):
@@ -318,9 +318,9 @@ class Turns:
                 self._tasks.start(self._follow(found.which, log))
         return log
 
-    async def _follow(self, which: Which, log: Log) -> None:
+    async def _follow(self, which: ReplyRef, log: Log) -> None:
         """Report what another program adds to a reply, with one poll of its file for all watchers."""
-        wanted = Wanted(which.instance_id, which.turn, which.session_id, which.attempt)
+        wanted = ReplyQuery(which.instance_id, which.turn, which.session_id, which.attempt)
         try:
             while not log.ended and not self._places.closing:
                 await asyncio.sleep(_LOOK_SECONDS)
@@ -331,7 +331,7 @@ class Turns:
             del self._followed[which]
             log.end()
 
-    def _read(self, found: Found, log: Log) -> None:
+    def _read(self, found: ReplySnapshot, log: Log) -> None:
         """Report what the file holds that was not reported yet, and how it ended if it has.
 
         Thoughts may turn out to be in the reply's text and leave it then: what follows is told at the end only.
@@ -349,7 +349,7 @@ class Turns:
             log.tell(*self._ending(found))
             log.end()
 
-    def _ending(self, found: Found) -> tuple[str, dict[str, Any]]:
+    def _ending(self, found: ReplySnapshot) -> tuple[str, dict[str, Any]]:
         """Return the event that reports how a stored reply ended."""
         which, line = found.which, found.line
         if line is None:
@@ -359,7 +359,7 @@ class Turns:
         return "done", done_of(which, line, found.plot_state)
 
 
-def done_of(which: Which, line: AssistantLine, plot_state: dict[str, Any]) -> dict[str, Any]:
+def done_of(which: ReplyRef, line: AssistantLine, plot_state: dict[str, Any]) -> dict[str, Any]:
     """Report a stored reply in the form of one that has just ended."""
     return {
         "type": "done",
@@ -378,7 +378,7 @@ def done_of(which: Which, line: AssistantLine, plot_state: dict[str, Any]) -> di
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReplyQuery:
     """What a watcher asks for; the current session and the newest try where it does not say."""
 
     instance_id: str
@@ -386,7 +386,7 @@ class Wanted:
     session_id: str | None = None
     attempt: int | None = None
 
-    def means(self, which: Which) -> bool:
+    def means(self, which: ReplyRef) -> bool:
         """Return whether this is the running turn that is asked for; the model may be asked again during a turn."""
         return (
             self.turn == which.turn
@@ -396,10 +396,10 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ReplySnapshot:
     """A reply as its file holds it."""
 
-    which: Which
+    which: ReplyRef
     line: AssistantLine | None
     is_being_written: bool
     plot_state: dict[str, Any]
@@ -419,7 +419,7 @@ class Found:
         return log.text.strip() == self.text.strip() and log.reasoning == self.reasoning
 
 
-class Refused(Exception):  # noqa: N818 (what happened, said as it is)
+class TurnRejected(Exception):  # noqa: N818 (what happened, said as it is)
     """A turn was refused before anything was written; carries the graph's error event."""
 
     def __init__(self, event: dict[str, Any]) -> None:
@@ -454,6 +454,6 @@ def _shown(line: AssistantLine | None, *, written: bool) -> AssistantLine | None
     )
 
 
-def _named(run: Running) -> dict[str, Any]:
+def _named(run: RunningTurn) -> dict[str, Any]:
     which = run.which
     return {"instance_id": run.instance_id, "turn": which.turn if which else None}

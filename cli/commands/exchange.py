@@ -63,11 +63,11 @@ def bring_in(
     The format is told by the content. A file that cannot come in is listed with the reason, the others come in.
     """
     from cli.exchange import import_paths
-    from personalab.operations.imports import ImportWishes
+    from personalab.operations.imports import ImportOptions
 
     if update and copy:
         raise Refusal("not_together", names="--update, --copy")
-    wishes = ImportWishes(
+    wishes = ImportOptions(
         character, into, new_id, overwrite, "update" if update else "copy" if copy else None
     )
     return wait_for(import_paths(services(), paths, wishes, as_json=json))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from cli.lab.finding import baseline_of
 from cli.lab.showing import asset_row, named, show_meta, show_stored, stored_fields, tell_unread, warned
-from cli.output import BOLD, CYAN, DIM, Progress, masked, note, paint, short, write, write_json
+from cli.output import BOLD, CYAN, DIM, ProgressLine, masked, note, paint, short, write, write_json
 from cli.running import Refusal, language, services
 from cli.texts import tell
 from cli.turns import read_text
@@ -155,7 +155,7 @@ async def _texts(fields: dict[str, Any]) -> dict[str, Any]:
 async def generate(word: str, description: str, count: int, model: str | None, *, as_json: bool) -> None:
     """Let a model draft cases; they wait for review."""
     stored = await baseline_of(word)
-    progress = Progress()
+    progress = ProgressLine()
     progress.show(tell("lab_drafting", language(), name=named(stored.meta.name)))
     try:
         said = await asyncio.to_thread(read_text, description)

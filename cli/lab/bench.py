@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from cli.output import GREEN, RED, Progress, bar, paint, write, write_json
+from cli.output import GREEN, RED, ProgressLine, bar, paint, write, write_json
 from cli.running import DONE, FAILED, Refusal, language
 from cli.texts import tell
 
@@ -54,7 +54,7 @@ def run(
     _check(engines, benching.ENGINES, "--engine")
     chosen: list[Preset] = [name for name in benching.PRESETS if not presets or presets.count(name)]
     entered = [name for name in benching.ENGINES if name in engines or not engines]
-    progress = Progress()
+    progress = ProgressLine()
 
     def show(done: int, total: int) -> None:
         progress.show(tell("lab_benching", language(), bar=bar(done, total), done=done, total=total))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cli.lab.finding import project_of
 from cli.lab.showing import named, show_stored, stored_fields, warned
-from cli.output import BOLD, CYAN, DIM, Progress, masked, note, paint, short, write, write_json
+from cli.output import BOLD, CYAN, DIM, ProgressLine, masked, note, paint, short, write, write_json
 from cli.running import language, services
 from cli.texts import tell
 from cli.turns import read_text
@@ -24,7 +24,7 @@ async def analyse(word: str, model: str | None, *, as_json: bool) -> None:
     from personalab.operations.lab.analysing import run_analysis
 
     place = await project_of(word)
-    progress = Progress()
+    progress = ProgressLine()
     progress.show(tell("lab_analysing", language(), project=place.name))
     try:
         report = await run_analysis(services(), place.name, model=model)
@@ -73,7 +73,7 @@ async def recompose(
 
     place = await project_of(word)
     said = await asyncio.to_thread(read_text, rules)
-    progress = Progress()
+    progress = ProgressLine()
     progress.show(tell("lab_recomposing", language(), project=place.name))
     wishes: dict[str, Any] = {"segments": segments, "rules": said, "name": name or "", "write": write_anew}
     try:

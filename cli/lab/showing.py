@@ -14,7 +14,7 @@ from cli.output import (
     CYAN,
     DIM,
     YELLOW,
-    Progress,
+    ProgressLine,
     columns,
     masked,
     note,
@@ -166,7 +166,7 @@ def text_of(text: str | None, file: Path | None) -> str | None:
 
 async def follow_lab(work: AsyncGenerator[Any], told: Callable[[Event], str]) -> tuple[Event, int]:
     """Run work to its end with one changing line; return its result and the exit code."""
-    progress, code = Progress(), DONE
+    progress, code = ProgressLine(), DONE
     result: Event = {}
     try:
         async with aclosing(work) as stream:

@@ -24,7 +24,7 @@ from cli.running import DONE, FAILED, Refusal, language, services
 from cli.texts import tell
 from personalab.errors import NotFound, PersonaLabError
 from personalab.operations.lab import exchange, skills
-from personalab.operations.lab.arrivals import CameIn
+from personalab.operations.lab.arrivals import ImportResult
 
 Changes = dict[str, Any]
 
@@ -237,11 +237,11 @@ async def to_character(word: str, character: str, *, overwrite: bool, as_json: b
         write(tell(code, language(), character=character, name=named(stored.meta.name)))
 
 
-def _came(row: CameIn) -> dict[str, Any]:
+def _came(row: ImportResult) -> dict[str, Any]:
     return {name: getattr(row, name) for name in ("kind", "id", "name", "version", "outcome", "folder")}
 
 
-def _show_came(came: Sequence[CameIn]) -> None:
+def _show_came(came: Sequence[ImportResult]) -> None:
     for row in came:
         write(_came_row(_came(row)))
 

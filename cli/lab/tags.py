@@ -7,7 +7,7 @@ from typing import Any
 
 from cli.lab.finding import Kind, asset_of
 from cli.lab.showing import named, short_id, warned
-from cli.output import BOLD, DIM, Progress, paint, write, write_json
+from cli.output import BOLD, DIM, ProgressLine, paint, write, write_json
 from cli.running import DONE, FAILED, Refusal, language, services
 from cli.texts import tell
 from personalab.operations.lab import tags
@@ -59,7 +59,7 @@ async def judge_tags(
 async def auto_tag(word: str, kind: Kind | None, model: str | None, *, as_json: bool) -> None:
     """Ask a model for tags of one asset."""
     found, stored = await asset_of(word, kind)
-    with_progress = Progress()
+    with_progress = ProgressLine()
     with_progress.show(tell("lab_tagging", language(), name=named(stored.meta.name)))
     try:
         done = await tags.auto_tag(services(), found, stored.meta.id, model=model)
@@ -74,7 +74,7 @@ async def auto_tag(word: str, kind: Kind | None, model: str | None, *, as_json: 
 async def batch(words: Sequence[str], kind: Kind, model: str | None, *, as_json: bool) -> int:
     """Ask a model for tags of several assets, or of all that have none; a failure makes the exit code 1."""
     ids = [(await asset_of(word, kind))[1].meta.id for word in words] or None
-    progress = Progress()
+    progress = ProgressLine()
     progress.show(tell("lab_tagging", language(), name="…"))
     try:
         done = await tags.batch(services(), kind, ids, model=model)

@@ -14,8 +14,8 @@ from personalab.story.examples import parse_examples
 from personalab.story.macros import replaced
 from personalab.story.open_turn import Loaded, Scene
 from personalab.story.prompt import (
-    Material,
     Prompt,
+    PromptMaterial,
     assemble,
     check_budget,
     uncounted_characters,
@@ -53,13 +53,13 @@ async def assemble_prompt(
     return update
 
 
-def material_of(state: Mapping[str, Any], scene: Scene) -> Material:
+def material_of(state: Mapping[str, Any], scene: Scene) -> PromptMaterial:
     """Collect what the prompt is made of from the steps before, with the names put into the authors' texts."""
     director: Mapping[str, Any] = state.get("director") or {}
     lore: Mapping[str, str] = state.get("lore") or {}
     data, told = scene.data, scene.character.instructions
     fill, templates = data.names.fill, data.templates
-    return Material(
+    return PromptMaterial(
         base_persona=fill(scene.character.base_persona),
         evolved_persona=scene.character.evolved_persona,
         player=state.get("player") or "",

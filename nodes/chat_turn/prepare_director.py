@@ -19,7 +19,7 @@ from personalab.story.director import (
 )
 from personalab.story.library import OutlinePoint
 from personalab.story.open_turn import Scene
-from personalab.story.recall import Hit, Search, shown_text
+from personalab.story.recall import Hit, RecallQuery, shown_text
 
 
 async def prepare_director(
@@ -43,8 +43,8 @@ async def prepare_director(
     return {"director": director}
 
 
-def _search(scene: Scene, point: OutlinePoint, *, others: bool) -> Search:
-    return Search(
+def _search(scene: Scene, point: OutlinePoint, *, others: bool) -> RecallQuery:
+    return RecallQuery(
         query=reminder_query(point),
         kinds=("summary",),
         limit=REFERENCE_EVENTS if others else CURRENT_EVENTS,

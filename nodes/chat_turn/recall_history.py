@@ -15,7 +15,7 @@ from personalab.story.events import Notice
 from personalab.story.open_turn import Scene
 from personalab.story.prompt import window_start
 from personalab.story.recall import (
-    Search,
+    RecallQuery,
     StoryEvent,
     choose,
     plan_lookup,
@@ -50,7 +50,7 @@ async def recall_history(
         )
         if index and (missing := await library.missing(scene.instance.instance_id, list(forgotten))):
             await library.write([forgotten[event_id] for event_id in missing])
-        search = Search(
+        search = RecallQuery(
             query=lookup.query,
             kinds=lookup.kinds,
             limit=lookup.limit,

@@ -9,7 +9,7 @@ from typing import Any
 from nodes.chat_turn.saying import Say
 from personalab.errors import PersonaLabError, Reason
 from personalab.memory.finding import MemorySearch
-from personalab.memory.records import Entry, Memory
+from personalab.memory.records import Memory, MemoryEntry
 from personalab.memory.telling import CONFIDENT, player_text
 from personalab.ports import MemoryStore, TokenCounter
 from personalab.story.events import Notice
@@ -32,7 +32,7 @@ async def recall_player(
     if not module.enabled:
         return {"player": ""}
     memory: Memory | None = None
-    events: list[Entry] = []
+    events: list[MemoryEntry] = []
     try:
         async with asyncio.timeout(seconds):
             memory = await memories.memory(scene.instance.character_id, module.user_id, newest=_NEWEST)
@@ -48,7 +48,7 @@ async def recall_player(
     return {"player": player_text(*arguments)}
 
 
-async def _events(scene: Scene, memories: MemoryStore) -> list[Entry]:
+async def _events(scene: Scene, memories: MemoryStore) -> list[MemoryEntry]:
     """Find the events that fit what was just said."""
     module = scene.data.preferences.memory
     if not module.n_events or not scene.user_input.strip():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from nodes.evaluate.run import Run
+from nodes.evaluate.run import EvaluationRun
 from nodes.evaluate.state import EvaluateState
 
 
-async def judge(state: EvaluateState, *, run: Run) -> dict[str, Any]:
+async def judge(state: EvaluateState, *, run: EvaluationRun) -> dict[str, Any]:
     """Score what was answered and is not scored yet; each case gets its result."""
     evaluator = run.evaluator
     tally = await evaluator.judge(await run.tasks())

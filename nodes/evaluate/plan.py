@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from nodes.evaluate.run import Run
+from nodes.evaluate.run import EvaluationRun
 from nodes.evaluate.state import EvaluateState
 from personalab.operations.lab.projects import make_plan
 from personalab.operations.lab.proving import prove_judges
 from personalab.operations.lab.tasks import write_no_skill
 
 
-async def plan(state: EvaluateState, *, run: Run) -> dict[str, Any]:
+async def plan(state: EvaluateState, *, run: EvaluationRun) -> dict[str, Any]:
     """Count the calls that are left; unless that is all that is wanted, test the judges before anything is measured."""
     evaluator = run.evaluator
     reviewed, language = await evaluator.review(await run.tasks()), await evaluator.language()

@@ -10,7 +10,7 @@ from typing import Any
 from nodes.evaluate.state import EvaluateState
 from personalab.errors import Reason, UserError
 from personalab.lab.options import RunOptions
-from personalab.lab.projects import Progress, ProjectStatus
+from personalab.lab.projects import ProjectProgress, ProjectStatus
 from personalab.operations.lab.evaluating import Evaluator, Tally, Task, Tell
 from personalab.operations.lab.projects import check_changes, check_options, durable, save_changes
 from personalab.operations.lab.tasks import arms_of, tasks_of
@@ -21,7 +21,7 @@ from personalab.tasks import run_uncancellable
 
 
 @dataclass(slots=True)
-class Run:
+class EvaluationRun:
     """A project that is run, from the first step to the last, in this process."""
 
     services: Services
@@ -62,7 +62,7 @@ class Run:
     def save_progress(self, completed: int, failed: int) -> None:
         """Save how many tasks are through; the results decide, this is for those who look."""
         place = self.place.again()
-        progress = Progress(
+        progress = ProjectProgress(
             total_tasks=place.config.progress.total_tasks,
             completed_tasks=completed,
             failed_tasks=failed,
@@ -104,7 +104,7 @@ def find_project(services: Services, state: EvaluateState) -> ProjectPlace:
 
 def open_run(
     services: Services, state: EvaluateState, tell: Tell, stop_asked: Callable[[], bool], *, first: bool
-) -> Run:
+) -> EvaluationRun:
     """Read a project to run it; the first step changes its options as requested."""
     place = durable(services, find_project(services, state))
     changes = state.get("changes") or {}
@@ -119,4 +119,4 @@ def open_run(
     else:
         check_options(services, options)
     again = bool(state.get("rerun_failed")) if first else bool(state.get("again"))
-    return Run(services, place, options, again, tell, stop_asked)
+    return EvaluationRun(services, place, options, again, tell, stop_asked)

@@ -14,8 +14,8 @@ from personalab.dialogue import Message
 from personalab.errors import NotFound
 from personalab.memory.pipeline import (
     Reader,
-    Said,
-    Shown,
+    ShownConversation,
+    ShownEntries,
     language_of,
     llm_usage,
     room_for,
@@ -48,12 +48,12 @@ class Subject:
         """Reads answers about this conversation."""
         return Reader(self.conversation)
 
-    async def shown(self, types: Sequence[ContentType], about: str) -> Shown:
+    async def shown(self, types: Sequence[ContentType], about: str) -> ShownEntries:
         """Choose what the model gets to see of what is known."""
         room = room_for(self.budget)
         return await asyncio.to_thread(shown_entries, self.memory, types, about, self.counter.count, room)
 
-    async def said(self) -> Said:
+    async def said(self) -> ShownConversation:
         """Word the conversation so that it fits a prompt."""
         return await asyncio.to_thread(shown_messages, self.conversation, self.counter.count, self.budget)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from nodes.chat_turn.assemble_prompt import material_of
-from nodes.summarize.material import Material
+from nodes.summarize.material import SummaryMaterial
 from personalab.services import Services
 from personalab.story.director import mark_outline
 from personalab.story.lines import Metadata, UserLine
@@ -27,7 +27,9 @@ async def load_scene(services: Services, instance_id: str) -> Scene:
     return scene
 
 
-def carry_turns(scene: Scene, material: Material, points: Sequence[PlotPoint], count: Count) -> Carried:
+def carry_turns(
+    scene: Scene, material: SummaryMaterial, points: Sequence[PlotPoint], count: Count
+) -> Carried:
     """Choose the turns to carry over: the newest that leave room for the rest of the next prompt."""
     config = material.config
     room = int(config.max_total_tokens * NEAR_LIMIT_SHARE) - _rest(scene, material, points, count)
@@ -35,7 +37,7 @@ def carry_turns(scene: Scene, material: Material, points: Sequence[PlotPoint], c
     return carried_turns(material.transcript, config.summary_last_n_turns, cost, room)
 
 
-def _rest(scene: Scene, material: Material, points: Sequence[PlotPoint], count: Count) -> int:
+def _rest(scene: Scene, material: SummaryMaterial, points: Sequence[PlotPoint], count: Count) -> int:
     """Count the next session's prompt without the turns that are carried over."""
     instance, transcript = material.instance, Transcript()
     first = Metadata(instance.instance_id, instance.current_session_id, "")

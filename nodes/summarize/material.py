@@ -14,7 +14,7 @@ from personalab.texts import Language
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class SummaryMaterial:
     """A story's session with what it takes to tell it."""
 
     instance: InstanceState
@@ -26,7 +26,7 @@ class Material:
     """The story's language."""
 
 
-def read_material(services: Services, instance_id: str, *, last_turn: int | None = None) -> Material:
+def read_material(services: Services, instance_id: str, *, last_turn: int | None = None) -> SummaryMaterial:
     """Read the current session; with ``last_turn``, refuse one that has gone on since."""
     instance = services.stories.instance(instance_id)
     character = services.stories.character_state(instance_id)
@@ -39,4 +39,4 @@ def read_material(services: Services, instance_id: str, *, last_turn: int | None
         raise UserError("session_went_on", session_id=instance.current_session_id, turn=newest)
     names = services.stories.people(instance, character, player_name(preferences.config, language))
     character = replace(character, base_persona=names.fill(character.base_persona))
-    return Material(instance, character, transcript, preferences.config, templates, language)
+    return SummaryMaterial(instance, character, transcript, preferences.config, templates, language)

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from nodes.summarize.carrying import carry_turns, load_scene
-from nodes.summarize.material import Material, read_material
+from nodes.summarize.material import SummaryMaterial, read_material
 from nodes.summarize.state import SummaryState
 from personalab.errors import UserError
 from personalab.services import Services
@@ -38,7 +38,7 @@ async def read_session(state: SummaryState, *, services: Services) -> dict[str, 
     }
 
 
-def _has_news(services: Services, material: Material) -> bool:
+def _has_news(services: Services, material: SummaryMaterial) -> bool:
     """Return whether anything happened that the session did not take over from the previous one."""
     transcript = material.transcript
     instance = material.instance

@@ -246,18 +246,18 @@ def with_added(made: Raw, added: object, inner: Inner, own: Sequence[str] = _TEX
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownReply:
     """What of a reply is shown to other programs beside its words; marks carry it in any case."""
 
     markers: bool = False
     reasoning: bool = False
 
 
-WORDS_ONLY = Shown()
+WORDS_ONLY = ShownReply()
 
 
 def made_of(
-    group: Sequence[Line], character: str, player: str, when: str, shown_too: Shown = WORDS_ONLY
+    group: Sequence[Line], character: str, player: str, when: str, shown_too: ShownReply = WORDS_ONLY
 ) -> dict[str, Any] | None:
     """Make a message of lines that belong together; ``None`` for lines that nobody says."""
     line = group[-1]
@@ -282,7 +282,7 @@ def made_of(
     return message
 
 
-def with_reasoning(message: Raw, group: Sequence[Line], shown_too: Shown) -> dict[str, Any]:
+def with_reasoning(message: Raw, group: Sequence[Line], shown_too: ShownReply) -> dict[str, Any]:
     """Add the reasoning of the reply that a message shows, if it is to be shown."""
     replies = [one for one in group if isinstance(one, AssistantLine) and usable_reply(one) is not None]
     extra: object = message.get("extra", {})
@@ -304,7 +304,7 @@ def _message(name: str, text: str, when: str, *, hidden: bool = False) -> dict[s
     }
 
 
-def shown_text(line: Line, shown_too: Shown = WORDS_ONLY) -> str:
+def shown_text(line: Line, shown_too: ShownReply = WORDS_ONLY) -> str:
     """Return what a message shows of a line."""
     if isinstance(line, AssistantLine):
         text = usable_reply(line) or line.content
@@ -313,7 +313,7 @@ def shown_text(line: Line, shown_too: Shown = WORDS_ONLY) -> str:
 
 
 def rows_of(
-    group: Sequence[Line], *, without: str | None = None, shown_too: Shown = WORDS_ONLY
+    group: Sequence[Line], *, without: str | None = None, shown_too: ShownReply = WORDS_ONLY
 ) -> list[dict[str, Any]]:
     """Return what a mark says of each line: its fields but for a text that is shown whole, and which swipe that is."""
     rows: list[dict[str, Any]] = []
@@ -404,7 +404,7 @@ def _line_from(fields: dict[str, Any], text: str, thoughts: str) -> Line | None:
         return None
     if thoughts:
         line = replace(line, reasoning=thoughts)
-    if text in (shown_text(line), shown_text(line, Shown(markers=True))):
+    if text in (shown_text(line), shown_text(line, ShownReply(markers=True))):
         return line
     return replace(line, content=_with_markers(text, line.content), empty=False, error=False)
 

@@ -19,7 +19,7 @@ from personalab.archive.chat_messages import (
     FORMAT,
     WORDS_ONLY,
     Raw,
-    Shown,
+    ShownReply,
     added_to,
     foreign_message,
     hidden_line,
@@ -53,7 +53,7 @@ from personalab.story.lines import (
     parse_line,
 )
 
-__all__ = ["Chat", "Shown", "chat_of", "each_line_of", "lines_of", "read_chat", "user_named_in"]
+__all__ = ["Chat", "ShownReply", "chat_of", "each_line_of", "lines_of", "read_chat", "user_named_in"]
 
 
 # --- a chat as a session
@@ -190,13 +190,15 @@ def chat_of(
     player: str,
     named: str = "",
     character_id: str | None = None,
-    shown_too: Shown = WORDS_ONLY,
+    shown_too: ShownReply = WORDS_ONLY,
 ) -> list[dict[str, Any]]:
     """Make the lines of a chat of a session: the header, then the messages.
 
     ``named`` and ``character_id`` are who the character is in the library, where messages call it something else.
     """
-    return _as_it_came(lines) or _marked_chat(lines, _Told(character, player, named, character_id, shown_too))
+    return _as_it_came(lines) or _marked_chat(
+        lines, _ChatNames(character, player, named, character_id, shown_too)
+    )
 
 
 def _as_it_came(lines: Sequence[Line]) -> list[dict[str, Any]] | None:
@@ -231,17 +233,17 @@ def _bare(line: Line) -> Line:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _ChatNames:
     """Who the two are, in messages and in the library."""
 
     character: str
     player: str
     named: str
     character_id: str | None
-    shown_too: Shown
+    shown_too: ShownReply
 
 
-def _marked_chat(lines: Sequence[Line], told: _Told) -> list[dict[str, Any]]:
+def _marked_chat(lines: Sequence[Line], told: _ChatNames) -> list[dict[str, Any]]:
     metadata = next((line for line in lines if isinstance(line, Metadata)), None)
     when = metadata.created_at if metadata else ""
     messages: list[dict[str, Any]] = []
@@ -281,7 +283,7 @@ def _tried_again(line: Line, after: Line) -> bool:
 
 
 def _message_and_mark(
-    group: Sequence[Line], told: _Told, when: str
+    group: Sequence[Line], told: _ChatNames, when: str
 ) -> tuple[dict[str, Any], dict[str, Any]] | None:
     last = group[-1]
     mark: dict[str, Any] = {"format": FORMAT}
@@ -303,7 +305,7 @@ def _message_and_mark(
     return with_reasoning(message or made, group, told.shown_too), {**mark, "lines": rows}
 
 
-def _header_of(metadata: Metadata | None, after: Sequence[Raw], told: _Told) -> dict[str, Any]:
+def _header_of(metadata: Metadata | None, after: Sequence[Raw], told: _ChatNames) -> dict[str, Any]:
     header: dict[str, Any] = {
         "user_name": told.player,
         "character_name": told.named or told.character,

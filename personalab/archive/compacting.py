@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from personalab.answer_schema import AnswerSchema, object_schema, text_schema
-from personalab.archive.veloca import CompactedDialogue, Entry
+from personalab.archive.veloca import ArchiveEntry, CompactedDialogue
 from personalab.dialogue import Message, indented, indented_block, is_in, language_among, object_in
 from personalab.errors import Invalid
 from personalab.reasoning import split_reasoning
@@ -38,7 +38,7 @@ Templates = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class CompactionPart:
     """Entries that a model can read at once, or a part of a long one; numbered from 1."""
 
     text: str
@@ -59,21 +59,23 @@ def summary_limit(max_total_tokens: int) -> int:
     return max(_LEAST_SUMMARY, min(MAX_SUMMARY, max_total_tokens // 8))
 
 
-def language_of(entries: Iterable[Entry]) -> Language | None:
+def language_of(entries: Iterable[ArchiveEntry]) -> Language | None:
     """Return the language in which the user writes, or else all of them do."""
     said = [(entry.role, entry.message) for entry in entries]
     mine = language_among(message for role, message in said if role == "user")
     return mine or language_among(message for _, message in said)
 
 
-def fingerprint(entries: Iterable[Entry], summaries: Iterable[CompactedDialogue]) -> str:
+def fingerprint(entries: Iterable[ArchiveEntry], summaries: Iterable[CompactedDialogue]) -> str:
     """Return a digest of an account's sources, to detect changes."""
     told = [[entry.entry_id, entry.role, entry.message, entry.tools] for entry in entries]
     before = [[summary.entry_id, summary.summary] for summary in summaries]
     return hashlib.sha256(json.dumps([told, before]).encode("ascii")).hexdigest()
 
 
-def cut_into_pieces(entries: Sequence[Entry], before: str, count: Count, budget: int) -> list[Piece]:
+def cut_into_pieces(
+    entries: Sequence[ArchiveEntry], before: str, count: Count, budget: int
+) -> list[CompactionPart]:
     """Group entries so that each piece fits; an entry that is too long is split, nothing is left out.
 
     An account so far that leaves no room for more is told in pieces, too, as number 0.
@@ -82,7 +84,7 @@ def cut_into_pieces(entries: Sequence[Entry], before: str, count: Count, budget:
     told += [
         (number, f"[{number}] {entry.role}: ", _body(entry)) for number, entry in enumerate(entries, start=1)
     ]
-    pieces: list[Piece] = []
+    pieces: list[CompactionPart] = []
     gathered: list[tuple[int, str]] = []
     used = 0
     for number, head, body in told:
@@ -101,11 +103,11 @@ def first_account(before: str, count: Count, budget: int) -> str:
     return before if count(before) <= budget else ""
 
 
-def _piece(gathered: Sequence[tuple[int, str]]) -> Piece:
-    return Piece("\n".join(text for _, text in gathered), gathered[0][0], gathered[-1][0])
+def _piece(gathered: Sequence[tuple[int, str]]) -> CompactionPart:
+    return CompactionPart("\n".join(text for _, text in gathered), gathered[0][0], gathered[-1][0])
 
 
-def _body(entry: Entry) -> str:
+def _body(entry: ArchiveEntry) -> str:
     """Word an entry so that none of its lines can be taken for a heading or another speaker."""
     calls = [
         f"(tool {call['function']['name']}: {call['function']['arguments'][:_SHOWN_ARGUMENTS]})"
@@ -127,7 +129,7 @@ def _parts(text: str, count: Count, budget: int) -> list[str]:
     return [*parts, text]
 
 
-def compact_messages(piece: Piece, before: str, limit: int, templates: Templates) -> list[Message]:
+def compact_messages(piece: CompactionPart, before: str, limit: int, templates: Templates) -> list[Message]:
     """Ask for the account of a piece and of all that came before it."""
     asked = fill(
         templates["compact"],

@@ -208,7 +208,7 @@ def is_other_file(name: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class ForeignConversation:
     """A session of a Veloca file that is not of ours: each compaction of it begins another part."""
 
     name: str
@@ -232,10 +232,10 @@ class Conversation:
         return tuple(made)
 
 
-def sessions_of(doc: object) -> list[Conversation]:
+def sessions_of(doc: object) -> list[ForeignConversation]:
     """Return the conversations of a Veloca document that are in use and not empty."""
     records = read_records(arrays_of(doc))
-    made: list[Conversation] = []
+    made: list[ForeignConversation] = []
     for session in records.sessions:
         entries = records.entries.get(session.session_id, ())
         if session.status != NORMAL or not entries:
@@ -253,5 +253,5 @@ def sessions_of(doc: object) -> list[Conversation]:
                 parts[-1] += [foreign_summary(dialogue) for dialogue in triggered[entry.entry_id]]
             parts[-1].append(foreign_line(entry, numbering))
         told = tuple(tuple(part) for part in parts)
-        made.append(Conversation(session.name, time_of(session.create_at), told, session.fields()))
+        made.append(ForeignConversation(session.name, time_of(session.create_at), told, session.fields()))
     return made

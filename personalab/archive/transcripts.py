@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from personalab.archive.chat_messages import WORDS_ONLY, Shown
+from personalab.archive.chat_messages import WORDS_ONLY, ShownReply
 from personalab.archive.chat_times import moment_of
 from personalab.dialogue import indented
 from personalab.story.director import without_markers
@@ -39,7 +39,7 @@ def transcript_of(
     character: str,
     player: str,
     language: Language,
-    shown_too: Shown = WORDS_ONLY,
+    shown_too: ShownReply = WORDS_ONLY,
 ) -> Iterator[str]:
     """Write sessions in their order, in pieces of text."""
     teller = _Teller(_STYLES[style](), _one_line(character), _one_line(player), language, shown_too)
@@ -49,7 +49,7 @@ def transcript_of(
     yield from teller.rest()
 
 
-class _Look(Protocol):
+class _TranscriptStyle(Protocol):
     """How the parts of a transcript look."""
 
     def title(self, text: str) -> str: ...
@@ -61,11 +61,11 @@ class _Look(Protocol):
 
 @dataclass(slots=True)
 class _Teller:
-    style: _Look
+    style: _TranscriptStyle
     character: str
     player: str
     language: Language
-    shown_too: Shown
+    shown_too: ShownReply
     told: dict[str, Transcript] = field(default_factory=dict[str, Transcript])
     held: Turn | None = None
     """The last turn of a session, while it is unanswered: the next session may continue it."""

@@ -81,7 +81,7 @@ def moment_of(text: object, name: str) -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class ArchiveSession:
     """A conversation."""
 
     session_id: str
@@ -108,7 +108,7 @@ class Session:
         }
 
     @classmethod
-    def read(cls, data: object, where: str = "") -> Session:
+    def read(cls, data: object, where: str = "") -> ArchiveSession:
         """Read it from its JSON value; ``where`` is put before a field's name in an error."""
         found = object_at(data, where.rstrip(".") or "session")
         return cls(
@@ -121,7 +121,7 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ArchiveEntry:
     """A message of a conversation."""
 
     entry_id: str
@@ -163,7 +163,7 @@ class Entry:
         }
 
     @classmethod
-    def read(cls, data: object, where: str = "") -> Entry:
+    def read(cls, data: object, where: str = "") -> ArchiveEntry:
         """Read it from its JSON value; ``where`` is put before a field's name in an error."""
         found = object_at(data, where.rstrip(".") or "entry")
         role = found.get("role")
@@ -226,10 +226,10 @@ class CompactedDialogue:
         )
 
 
-Record = Session | Entry | CompactedDialogue
+Record = ArchiveSession | ArchiveEntry | CompactedDialogue
 KINDS: Mapping[Array, type[Record]] = {
-    "sessions": Session,
-    "entries": Entry,
+    "sessions": ArchiveSession,
+    "entries": ArchiveEntry,
     "compacted_dialogues": CompactedDialogue,
 }
 ID_FIELDS: Mapping[Array, str] = {
@@ -332,7 +332,7 @@ def check_tools(tools: Mapping[str, Any] | None, where: str = "") -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ArchiveProblem:
     """One thing that is wrong in an archive."""
 
     code: str
@@ -355,13 +355,13 @@ def arrays_of(doc: object) -> dict[Array, list[Any]]:
     return {name: [] if root.get(name) is None else list_at(root[name], name) for name in ARRAYS}
 
 
-def check_archive(doc: object) -> list[Problem]:
+def check_archive(doc: object) -> list[ArchiveProblem]:
     """List what breaks the rules of the format in a document: shapes, values, ids that are not unique, references."""
     try:
         arrays = arrays_of(doc)
     except BadRecord as error:
-        return [Problem(error.code, error.params)]
-    problems: list[Problem] = []
+        return [ArchiveProblem(error.code, error.params)]
+    problems: list[ArchiveProblem] = []
     ids: dict[Array, frozenset[str]] = {
         name: frozenset(_ids(arrays[name], ID_FIELDS[name])) for name in ARRAYS
     }
@@ -373,7 +373,7 @@ def check_archive(doc: object) -> list[Problem]:
             try:
                 _check_record(KINDS[name].read(data, f"{name}[{number}]."), number, seen, ids)
             except BadRecord as error:
-                problems.append(Problem(error.code, error.params))
+                problems.append(ArchiveProblem(error.code, error.params))
     return problems
 
 
@@ -389,12 +389,12 @@ def _check_record(record: Record, number: int, seen: set[str], ids: Mapping[Arra
         raise _wrong(ID_FIELDS[record.array], where, Reason("duplicate"))
     seen.add(record.record_id)
     match record:
-        case Entry():
+        case ArchiveEntry():
             check_tools(record.tools, where)
             if record.session_id not in ids["sessions"]:
                 raise _wrong("session_id", where, Reason("no_such_session"))
         case CompactedDialogue():
             if record.trigger_entry_id not in ids["entries"]:
                 raise _wrong("trigger_entry_id", where, Reason("no_such_entry"))
-        case Session():
+        case ArchiveSession():
             pass

@@ -17,8 +17,8 @@ from personalab.archive.veloca import (
     NOT_COMPACTED,
     OWN,
     UNUSED,
+    ArchiveEntry,
     CompactedDialogue,
-    Entry,
     Record,
     Role,
 )
@@ -30,12 +30,12 @@ KEPT_ENTRIES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class CompactionMaterial:
     """What a summary would be made of."""
 
     session_id: str
     trigger_entry_id: str
-    entries: tuple[Entry, ...]
+    entries: tuple[ArchiveEntry, ...]
     """The entries that would be compacted."""
     summaries: tuple[CompactedDialogue, ...]
     """The summaries of earlier entries that would be superseded: the new summary covers them, too."""
@@ -47,7 +47,7 @@ class Context:
 
     session_id: str
     summaries: tuple[CompactedDialogue, ...]
-    entries: tuple[Entry, ...]
+    entries: tuple[ArchiveEntry, ...]
 
     def messages(self) -> list[dict[str, Any]]:
         """Return it as messages with role, content and tools: the summaries first, as the system's."""
@@ -67,7 +67,7 @@ def context_of(archive: Archive, session_id: str) -> Context:
     return Context(session_id, tuple(summaries), tuple(entry for entry in entries[start:] if entry.is_seen))
 
 
-def material_of(archive: Archive, session_id: str, trigger_entry_id: str | None = None) -> Material:
+def material_of(archive: Archive, session_id: str, trigger_entry_id: str | None = None) -> CompactionMaterial:
     """Collect what a compaction before the trigger would sum up.
 
     Without a trigger, the last ``KEPT_ENTRIES`` stay, and more of them until the first that stays is the user's.
@@ -87,10 +87,10 @@ def material_of(archive: Archive, session_id: str, trigger_entry_id: str | None 
     if not found:
         raise BadRecord("archive_nothing_to_compact", session_id=session_id)
     superseded = summaries if at > start else []
-    return Material(session_id, entries[at].entry_id, found, tuple(superseded))
+    return CompactionMaterial(session_id, entries[at].entry_id, found, tuple(superseded))
 
 
-def compacted(material: Material, summary: str, dialogue_id: str, now: str) -> list[Record]:
+def compacted(material: CompactionMaterial, summary: str, dialogue_id: str, now: str) -> list[Record]:
     """Return the records that a compaction writes: the compacted entries, and the summary."""
     dialogue = made(
         "compacted_dialogues",
@@ -136,7 +136,7 @@ def undone(archive: Archive, dialogue_id: str) -> list[Record]:
 
 
 def _told(
-    dialogues: list[CompactedDialogue], of_session: list[CompactedDialogue], entries: list[Entry]
+    dialogues: list[CompactedDialogue], of_session: list[CompactedDialogue], entries: list[ArchiveEntry]
 ) -> set[str]:
     """Name the entries that some dialogues tell: those they compacted, and those of the ones they superseded.
 
@@ -170,7 +170,9 @@ def _own_ids(dialogue: CompactedDialogue, name: str) -> list[str] | None:
     return [found for found in cast("list[object]", listed) if isinstance(found, str)]
 
 
-def _in_force(archive: Archive, entries: list[Entry], session_id: str) -> tuple[int, list[CompactedDialogue]]:
+def _in_force(
+    archive: Archive, entries: list[ArchiveEntry], session_id: str
+) -> tuple[int, list[CompactedDialogue]]:
     """Find the dialogues that are shown, and the place of their trigger."""
     live = [found for found in archive.dialogues(session_id) if found.status == NORMAL]
     if not live:
@@ -180,7 +182,7 @@ def _in_force(archive: Archive, entries: list[Entry], session_id: str) -> tuple[
     return start, [found for found in live if places[found.trigger_entry_id] == start]
 
 
-def _default_trigger(entries: list[Entry], start: int, session_id: str) -> int:
+def _default_trigger(entries: list[ArchiveEntry], start: int, session_id: str) -> int:
     seen = [place for place, entry in enumerate(entries) if place >= start and entry.is_seen]
     if len(seen) <= KEPT_ENTRIES:
         raise BadRecord("archive_nothing_to_compact", session_id=session_id)
@@ -189,7 +191,7 @@ def _default_trigger(entries: list[Entry], start: int, session_id: str) -> int:
     return next(asked, seen[latest])
 
 
-def _place(archive: Archive, entries: list[Entry], session_id: str, entry_id: str) -> int:
+def _place(archive: Archive, entries: list[ArchiveEntry], session_id: str, entry_id: str) -> int:
     trigger = archive.entry(entry_id)
     if trigger.session_id != session_id:
         raise BadRecord("archive_trigger_other", entry_id=entry_id, session_id=session_id)

@@ -16,10 +16,10 @@ from personalab.archive.veloca import (
     KNOWN_FIELDS,
     MAX_COUNT,
     OWN,
+    ArchiveEntry,
+    ArchiveSession,
     Array,
     CompactedDialogue,
-    Entry,
-    Session,
     check_tools,
 )
 from personalab.errors import BadRecord
@@ -60,9 +60,9 @@ def told_of(line: Said) -> tuple[int | float, Mapping[str, Any] | None]:
     kept, usage = kept_in(line), object_in(line.extra.get("usage"))
     tokens = kept.get("token_consumption", usage.get("total_tokens", 0))
     counts = isinstance(tokens, int | float) and not isinstance(tokens, bool) and 0 <= tokens <= MAX_COUNT
-    sample = Entry(_SAMPLE_ID, _SAMPLE_ID, "", "user", 0, 0, None, _SAMPLE_TIME, 1).fields()
+    sample = ArchiveEntry(_SAMPLE_ID, _SAMPLE_ID, "", "user", 0, 0, None, _SAMPLE_TIME, 1).fields()
     try:
-        tools = Entry.read({**sample, "tools": kept.get("tools")}).tools
+        tools = ArchiveEntry.read({**sample, "tools": kept.get("tools")}).tools
         check_tools(tools)
     except BadRecord:
         tools = None
@@ -73,7 +73,7 @@ def kept_time(line: Line | None) -> str:
     """Return the time of a record as it is kept; blank where it is none."""
     told = kept_in(line).get("create_at")
     try:
-        Session.read({"session_id": _SAMPLE_ID, "name": "", "create_at": told})
+        ArchiveSession.read({"session_id": _SAMPLE_ID, "name": "", "create_at": told})
     except BadRecord:
         return ""
     return cast("str", told)
@@ -97,7 +97,7 @@ def name_of(metadata: Metadata | None, otherwise: str) -> str:
 # --- and back
 
 
-def keeping_entry(line: Said, entry: Entry, own: Mapping[str, Any]) -> Said:
+def keeping_entry(line: Said, entry: ArchiveEntry, own: Mapping[str, Any]) -> Said:
     """Keep in a line what is not as we wrote it in its record; ``own`` is our mark in it."""
     kept = dict(kept_in(line))
     tokens, tools = told_of(line)
@@ -125,7 +125,7 @@ def keeping_dialogue(line: Summary, dialogue: CompactedDialogue, own: Mapping[st
     return _keeping(line, _with_unknown(kept, dialogue.extra, "compacted_dialogues"))
 
 
-def keeping_session(line: Metadata, session: Session) -> Metadata:
+def keeping_session(line: Metadata, session: ArchiveSession) -> Metadata:
     """Keep in the first line of a session what is not as we wrote it in its record."""
     kept, own = dict(kept_in(line)), object_in(session.extra.get(OWN))
     if session.name != own.get("name", session.name):

@@ -19,10 +19,10 @@ from personalab.archive.veloca import (
     NOT_COMPACTED,
     OWN,
     UNUSED,
+    ArchiveEntry,
+    ArchiveSession,
     Array,
     CompactedDialogue,
-    Entry,
-    Session,
 )
 from personalab.archive.veloca_kept import (
     is_foreign,
@@ -66,14 +66,14 @@ def records_of(
     sessions: Sequence[SessionLines], state: InstanceState, character_name: str
 ) -> dict[Array, list[dict[str, Any]]]:
     """Make the three arrays of a Veloca file."""
-    told = [_Told(session, state) for session in sessions]
+    told = [_LinkedSession(session, state) for session in sessions]
     by_name = {one.session.session_id: one for one in told}
     for one in told:
         older = by_name.get(one.continued_from or "")
         if older is not None and older is not one and one.continued_from != state.current_session_id:
             older.cover(one)
     arrays: dict[Array, list[dict[str, Any]]] = {"sessions": [], "entries": [], "compacted_dialogues": []}
-    before: _Told | None = None
+    before: _LinkedSession | None = None
     for one in told:
         arrays["entries"] += one.entries()
         older = by_name.get(one.continued_from or "")
@@ -85,7 +85,7 @@ def records_of(
     return arrays
 
 
-class _Told:
+class _LinkedSession:
     """A session, with what its lines mean for each other."""
 
     def __init__(self, session: SessionLines, state: InstanceState) -> None:
@@ -108,7 +108,7 @@ class _Told:
         self.covered: frozenset[int] = frozenset()
         self.fresh_from = 0
 
-    def cover(self, newer: _Told) -> None:
+    def cover(self, newer: _LinkedSession) -> None:
         """Record the turns that are only in the summary of the following session."""
         count = taken_over(newer.transcript.turns, self.transcript)
         told = told_turns(self.transcript)
@@ -146,7 +146,7 @@ class _Told:
         if compacted:
             own["compacted"] = True
         tokens, tools = told_of(line)
-        entry = Entry(
+        entry = ArchiveEntry(
             self.entry_id(place),
             str(self.uuid),
             line.content,
@@ -167,7 +167,7 @@ class _Told:
         kept = kept_in(self.session.lines[place])
         return place < self.summed_up_to and kept.get("is_compaction") == COMPACTED
 
-    def dialogues(self, before: _Told | None) -> tuple[list[dict[str, Any]], set[int]]:
+    def dialogues(self, before: _LinkedSession | None) -> tuple[list[dict[str, Any]], set[int]]:
         """Make a compacted dialogue of each summary; tell which have no entry that could be their trigger."""
         made: list[dict[str, Any]] = []
         carried: set[int] = set()
@@ -194,7 +194,7 @@ class _Told:
             made.append(dialogue.fields())
         return made, carried
 
-    def _trigger(self, place: int, before: _Told | None) -> str | None:
+    def _trigger(self, place: int, before: _LinkedSession | None) -> str | None:
         """Find the entry a model goes on from: what was taken over is still seen, whichever order they stand in."""
         fresh = {id(turn) for turn in self.transcript.turns[self.fresh_from :]}
         entries = list(self.turn_at)
@@ -218,7 +218,7 @@ class _Told:
         name = name_of(first, name)
         own = {"session_id": self.session.session_id, "lines": rest, "name": name, "create_at": begun}
         extra = {**unknown_of(kept_in(first), "sessions"), OWN: own}
-        return Session(str(self.uuid), name, NORMAL, begun, extra).fields()
+        return ArchiveSession(str(self.uuid), name, NORMAL, begun, extra).fields()
 
 
 def _same_words(turns: Sequence[Turn], last: Turn) -> bool:

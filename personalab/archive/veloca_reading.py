@@ -12,10 +12,10 @@ from personalab.archive.veloca import (
     NORMAL,
     OWN,
     UNUSED,
+    ArchiveEntry,
+    ArchiveSession,
     Array,
     CompactedDialogue,
-    Entry,
-    Session,
 )
 from personalab.archive.veloca_kept import (
     FOREIGN,
@@ -48,8 +48,8 @@ Key = tuple[int, int, int]
 class Records:
     """The records of a file, by the session they belong to."""
 
-    sessions: tuple[Session, ...]
-    entries: Mapping[str, Sequence[Entry]]
+    sessions: tuple[ArchiveSession, ...]
+    entries: Mapping[str, Sequence[ArchiveEntry]]
     dialogues: Mapping[str, Sequence[CompactedDialogue]]
     """Those that came from another program, by the session of their trigger."""
     own: Mapping[str, Sequence[CompactedDialogue]]
@@ -59,11 +59,13 @@ class Records:
 def read_records(arrays: Mapping[Array, Sequence[Any]]) -> Records:
     """Read the arrays of a file; the first record that is wrong is named."""
     rows = enumerate(arrays["sessions"])
-    sessions = [cast("Session", read_leniently("sessions", row, f"sessions[{at}].")) for at, row in rows]
-    entries: dict[str, list[Entry]] = {}
+    sessions = [
+        cast("ArchiveSession", read_leniently("sessions", row, f"sessions[{at}].")) for at, row in rows
+    ]
+    entries: dict[str, list[ArchiveEntry]] = {}
     session_of: dict[str, str] = {}
     for at, row in enumerate(arrays["entries"]):
-        entry = cast("Entry", read_leniently("entries", row, f"entries[{at}]."))
+        entry = cast("ArchiveEntry", read_leniently("entries", row, f"entries[{at}]."))
         entries.setdefault(entry.session_id, []).append(entry)
         session_of[entry.entry_id] = entry.session_id
     dialogues: dict[str, list[CompactedDialogue]] = {}
@@ -82,7 +84,7 @@ def read_records(arrays: Mapping[Array, Sequence[Any]]) -> Records:
 def sessions_in(records: Records, instance_id: str) -> list[SessionLines]:
     """Make the sessions of a file of ours again; one that was added to it comes last."""
     made: list[SessionLines] = []
-    added: list[Session] = []
+    added: list[ArchiveSession] = []
     for session in records.sessions:
         name = object_in(session.extra.get(OWN)).get("session_id")
         if session.status != NORMAL:
@@ -108,9 +110,9 @@ def _free_name(taken: set[str]) -> str:
     return f"sess_{number:03}"
 
 
-def _lines_in(session: Session, name: str, records: Records) -> tuple[Line, ...]:
+def _lines_in(session: ArchiveSession, name: str, records: Records) -> tuple[Line, ...]:
     """Put the lines of a session in order: ours where they stood, others behind the record they follow."""
-    rows: list[tuple[Key, Line | Entry]] = []
+    rows: list[tuple[Key, Line | ArchiveEntry]] = []
     carried: object = object_in(session.extra.get(OWN)).get("lines")
     for row in cast("list[object]", carried) if isinstance(carried, list) else []:
         if (found := _carried_in(row)) is not None:
@@ -153,10 +155,10 @@ def _carried_in(row: object) -> tuple[Key, Line] | None:
             return None
 
 
-def _numbered(rows: Iterable[tuple[Key, Line | Entry]]) -> Iterator[Line]:
+def _numbered(rows: Iterable[tuple[Key, Line | ArchiveEntry]]) -> Iterator[Line]:
     numbering = Numbering()
     for key, row in rows:
-        if isinstance(row, Entry):
+        if isinstance(row, ArchiveEntry):
             yield foreign_line(row, numbering)
         else:
             yield from numbering.take([row], key[0])
@@ -169,7 +171,7 @@ def _parsed(fields: Mapping[str, Any]) -> Line | None:
         return None
 
 
-def _entry_in(entry: Entry) -> tuple[int, Line | None] | None:
+def _entry_in(entry: ArchiveEntry) -> tuple[int, Line | None] | None:
     """Make an entry's line again, none if it was deleted since; ``None`` for an entry that is not ours."""
     own = object_in(entry.extra.get(OWN))
     place, fields = own.get("line"), own.get("fields")
@@ -200,7 +202,7 @@ def _dialogue_in(dialogue: CompactedDialogue) -> tuple[Key, Line] | None:
 # --- records of another program
 
 
-def foreign_line(entry: Entry, numbering: Numbering) -> Line:
+def foreign_line(entry: ArchiveEntry, numbering: Numbering) -> Line:
     """Make a line of an entry; one without a speaker, or not in use, is kept and never used."""
     if entry.status == UNUSED or entry.role == "system":
         return OtherLine({"type": FOREIGN, "entry": entry.fields()})

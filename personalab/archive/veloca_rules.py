@@ -22,11 +22,11 @@ from personalab.archive.veloca import (
     MAX_NAME,
     NORMAL,
     OWN,
+    ArchiveEntry,
+    ArchiveSession,
     Array,
     CompactedDialogue,
-    Entry,
     Record,
-    Session,
     arrays_of,
     check_tools,
     moment_of,
@@ -91,10 +91,12 @@ class Archive:
 
     def _set(self, name: Array, key: str, record: Record | Kept) -> None:
         old = self._rows[name].get(key)
-        if isinstance(old, Entry) and not (isinstance(record, Entry) and record.session_id == old.session_id):
+        if isinstance(old, ArchiveEntry) and not (
+            isinstance(record, ArchiveEntry) and record.session_id == old.session_id
+        ):
             del self._by_session[old.session_id][key]
         self._rows[name][key] = record
-        if isinstance(record, Entry):
+        if isinstance(record, ArchiveEntry):
             self._by_session.setdefault(record.session_id, {})[key] = None
 
     # --- finding
@@ -103,20 +105,20 @@ class Archive:
         """Return whether an id is taken."""
         return record_id in self._rows[name]
 
-    def session(self, session_id: str) -> Session:
+    def session(self, session_id: str) -> ArchiveSession:
         """Find a session."""
-        return cast("Session", self.record("sessions", session_id))
+        return cast("ArchiveSession", self.record("sessions", session_id))
 
-    def live_session(self, session_id: str) -> Session:
+    def live_session(self, session_id: str) -> ArchiveSession:
         """Find a session that is not deleted."""
         found = self.session(session_id)
         if found.status != NORMAL:
             raise BadRecord("archive_session_deleted", session_id=session_id)
         return found
 
-    def entry(self, entry_id: str) -> Entry:
+    def entry(self, entry_id: str) -> ArchiveEntry:
         """Find an entry."""
-        return cast("Entry", self.record("entries", entry_id))
+        return cast("ArchiveEntry", self.record("entries", entry_id))
 
     def dialogue(self, dialogue_id: str) -> CompactedDialogue:
         """Find a compacted dialogue."""
@@ -129,16 +131,16 @@ class Archive:
             raise NotFound("archive_no_record", what=KINDS[name].__name__, record_id=str(record_id)[:80])
         return found
 
-    def sessions(self) -> Iterator[Session]:
+    def sessions(self) -> Iterator[ArchiveSession]:
         """Return all sessions."""
-        return (row for row in self._rows["sessions"].values() if isinstance(row, Session))
+        return (row for row in self._rows["sessions"].values() if isinstance(row, ArchiveSession))
 
-    def entries(self, session_id: str | None = None) -> Iterator[Entry]:
+    def entries(self, session_id: str | None = None) -> Iterator[ArchiveEntry]:
         """Return the entries of a session, or all."""
         rows = self._rows["entries"]
         if session_id is None:
-            return (row for row in rows.values() if isinstance(row, Entry))
-        return (cast("Entry", rows[key]) for key in self._by_session.get(session_id, ()))
+            return (row for row in rows.values() if isinstance(row, ArchiveEntry))
+        return (cast("ArchiveEntry", rows[key]) for key in self._by_session.get(session_id, ()))
 
     def dialogues(self, session_id: str | None = None) -> list[CompactedDialogue]:
         """Return the compacted dialogues of a session (those whose trigger is an entry of it), or all."""
@@ -201,7 +203,7 @@ def check_fresh(archive: Archive, records: Sequence[Record]) -> None:
         if record.record_id in fresh[record.array] or archive.has(record.array, record.record_id):
             raise BadRecord("archive_id_taken", record_id=record.record_id)
         match record:
-            case Entry() if record.session_id not in fresh["sessions"]:
+            case ArchiveEntry() if record.session_id not in fresh["sessions"]:
                 archive.live_session(record.session_id)
             case CompactedDialogue() if record.trigger_entry_id not in fresh["entries"]:
                 archive.entry(record.trigger_entry_id)
@@ -228,9 +230,9 @@ def _checked(name: Array, fields: dict[str, Any]) -> Record:
     fields = _as_json(fields, _size_of_ours(name, fields))
     record = KINDS[name].read(fields)
     match record:
-        case Session():
+        case ArchiveSession():
             _check_length(record.name, "name", MAX_NAME)
-        case Entry():
+        case ArchiveEntry():
             _check_length(record.message, "message", MAX_MESSAGE)
             check_tools(record.tools)
         case CompactedDialogue():
@@ -293,7 +295,7 @@ class EntryFilter:
     since: str | None = None
     until: str | None = None
 
-    def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+    def apply(self, entries: Iterable[ArchiveEntry]) -> Iterator[ArchiveEntry]:
         """Yield those that are wanted, in their order."""
         since = None if self.since is None else moment_of(self.since, "since")
         until = None if self.until is None else moment_of(self.until, "until")

@@ -26,7 +26,7 @@ from personalab.lab.cutting import numbered_spans
 from personalab.lab.dimensions import DIMENSIONS, MAXIMA, Dimension
 from personalab.lab.findings import AdvantageSegment, AnalysisReport, DimensionLeaders, Issue, SegmentType
 from personalab.lab.judging import DIMENSION_NAMES, speakable, unused_mark
-from personalab.lab.projects import RankRow, Summary
+from personalab.lab.projects import RankRow, RunSummary
 from personalab.lab.segments import find_exact, text_hash
 from personalab.texts import Language, Text, fill
 
@@ -87,7 +87,7 @@ class AnalysedSkill:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownSkill:
     """What of a skill the model sees, and under which letter."""
 
     letter: str
@@ -119,7 +119,7 @@ class AnalysisCall(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class AnalysisFindings:
     """What an analyst found; ``doubts`` are texts' codes with their parameters."""
 
     segments: tuple[AdvantageSegment, ...] = ()
@@ -146,7 +146,7 @@ def leaders_of(ranking: Sequence[RankRow]) -> DimensionLeaders | None:
     return DimensionLeaders(**{name: leader(name) for name in DIMENSIONS})
 
 
-def report_of(summary: Summary, now: str, found: Found, project: str) -> AnalysisReport:
+def report_of(summary: RunSummary, now: str, found: AnalysisFindings, project: str) -> AnalysisReport:
     """Write an analysis down; without a score there is nothing to say."""
     leaders = leaders_of(summary.ranking)
     if leaders is None:
@@ -183,14 +183,14 @@ def spans_of(segments: Sequence[AdvantageSegment], contents: Mapping[str, str]) 
 
 def shown_skills(
     skills: Sequence[AnalysedSkill], most: int = MAX_SHOWN
-) -> tuple[list[Shown], list[dict[str, Any]]]:
+) -> tuple[list[ShownSkill], list[dict[str, Any]]]:
     """Choose what fits into a question: of many the best, of long ones the beginning; and say what does not."""
     scored = [skill for skill in skills if skill.row.score_breakdown is not None]
     chosen = scored[:MAX_SKILLS]
     doubts: list[dict[str, Any]] = [
         {"code": "lab_skill_not_shown", "skill_name": skill.row.skill_name} for skill in scored[MAX_SKILLS:]
     ]
-    left, shown = most, list[Shown]()
+    left, shown = most, list[ShownSkill]()
     # The short ones first, so that what they leave free is there for the long ones.
     order = sorted(range(len(chosen)), key=lambda at: len(chosen[at].content))
     texts: dict[int, str] = {}
@@ -198,14 +198,14 @@ def shown_skills(
         texts[at] = chosen[at].content[: left // (len(order) - number)]
         left -= len(texts[at])
     for at, skill in enumerate(chosen):
-        shown.append(Shown(_LETTERS[at], skill, texts[at]))
+        shown.append(ShownSkill(_LETTERS[at], skill, texts[at]))
         if len(texts[at]) < len(skill.content):
             row = {"skill_name": skill.row.skill_name, "shown": len(texts[at])}
             doubts.append({"code": "lab_skill_shortened", **row})
     return shown, doubts
 
 
-def analysis_call(shown: Sequence[Shown], language: Language) -> AnalysisCall:
+def analysis_call(shown: Sequence[ShownSkill], language: Language) -> AnalysisCall:
     """Word the question to an analyst; a skill's name and id stay out of it."""
     mark = unused_mark(*(row.text for row in shown), *(text for row in shown for text in row.skill.evidence))
     parts = [fill(getattr(_INTRO, language), mark=mark), getattr(_SCORES, language)]
@@ -233,7 +233,7 @@ def _scores(row: RankRow, language: Language) -> str:
     return f"{row.avg_score or 0:g}/100; {', '.join(told)}"
 
 
-def analysis_schema(shown: Sequence[Shown]) -> dict[str, Any]:
+def analysis_schema(shown: Sequence[ShownSkill]) -> dict[str, Any]:
     """Return the JSON schema of an analysis: each skill has its own line numbers."""
     dimension = choice_schema(DIMENSIONS)
     named = [row for row in shown if row.lines]
@@ -266,10 +266,10 @@ def analysis_schema(shown: Sequence[Shown]) -> dict[str, Any]:
 class AnalysisReader:
     """Reads an analyst's answer; ``ValueError`` says what to mend."""
 
-    def __init__(self, shown: Sequence[Shown]) -> None:
+    def __init__(self, shown: Sequence[ShownSkill]) -> None:
         self._skills = {row.letter: row for row in shown}
 
-    def __call__(self, data: Mapping[str, object]) -> Found:
+    def __call__(self, data: Mapping[str, object]) -> AnalysisFindings:
         """Return what was found; segments with the same text are one."""
         placed: list[tuple[int, int, AdvantageSegment]] = []
         order = list(self._skills)
@@ -283,7 +283,7 @@ class AnalysisReader:
             segment.model_copy(update={"id": f"seg_{number:03d}"})
             for number, (*_, segment) in enumerate(placed, start=1)
         )
-        return Found(segments, self._issues(data))
+        return AnalysisFindings(segments, self._issues(data))
 
     def _issues(self, data: Mapping[str, object]) -> tuple[Issue, ...]:
         found: list[Issue] = []
@@ -300,14 +300,14 @@ class AnalysisReader:
                 found.append(issue)
         return tuple(found)
 
-    def _shown(self, row: Mapping[str, object], where: str) -> Shown:
+    def _shown(self, row: Mapping[str, object], where: str) -> ShownSkill:
         letter = _text(row, "skill", where).strip().upper().removeprefix("SKILL").strip()
         if letter not in self._skills:
             raise Invalid("field_not_one_of", field=f"{where}.skill", known=", ".join(self._skills))
         return self._skills[letter]
 
 
-def _segment(row: Mapping[str, object], shown: Shown, where: str) -> tuple[AdvantageSegment, int]:
+def _segment(row: Mapping[str, object], shown: ShownSkill, where: str) -> tuple[AdvantageSegment, int]:
     """Read a segment and where it starts; the two line numbers may come in any order."""
     first, last = sorted(_line(row, name, shown, where) for name in ("first", "last"))
     start, end = shown.lines[first - 1][0], shown.lines[last - 1][1]
@@ -326,7 +326,7 @@ def _segment(row: Mapping[str, object], shown: Shown, where: str) -> tuple[Advan
     return segment, start
 
 
-def _line(row: Mapping[str, object], name: str, shown: Shown, where: str) -> int:
+def _line(row: Mapping[str, object], name: str, shown: ShownSkill, where: str) -> int:
     try:
         (number,) = whole_numbers(row.get(name))
     except ValueError:

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple, Protocol
 
 from personalab.lab.engine.ledger_engine import LedgerEngine
 from personalab.lab.engine.pareto_race import ParetoRace
-from personalab.lab.engine.problem import Candidate, Engine, Observed, Params, Problem
+from personalab.lab.engine.problem import Candidate, Engine, Observed, Params, SearchProblem
 from personalab.lab.engine.random_subset import RandomSubset
 from personalab.lab.engine.source_beam import SourceBeam
 from personalab.lab.world import PRESETS, START_EVALUATIONS, Preset, World, make_world
 
-MakeEngine = Callable[[Problem, Params, Sequence[Observed]], Engine]
+MakeEngine = Callable[[SearchProblem, Params, Sequence[Observed]], Engine]
 Progress = Callable[[int, int], None]
 BUDGETS = (150, 200, 300, 408)
 LONG_BUDGET = 1200
@@ -94,7 +94,7 @@ class _Run:
     off_by: float
 
 
-class Job(NamedTuple):
+class BenchTask(NamedTuple):
     """A world, and who searches it."""
 
     seed: int
@@ -107,7 +107,7 @@ class Spread(Protocol):
     """What ``map`` is."""
 
     def __call__(
-        self, work: Callable[[Job], dict[str, _Run]], jobs: Sequence[Job], /
+        self, work: Callable[[BenchTask], dict[str, _Run]], jobs: Sequence[BenchTask], /
     ) -> Iterable[dict[str, _Run]]:
         """Do every job, and give what came of each in their order."""
         ...
@@ -128,7 +128,7 @@ def run_bench(
     Headroom below the last budget is that of the best at that moment of the same search; at the last budget everything
     is paid, re-tests too. Evaluations of the originals count.
     """
-    jobs = [Job(seed, preset, tuple(engines), tuple(budgets)) for preset in presets for seed in seeds]
+    jobs = [BenchTask(seed, preset, tuple(engines), tuple(budgets)) for preset in presets for seed in seeds]
     runs: dict[tuple[Preset, str], list[_Run]] = {
         (preset, name): [] for preset in presets for name in engines
     }
@@ -140,7 +140,7 @@ def run_bench(
     return BenchReport(tuple(seeds), tuple(budgets), tuple(rows))
 
 
-def run_job(job: Job) -> dict[str, _Run]:
+def run_job(job: BenchTask) -> dict[str, _Run]:
     """Run every engine in one world; a world without headroom is left out."""
     world = make_world(job.seed, job.preset)
     if not world.counts and job.preset != "pure_noise":

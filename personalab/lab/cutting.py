@@ -43,7 +43,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class TextSegment:
     """A piece of a text; the white space after it belongs to it, and so it does before the first.
 
     ``core_start`` and ``core_end`` tell where it is without that. ``marked`` names the marks in it: more than one
@@ -74,7 +74,7 @@ _Core = tuple[int, int, Kind, tuple[str, ...]]
 _Marked = tuple[int, int, tuple[str, ...]]
 
 
-def partition(content: str, marks: Sequence[Mark] = ()) -> list[Segment]:
+def partition(content: str, marks: Sequence[Mark] = ()) -> list[TextSegment]:
     """Cut a text into pieces that together are the text.
 
     Marked stretches are pieces of their own, with the signs around them. Those that overlap are one, and one that
@@ -85,10 +85,10 @@ def partition(content: str, marks: Sequence[Mark] = ()) -> list[Segment]:
         return []
     cores = _cores(content, marks)
     if not cores:
-        return [Segment(content, 0, len(content), "text", (), 0, len(content))]
+        return [TextSegment(content, 0, len(content), "text", (), 0, len(content))]
     starts = [0, *(core[0] for core in cores[1:]), len(content)]
     return [
-        Segment(content[start:end], start, end, kind, marked, core_start, core_end)
+        TextSegment(content[start:end], start, end, kind, marked, core_start, core_end)
         for (core_start, core_end, kind, marked), (start, end) in zip(cores, pairwise(starts), strict=True)
     ]
 

@@ -19,10 +19,10 @@ from personalab.lab.engine.problem import (
     BestLog,
     Candidate,
     CasePlace,
+    EngineSegment,
     Params,
-    Problem,
     RoundLog,
-    Segment,
+    SearchProblem,
     StopCause,
 )
 from personalab.lab.findings import (
@@ -134,11 +134,11 @@ class IterationPlan(Record):
             raise Invalid("nothing_to_test")
         return self
 
-    def problem(self) -> Problem:
+    def problem(self) -> SearchProblem:
         """Return what is searched."""
-        return Problem(
+        return SearchProblem(
             segments=tuple(
-                Segment(found.segment_id, found.skill_id, found.dimension) for found in self.pool()
+                EngineSegment(found.segment_id, found.skill_id, found.dimension) for found in self.pool()
             ),
             skills=self.skills,
             cases=tuple(CasePlace(case.id, case.category) for case in self.cases),

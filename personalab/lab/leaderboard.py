@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from personalab.lab.projects import Breakdown, RankRow, Summary
+from personalab.lab.projects import Breakdown, RankRow, RunSummary
 from personalab.lab.records import Count, Number, Record, in_seconds
 
 Staleness = Literal["current", "skill_updated", "baseline_updated", "both_updated"]
@@ -101,7 +101,7 @@ class BoardProject:
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
+class AssetCatalogue:
     """The newest versions of everything, archived or not."""
 
     skills: Mapping[str, CurrentAsset]
@@ -127,7 +127,7 @@ class _SkillTold(Record):
     content_sha256: str = ""
 
 
-class _Told(Record):
+class _SummaryRecord(Record):
     """What the leaderboard needs of ``x_summary.json``."""
 
     generated_at: str = ""
@@ -135,14 +135,14 @@ class _Told(Record):
     skills: tuple[_SkillTold, ...] = ()
 
 
-def lacks_baselines(summary: Summary, baselines: Sequence[str], extra: Mapping[str, Any]) -> bool:
+def lacks_baselines(summary: RunSummary, baselines: Sequence[str], extra: Mapping[str, Any]) -> bool:
     """Return whether a project's files do not name the baseline of a score, so that its results must be read."""
     told = _told(summary, extra)
     return len(baselines) > 1 and not set(baselines) <= {row.baseline_id for row in told.baselines}
 
 
 def board_project(
-    summary: Summary, name: str, baselines: Sequence[tuple[str, str, str]], extra: Mapping[str, Any]
+    summary: RunSummary, name: str, baselines: Sequence[tuple[str, str, str]], extra: Mapping[str, Any]
 ) -> BoardProject:
     """Read a project's summary; ``baselines`` are id, name and version of each, ``extra`` is the sidecar.
 
@@ -170,17 +170,17 @@ def board_project(
     return BoardProject(summary.project_id, name, in_seconds(summary.generated_at), tuple(found), hashes)
 
 
-def _told(summary: Summary, extra: Mapping[str, Any]) -> _Told:
+def _told(summary: RunSummary, extra: Mapping[str, Any]) -> _SummaryRecord:
     """Read the sidecar; one that another summary came with says nothing of this one."""
-    told = _Told.read(extra, "x_summary.json")
-    return told if told.generated_at == summary.generated_at else _Told()
+    told = _SummaryRecord.read(extra, "x_summary.json")
+    return told if told.generated_at == summary.generated_at else _SummaryRecord()
 
 
 # --- records
 
 
 def records_of(
-    projects: Iterable[BoardProject], library: Library
+    projects: Iterable[BoardProject], library: AssetCatalogue
 ) -> tuple[list[LeaderboardRecord], list[dict[str, Any]]]:
     """List every test, the best first, and warn of assets that the library has no more."""
     found = [
@@ -203,7 +203,7 @@ def records_of(
 
 
 def _record(
-    project: BoardProject, baseline: BoardBaseline, row: RankRow, library: Library
+    project: BoardProject, baseline: BoardBaseline, row: RankRow, library: AssetCatalogue
 ) -> LeaderboardRecord:
     skill_now = library.skills.get(row.skill_id)
     baseline_now = library.baselines.get(baseline.baseline_id)
@@ -256,7 +256,7 @@ def _order(record: LeaderboardRecord) -> tuple[bool, float, str, str, str]:
     return average is None, -(average or 0.0), record.skill_id, record.tested_at, record.project_id
 
 
-def groups_of(records: Sequence[LeaderboardRecord], library: Library) -> list[LeaderboardGroup]:
+def groups_of(records: Sequence[LeaderboardRecord], library: AssetCatalogue) -> list[LeaderboardGroup]:
     """Gather tests by their baseline, in the order of the baselines' names."""
     by_baseline: dict[str, list[LeaderboardRecord]] = {}
     for record in records:

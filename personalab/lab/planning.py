@@ -47,7 +47,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunPlan:
     """What a run would do, if every call succeeds at once; retries come on top."""
 
     tasks: int
@@ -81,7 +81,7 @@ def plan_of(
     known: Known,
     max_calls: int | None,
     max_usd: float | None,
-) -> Plan:
+) -> RunPlan:
     """Add up what is left."""
     some = list(left)
     counts: dict[Role, int] = {
@@ -98,7 +98,7 @@ def plan_of(
     controls = control_calls * (JUDGE_PROMPT_TOKENS + USUAL_OUTPUT["execute"])
     cost = _cost(counts, known)
     calls = sum(counts.values())
-    return Plan(
+    return RunPlan(
         tasks=tasks,
         done=tasks - len(some),
         execute_calls=counts["execute"],

@@ -54,7 +54,7 @@ class ContextConfig(Record):
     auto_export: bool = True
 
 
-class Progress(Record):
+class ProjectProgress(Record):
     """How far a project is; the results themselves decide what is left to do."""
 
     total_tasks: Count
@@ -85,7 +85,7 @@ class ProjectConfig(Record):
     baselines: tuple[BaselineRef, ...] = Field(min_length=1)
     cli_config: CallConfig
     context_config: ContextConfig
-    progress: Progress
+    progress: ProjectProgress
     original_skill_ids: tuple[str, ...] | None = None
     iteration_config: IterationConfig | None = None
 
@@ -226,7 +226,7 @@ def average_doubts(average: float, breakdown: Breakdown, field: str) -> list[Dou
     return [Doubt(field, Reason("other_parts", value=f"{average:g}", total=f"{total:g}"))]
 
 
-class Summary(Record):
+class RunSummary(Record):
     """``results/summary.json``."""
 
     project_id: Uuid

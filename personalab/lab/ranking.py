@@ -16,11 +16,11 @@ from typing import Any
 
 from personalab.lab.assets import Cases
 from personalab.lab.dimensions import CATEGORIES, DIMENSIONS, Category, Dimension
-from personalab.lab.projects import RankRow, Result, ResultStatus, Summary, breakdown_of, rounded_average
+from personalab.lab.projects import RankRow, Result, ResultStatus, RunSummary, breakdown_of, rounded_average
 from personalab.lab.segments import text_hash
 from personalab.lab.statistics import (
-    Difference,
     Interval,
+    PairedDifference,
     detectable_of,
     difference_of,
     interval_of,
@@ -102,7 +102,7 @@ class RunFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ArmScores:
     """An arm with its scores, by case."""
 
     arm: RankedArm
@@ -146,14 +146,14 @@ def summarise(
     *,
     baselines: Sequence[RankedBaseline],
     facts: RunFacts | None = None,
-) -> tuple[Summary, dict[str, Any]]:
+) -> tuple[RunSummary, dict[str, Any]]:
     """Rank arms by the results of each, given by skill id; results of cases that are in no baseline do not count."""
     facts = facts or RunFacts()
     categories: dict[CaseKey, Category] = {
         (found.baseline_id, case.id): case.category for found in baselines for case in found.cases.cases
     }
     ranked, idle = standings(arms, results, set(categories))
-    summary = Summary(
+    summary = RunSummary(
         project_id=project_id,
         generated_at=now,
         total_cases=len(categories),
@@ -181,7 +181,7 @@ def summarise(
 
 def standings(
     arms: Sequence[RankedArm], results: Mapping[str, Sequence[CaseResult]], known: set[CaseKey]
-) -> tuple[list[Standing], Standing | None]:
+) -> tuple[list[ArmScores], ArmScores | None]:
     """Order the arms, the best first; the arm without a skill is given apart.
 
     Averages are comparable where the same cases were completed, so who lacks one that another skill completed comes
@@ -203,9 +203,9 @@ def standings(
     return ranked, next((row for row in every if row.arm.is_no_skill), None)
 
 
-def _standing(arm: RankedArm, rows: Mapping[CaseKey, CaseResult], wanted: set[CaseKey]) -> Standing:
+def _standing(arm: RankedArm, rows: Mapping[CaseKey, CaseResult], wanted: set[CaseKey]) -> ArmScores:
     completed = {key: row.scores for key, row in sorted(rows.items()) if row.scores is not None}
-    return Standing(
+    return ArmScores(
         arm=arm,
         completed=completed,
         failed=sum(row.status == "failed" for row in rows.values()),
@@ -215,19 +215,19 @@ def _standing(arm: RankedArm, rows: Mapping[CaseKey, CaseResult], wanted: set[Ca
     )
 
 
-def _order(row: Standing) -> tuple[bool, bool, float, str]:
+def _order(row: ArmScores) -> tuple[bool, bool, float, str]:
     averages = row.averages
     # Rounded, so that the order of adding up decides nothing.
     average = round(math.fsum(averages.values()), 9) if averages else 0.0
     return averages is None, not row.is_complete, -average, row.arm.skill_id
 
 
-def ranking_rows(ranked: Sequence[Standing]) -> tuple[RankRow, ...]:
+def ranking_rows(ranked: Sequence[ArmScores]) -> tuple[RankRow, ...]:
     """Write an order down as the source does."""
     return tuple(_rank_row(rank, row) for rank, row in enumerate(ranked, start=1))
 
 
-def _rank_row(rank: int, row: Standing) -> RankRow:
+def _rank_row(rank: int, row: ArmScores) -> RankRow:
     averages = row.averages
     return RankRow(
         rank=rank,
@@ -241,7 +241,7 @@ def _rank_row(rank: int, row: Standing) -> RankRow:
     )
 
 
-def tie_groups(ranked: Sequence[Standing]) -> list[int | None]:
+def tie_groups(ranked: Sequence[ArmScores]) -> list[int | None]:
     """Number the groups of ties, in order: who cannot be told from a group's first is in it.
 
     An average of one case has no interval, so it cannot be told from any.
@@ -260,7 +260,7 @@ def tie_groups(ranked: Sequence[Standing]) -> list[int | None]:
     return found
 
 
-def _span(row: Standing) -> Interval | None:
+def _span(row: ArmScores) -> Interval | None:
     span = interval_of(list(row.totals.values()))
     return None if span is None else span.within(0.0, MOST)
 
@@ -269,7 +269,10 @@ def _span(row: Standing) -> Interval | None:
 
 
 def _arm_rows(
-    ranked: Sequence[Standing], idle: Standing | None, categories: Mapping[CaseKey, Category], facts: RunFacts
+    ranked: Sequence[ArmScores],
+    idle: ArmScores | None,
+    categories: Mapping[CaseKey, Category],
+    facts: RunFacts,
 ) -> dict[str, Any]:
     groups = tie_groups(ranked)
     first = ranked[0] if ranked and ranked[0].completed else None
@@ -293,7 +296,7 @@ def _arm_rows(
     }
 
 
-def _arm_row(row: Standing, categories: Mapping[CaseKey, Category], facts: RunFacts) -> dict[str, Any]:
+def _arm_row(row: ArmScores, categories: Mapping[CaseKey, Category], facts: RunFacts) -> dict[str, Any]:
     totals, averages = row.totals, row.averages
     values = list(totals.values())
     by_category: dict[str, Any] = {}
@@ -320,7 +323,7 @@ def _arm_row(row: Standing, categories: Mapping[CaseKey, Category], facts: RunFa
     }
 
 
-def _difference(one: Standing | None, other: Standing | None) -> Difference | None:
+def _difference(one: ArmScores | None, other: ArmScores | None) -> PairedDifference | None:
     """Compare two arms on the cases both completed."""
     if one is None or other is None:
         return None
@@ -328,7 +331,7 @@ def _difference(one: Standing | None, other: Standing | None) -> Difference | No
     return difference_of([(total, theirs[key]) for key, total in ours.items() if key in theirs])
 
 
-def _detectable(ranked: Sequence[Standing]) -> float | None:
+def _detectable(ranked: Sequence[ArmScores]) -> float | None:
     """Return the smallest difference to the first that so many cases could show, over all skills."""
     found = [gap for row in ranked[1:] if (gap := _difference(ranked[0], row)) is not None]
     known = [(gap.sd, gap.n) for gap in found if gap.sd is not None]
@@ -338,7 +341,7 @@ def _detectable(ranked: Sequence[Standing]) -> float | None:
     return detectable_of(spread, min(n for _, n in known))
 
 
-def _told(gap: Difference | None) -> dict[str, Any] | None:
+def _told(gap: PairedDifference | None) -> dict[str, Any] | None:
     if gap is None:
         return None
     return {
@@ -368,7 +371,7 @@ def _judge_row(judge: JudgeFacts) -> dict[str, Any]:
     return {name: getattr(judge, name) for name in JudgeFacts.__slots__}
 
 
-def _warnings(ranked: Sequence[Standing], idle: Standing | None) -> list[dict[str, Any]]:
+def _warnings(ranked: Sequence[ArmScores], idle: ArmScores | None) -> list[dict[str, Any]]:
     """Name the arms whose average is over other cases than the rest's."""
     every = [*ranked, *([idle] if idle else [])]
     return [
@@ -385,7 +388,7 @@ def _warnings(ranked: Sequence[Standing], idle: Standing | None) -> list[dict[st
     ]
 
 
-def _code(row: Standing) -> str:
+def _code(row: ArmScores) -> str:
     """Name what an arm lacks; what is said of the one without a skill is another thing, for it has no rank."""
     if row.completed:
         return "lab_no_skill_incomplete" if row.arm.is_no_skill else "lab_incomplete_set"

@@ -83,7 +83,7 @@ class WriterCall(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SegmentSelection:
     """Which segments go into a recomposition, and what the rules say of them."""
 
     segments: tuple[AdvantageSegment, ...]
@@ -104,7 +104,7 @@ class Choice:
 # --- what goes in
 
 
-def choose(report: AnalysisReport, segments: Sequence[str] | None, rules: str) -> Choice:
+def choose(report: AnalysisReport, segments: Sequence[str] | None, rules: str) -> SegmentSelection:
     """Choose segments: those named and those the rules keep, or all but those the rules drop."""
     known = [row.id for row in report.advantage_segments]
     if not known:
@@ -120,10 +120,10 @@ def choose(report: AnalysisReport, segments: Sequence[str] | None, rules: str) -
     if not chosen:
         raise UserError("lab_no_segments", project=report.project_id)
     gone = tuple(row for row in report.advantage_segments if row.id in retention.dropped)
-    return Choice(chosen, retention, gone)
+    return SegmentSelection(chosen, retention, gone)
 
 
-def joined(choice: Choice, contents: Mapping[str, str]) -> str:
+def joined(choice: SegmentSelection, contents: Mapping[str, str]) -> str:
     """Join the chosen segments as they are in their skills, given by id."""
     marks = marks_of(choice.segments, contents)
     found = {mark.segment_id for rows in marks.values() for mark in rows}
@@ -149,7 +149,7 @@ def checked_content(content: str, kept: Mapping[str, str], dropped: Mapping[str,
 # --- what a writer reads and answers
 
 
-def writer_call(choice: Choice, rules: str, language: Language) -> WriterCall:
+def writer_call(choice: SegmentSelection, rules: str, language: Language) -> WriterCall:
     """Word the task of writing segments into one prompt."""
     every = (*choice.segments, *choice.dropped)
     mark = unused_mark(rules, *(row.content for row in every))
@@ -175,7 +175,7 @@ def writer_call(choice: Choice, rules: str, language: Language) -> WriterCall:
 class WriterReader:
     """Reads what a writer wrote; a lost segment is reported to it once, the next time it is an error."""
 
-    def __init__(self, choice: Choice, limit: int) -> None:
+    def __init__(self, choice: SegmentSelection, limit: int) -> None:
         self._choice = choice
         self._limit = limit
         self._told = False
@@ -211,7 +211,7 @@ def recomposed_name(best: str, language: Language) -> str:
     return best if best.endswith(suffix) else f"{best}{suffix}"
 
 
-def strategy_text(choice: Choice, language: Language, model: str = "") -> str:
+def strategy_text(choice: SegmentSelection, language: Language, model: str = "") -> str:
     """Describe how a skill was recomposed."""
     ids = ", ".join(row.id for row in choice.segments)
     told = fill(getattr(_WRITTEN if model else _JOINED, language), ids=ids, model=model)

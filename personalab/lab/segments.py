@@ -17,15 +17,15 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from personalab.errors import BadRecord, UserError, pydantic_reason
-from personalab.lab.cutting import Kind, Mark, Segment, partition
+from personalab.lab.cutting import Kind, Mark, TextSegment, partition
 from personalab.lab.dimensions import Dimension
 from personalab.lab.findings import AdvantageSegment, SegmentType
 
 __all__ = [
     "Mark",
-    "Place",
     "PoolSegment",
-    "Segment",
+    "SegmentPosition",
+    "TextSegment",
     "compose",
     "find_exact",
     "marks_of",
@@ -42,7 +42,7 @@ _ID = re.compile(r"seg_(\d{3,6})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SegmentPosition:
     """A segment's position: its skill, its index, its depth (0 to 1), and its white space."""
 
     skill_id: str
@@ -63,11 +63,11 @@ class PoolSegment:
     dimension: Dimension | None
     type: SegmentType
     also: tuple[str, ...]
-    places: tuple[Place, ...]
+    places: tuple[SegmentPosition, ...]
 
     def fields(self) -> dict[str, Any]:
         """Return it as JSON."""
-        places = [{name: getattr(place, name) for name in Place.__slots__} for place in self.places]
+        places = [{name: getattr(place, name) for name in SegmentPosition.__slots__} for place in self.places]
         return {name: getattr(self, name) for name in self.__slots__} | {
             "also": list(self.also),
             "places": places,
@@ -126,10 +126,10 @@ def pool(skills: Mapping[str, str], marks: Mapping[str, Sequence[Mark]] | None =
     known = {mark.segment_id: mark for rows in marks.values() for mark in rows}
     cuts = {skill_id: partition(content, marks.get(skill_id, ())) for skill_id, content in skills.items()}
     keys = _keys(cuts)
-    same: dict[_Key, list[tuple[Place, Segment]]] = {}
+    same: dict[_Key, list[tuple[SegmentPosition, TextSegment]]] = {}
     for order, (skill_id, content) in enumerate(skills.items()):
         for index, (key, part) in enumerate(zip(keys[skill_id], cuts[skill_id], strict=True)):
-            place = Place(skill_id, order, index, part.start / len(content), part.text, part.after)
+            place = SegmentPosition(skill_id, order, index, part.start / len(content), part.text, part.after)
             same.setdefault(key, []).append((place, part))
     number = max((int(found[1]) for name in known if (found := _ID.fullmatch(name))), default=0)
     made: list[PoolSegment] = []
@@ -151,7 +151,7 @@ def pool(skills: Mapping[str, str], marks: Mapping[str, Sequence[Mark]] | None =
     return made
 
 
-def _keys(cuts: Mapping[str, Sequence[Segment]]) -> dict[str, list[_Key]]:
+def _keys(cuts: Mapping[str, Sequence[TextSegment]]) -> dict[str, list[_Key]]:
     """Group segments that are the same: by their words, and by their ordinal among equal ones in a skill.
 
     Skills that are made of the same pieces in another way share none, so that a set of pieces means one skill.
@@ -233,7 +233,7 @@ def _homes(pieces: Sequence[PoolSegment], chosen: Sequence[PoolSegment]) -> dict
     }
 
 
-def _ordered(chosen: Sequence[PoolSegment], homes: Mapping[str, str]) -> list[Place]:
+def _ordered(chosen: Sequence[PoolSegment], homes: Mapping[str, str]) -> list[SegmentPosition]:
     placed = [
         (place, piece.type)
         for piece in chosen
@@ -241,7 +241,7 @@ def _ordered(chosen: Sequence[PoolSegment], homes: Mapping[str, str]) -> list[Pl
         if place.skill_id == homes[piece.segment_id]
     ]
     placed.sort(key=lambda pair: (pair[0].skill_order, pair[0].index))
-    keyed: list[tuple[float, int, int, Place]] = []
+    keyed: list[tuple[float, int, int, SegmentPosition]] = []
     deepest: dict[str, float] = {}
     for place, kind in placed:
         own = -1.0 if kind == "role" else place.depth
@@ -250,7 +250,7 @@ def _ordered(chosen: Sequence[PoolSegment], homes: Mapping[str, str]) -> list[Pl
     return [place for *_, place in sorted(keyed, key=lambda row: row[:3])]
 
 
-def _joined(place: Place, following: Place | None) -> str:
+def _joined(place: SegmentPosition, following: SegmentPosition | None) -> str:
     """Return a piece with the white space that belongs between it and the next one."""
     core = place.text.removesuffix(place.after) if place.after else place.text
     if place.index == 0:

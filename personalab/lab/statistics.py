@@ -32,7 +32,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class PairedDifference:
     """How far two series are apart where both have a value; ``detectable`` is what so many pairs could show."""
 
     mean: float
@@ -65,14 +65,14 @@ def interval_of(values: Sequence[float], level: float = LEVEL) -> Interval | Non
     return Interval(mean - reach, mean + reach)
 
 
-def difference_of(pairs: Sequence[tuple[float, float]]) -> Difference | None:
+def difference_of(pairs: Sequence[tuple[float, float]]) -> PairedDifference | None:
     """Compare two series pair by pair, the first minus the second; nothing to compare gives ``None``."""
     if not pairs:
         return None
     gaps = [one - other for one, other in pairs]
     spread = spread_of(gaps)
     detectable = None if spread is None else detectable_of(spread, len(gaps))
-    return Difference(mean_of(gaps), len(gaps), spread, interval_of(gaps), detectable)
+    return PairedDifference(mean_of(gaps), len(gaps), spread, interval_of(gaps), detectable)
 
 
 def detectable_of(spread: float, n: int) -> float:

@@ -16,7 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from personalab.lab.dimensions import CATEGORIES, DIMENSIONS, MAXIMA, Dimension
-from personalab.lab.engine.problem import Candidate, CasePlace, Observed, Problem, Segment, Trial, original
+from personalab.lab.engine.problem import (
+    Candidate,
+    CasePlace,
+    EngineSegment,
+    Observed,
+    SearchProblem,
+    Trial,
+    original,
+)
 
 Preset = Literal["base", "interactions", "noisy", "pure_noise", "deceptive"]
 PRESETS: tuple[Preset, ...] = get_args(Preset)
@@ -65,7 +73,7 @@ class World:
 
     seed: int
     preset: Preset
-    problem: Problem
+    problem: SearchProblem
     truth: Floats
     start: float
     optimum: float
@@ -174,12 +182,12 @@ def _hide(seed: int, shape: _Shape, primary: NDArray[np.int64], rng: np.random.G
     return _Hidden(seed, levels, by_category, pairs, _NOISE * shape.noise)
 
 
-def _problem(primary: NDArray[np.int64], rng: np.random.Generator) -> Problem:
+def _problem(primary: NDArray[np.int64], rng: np.random.Generator) -> SearchProblem:
     wrong = rng.integers(1, len(DIMENSIONS), size=SEGMENTS)
     right = rng.random(SEGMENTS) < _TAG_RIGHT
     tags = np.where(right, primary, (primary + wrong) % len(DIMENSIONS))
     segments = tuple(
-        Segment(name, f"skill_{i // SEGMENTS_PER_SKILL + 1}", DIMENSIONS[int(tags[i])])
+        EngineSegment(name, f"skill_{i // SEGMENTS_PER_SKILL + 1}", DIMENSIONS[int(tags[i])])
         for i, name in enumerate(_SEGMENT_IDS)
     )
     skills = {
@@ -189,7 +197,7 @@ def _problem(primary: NDArray[np.int64], rng: np.random.Generator) -> Problem:
     cases = tuple(
         CasePlace(case_id, CATEGORIES[int(_CASE_CATEGORIES[i])]) for case_id, i in _CASE_INDEX.items()
     )
-    return Problem(segments, skills, cases)
+    return SearchProblem(segments, skills, cases)
 
 
 @lru_cache(maxsize=32)

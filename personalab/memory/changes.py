@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, get_args
 
 from personalab.errors import BadRecord, Invalid, Reason
-from personalab.memory.records import ContentType, Entry, Memory, Source, new_id
+from personalab.memory.records import ContentType, EntrySource, Memory, MemoryEntry, new_id
 
 Verb = Literal["add", "replace", "remove"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
@@ -58,12 +58,12 @@ class Operation:
 class Step:
     """What one operation did: the entry before and after it; a fact that was said again only gains a source."""
 
-    before: Entry | None
-    after: Entry | None
+    before: MemoryEntry | None
+    after: MemoryEntry | None
     reason: str = ""
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> MemoryEntry:
         """The entry it is about, as it is afterwards or was before."""
         found = self.after or self.before
         if found is None:
@@ -96,8 +96,8 @@ class Step:
         found = cast("dict[str, Any]", data)
         before, after = found.get("before"), found.get("after")
         return cls(
-            Entry.read(before) if before else None,
-            Entry.read(after) if after else None,
+            MemoryEntry.read(before) if before else None,
+            MemoryEntry.read(after) if after else None,
             str(found.get("reason", "")),
         )
 
@@ -199,9 +199,9 @@ class _Work:
         sources = self._sources((), operation.messages)
         place = self._next_position(operation.content_type)
         made = (new_id(), operation.content_type, operation.text, place, self._now, self._now, sources)
-        self._set(None, Entry(*made), operation.reason)
+        self._set(None, MemoryEntry(*made), operation.reason)
 
-    def _replace(self, old: Entry, operation: Operation) -> None:
+    def _replace(self, old: MemoryEntry, operation: Operation) -> None:
         if same_words(old.text) == same_words(operation.text) and not self._by_hand(old, operation):
             self._cite(old, operation)
             return
@@ -215,23 +215,23 @@ class _Work:
             old, replace(old, text=operation.text, updated_at=self._now, sources=sources), operation.reason
         )
 
-    def _by_hand(self, old: Entry, operation: Operation) -> bool:
+    def _by_hand(self, old: MemoryEntry, operation: Operation) -> bool:
         """A person may mend a comma; a model that does only says the same again."""
         return self._conversation_id is None and old.text != operation.text
 
-    def _cite(self, entry: Entry, operation: Operation) -> None:
+    def _cite(self, entry: MemoryEntry, operation: Operation) -> None:
         sources = self._sources(entry.sources, operation.messages)
         if sources != entry.sources:
             self._set(entry, replace(entry, sources=sources), operation.reason)
 
-    def _same(self, operation: Operation) -> Entry | None:
+    def _same(self, operation: Operation) -> MemoryEntry | None:
         """Find the entry of a list that says the same; all are folded once."""
         if self._words is None:
             self._words = {_fold(entry): entry.content_id for entry in self._entries.values()}
         found = self._words.get((operation.content_type, same_words(operation.text)))
         return self._entries.get(found) if found else None
 
-    def _sources(self, old: Sequence[Source], messages: tuple[int, ...]) -> tuple[Source, ...]:
+    def _sources(self, old: Sequence[EntrySource], messages: tuple[int, ...]) -> tuple[EntrySource, ...]:
         if self._conversation_id is None or not messages:
             return tuple(old)
         kept = [source for source in old if source.conversation_id != self._conversation_id]
@@ -241,7 +241,7 @@ class _Work:
             if source.conversation_id == self._conversation_id
             for number in source.messages
         }
-        fresh = Source(self._conversation_id, tuple(sorted(known | set(messages))))
+        fresh = EntrySource(self._conversation_id, tuple(sorted(known | set(messages))))
         return tuple([*kept, fresh][-MAX_SOURCES:]) if fresh not in old else tuple(old)
 
     def _next_position(self, content_type: ContentType) -> int:
@@ -260,7 +260,7 @@ class _Work:
         elif now is not None and now.text == step.after.text:
             self._set(now, step.before, step.reason)
 
-    def _set(self, before: Entry | None, after: Entry | None, reason: str) -> None:
+    def _set(self, before: MemoryEntry | None, after: MemoryEntry | None, reason: str) -> None:
         if before is not None:
             self._entries.pop(before.content_id, None)
             if self._words is not None:
@@ -291,11 +291,11 @@ class _Work:
         return Revised(memory, change)
 
 
-def _fold(entry: Entry) -> tuple[ContentType, str]:
+def _fold(entry: MemoryEntry) -> tuple[ContentType, str]:
     return entry.content_type, same_words(entry.text)
 
 
-def _order(entry: Entry) -> tuple[str, int, str]:
+def _order(entry: MemoryEntry) -> tuple[str, int, str]:
     return (entry.content_type, entry.position, entry.content_id)
 
 

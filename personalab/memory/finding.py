@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from personalab.memory.records import CONTENT_TYPES, ContentType, Conversation, Entry
+from personalab.memory.records import CONTENT_TYPES, ContentType, Conversation, MemoryEntry
 
 MAX_QUERY = 10_000
 
@@ -25,7 +25,7 @@ class MemorySearch:
 class MemoryHit:
     """An entry that was found; ``confidence`` can be compared between searches, ``score`` only within one."""
 
-    entry: Entry
+    entry: MemoryEntry
     score: float
     confidence: float
 

@@ -40,8 +40,8 @@ from personalab.memory.records import (
     MAX_ENTRY,
     ContentType,
     Conversation,
-    Entry,
     Memory,
+    MemoryEntry,
     check_entry,
     clean,
 )
@@ -126,10 +126,10 @@ class Wishes:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownEntries:
     """The entries a model gets to see, by the labels it names them with."""
 
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, MemoryEntry]
 
     def text(self) -> str:
         """List them."""
@@ -137,7 +137,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ShownConversation:
     """The conversation as a model gets to see it, and which messages are cut."""
 
     text: str
@@ -157,7 +157,7 @@ class Said:
 
 def shown_entries(
     memory: Memory, types: Sequence[ContentType], about: str, count: Count, budget: int
-) -> Shown:
+) -> ShownEntries:
     """Choose the entries to show: those that share words with what is new come first, then the newest."""
     wanted = _pairs(about)
     ranked = sorted(
@@ -171,12 +171,12 @@ def shown_entries(
         if budget < 0:
             break
         chosen.add(entry.content_id)
-    labelled: dict[str, Entry] = {}
+    labelled: dict[str, MemoryEntry] = {}
     for content_type in types:
         for number, entry in enumerate(memory.of(content_type), start=1):
             if entry.content_id in chosen:
                 labelled[f"{_LETTERS[content_type]}{number}"] = entry
-    return Shown(labelled)
+    return ShownEntries(labelled)
 
 
 def _pairs(text: str) -> set[str]:
@@ -189,7 +189,7 @@ def language_of(conversation: Conversation) -> Language | None:
     return language_among(message.content for message in conversation.messages if message.role == "user")
 
 
-def shown_messages(conversation: Conversation, count: Count, budget: int) -> Said:
+def shown_messages(conversation: Conversation, count: Count, budget: int) -> ShownConversation:
     """Number the messages; where they are too long together, the older ones are cut first, each at its end."""
     texts = [
         indented(split_reasoning(message.content)[1] if message.role == "assistant" else message.content)
@@ -198,7 +198,7 @@ def shown_messages(conversation: Conversation, count: Count, budget: int) -> Sai
     names = [f"[{message.message_index}] {message.role}: " for message in conversation.messages]
     longest = max(map(len, texts), default=0)
 
-    def said(length: int, whole: int) -> Said:
+    def said(length: int, whole: int) -> ShownConversation:
         """Cut all but the newest so many messages to a length."""
         older = len(texts) - whole
         shown = [_cut(text, length) if at < older else text for at, text in enumerate(texts)]
@@ -207,9 +207,9 @@ def shown_messages(conversation: Conversation, count: Count, budget: int) -> Sai
             for message, text, full in zip(conversation.messages, shown, texts, strict=True)
             if text != full
         )
-        return Said("\n".join(map("".join, zip(names, shown, strict=True))), cut)
+        return ShownConversation("\n".join(map("".join, zip(names, shown, strict=True))), cut)
 
-    def fits(found: Said) -> bool:
+    def fits(found: ShownConversation) -> bool:
         return count(found.text) <= budget
 
     if sum(map(len, texts)) <= budget * _CHARACTERS_A_TOKEN and fits(everything := said(longest, 0)):
@@ -242,7 +242,7 @@ def modify_messages(conversation: str, known: str, templates: Templates) -> list
 
 
 def update_messages(
-    conversation: str, shown: Shown, facts: Sequence[Fact], templates: Templates
+    conversation: str, shown: ShownEntries, facts: Sequence[Fact], templates: Templates
 ) -> list[Message]:
     """Ask what the facts do to what is known."""
     rows = "\n".join(f"- [{fact.content_type}] {fact.text} {list(fact.messages)}" for fact in facts)
@@ -252,7 +252,9 @@ def update_messages(
     return _asked(asked, templates)
 
 
-def mind_messages(conversation: str, profile: str, shown: Shown, templates: Templates) -> list[Message]:
+def mind_messages(
+    conversation: str, profile: str, shown: ShownEntries, templates: Templates
+) -> list[Message]:
     """Ask what the person seems to think and feel."""
     asked = fill(
         templates["memorize_mind"], conversation=conversation, profile=profile or "–", known=shown.text()
@@ -287,11 +289,11 @@ class Reader:
         )
         return AnswerSchema("facts", object_schema(facts=list_schema(fact, at_most=MAX_FACTS)))
 
-    def wishes_schema(self, shown: Shown, types: Sequence[ContentType]) -> AnswerSchema:
+    def wishes_schema(self, shown: ShownEntries, types: Sequence[ContentType]) -> AnswerSchema:
         """Return the JSON schema of what ``wishes`` reads."""
         return AnswerSchema("operations", object_schema(operations=self._operations_schema(shown, types)))
 
-    def minds_schema(self, shown: Shown) -> AnswerSchema:
+    def minds_schema(self, shown: ShownEntries) -> AnswerSchema:
         """Return the JSON schema of what ``minds`` reads."""
         schema = object_schema(
             insights=text_schema(at_least=0, at_most=MAX_INSIGHTS),
@@ -300,7 +302,7 @@ class Reader:
         )
         return AnswerSchema("insights", schema)
 
-    def _operations_schema(self, shown: Shown, types: Sequence[ContentType]) -> Schema:
+    def _operations_schema(self, shown: ShownEntries, types: Sequence[ContentType]) -> Schema:
         """Describe operations; entries can be replaced and removed only where some were shown."""
         text = {"text": text_schema(at_most=_ASKED_TEXT)}
         basis = {"reason": text_schema(at_least=0, at_most=_ASKED_REASON), "messages": self._sources_schema()}
@@ -340,11 +342,11 @@ class Reader:
         )
         return Findings(tuple(facts), tuple(dropped))
 
-    def wishes(self, answer: str, shown: Shown, types: Sequence[ContentType]) -> Wishes:
+    def wishes(self, answer: str, shown: ShownEntries, types: Sequence[ContentType]) -> Wishes:
         """Read operations on the lists of these types."""
         return self._wishes(list_in(answer, "operations"), shown, types)
 
-    def _wishes(self, given: Sequence[object], shown: Shown, types: Sequence[ContentType]) -> Wishes:
+    def _wishes(self, given: Sequence[object], shown: ShownEntries, types: Sequence[ContentType]) -> Wishes:
         if len(given) > MAX_OPERATIONS:
             raise Invalid("operations_over", count=len(given), limit=MAX_OPERATIONS)
         operations: list[Operation] = []
@@ -359,7 +361,7 @@ class Reader:
         self._check_language(texts, "the operations are")
         return Wishes(tuple(operations), tuple(dropped))
 
-    def minds(self, answer: str, shown: Shown) -> Wishes:
+    def minds(self, answer: str, shown: ShownEntries) -> Wishes:
         """Read insights, how sure they are, and operations on the mind list."""
         found = object_in(answer, "insights")
         insights, score = found.get("insights"), _score(found.get("confidence_score"))
@@ -375,12 +377,12 @@ class Reader:
         return Wishes(wishes.operations, wishes.dropped, clean(insights.strip()), score)
 
     def _operation(
-        self, fields: Mapping[str, Any], place: int, shown: Shown, types: Sequence[ContentType]
+        self, fields: Mapping[str, Any], place: int, shown: ShownEntries, types: Sequence[ContentType]
     ) -> Operation | Dropped:
         verb = fields.get("op")
         if verb not in VERBS:
             raise Invalid("operation_field", field="op", place=place, known=", ".join(VERBS))
-        target: Entry | None = None
+        target: MemoryEntry | None = None
         if verb != "add":
             target = shown.entries.get(str(fields.get("target", "")).strip().rstrip("."))
             if target is None:

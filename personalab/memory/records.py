@@ -49,7 +49,7 @@ def story_session(instance_id: str, session_id: str, created_at: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class EntrySource:
     """The messages of a conversation that an entry rests on."""
 
     conversation_id: str
@@ -60,7 +60,7 @@ class Source:
         return {"conversation_id": self.conversation_id, "messages": list(self.messages)}
 
     @classmethod
-    def read(cls, data: object) -> Source:
+    def read(cls, data: object) -> EntrySource:
         """Read it from its JSON value."""
         found = _object(data, "source")
         numbers = _list(found, "messages")
@@ -70,7 +70,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MemoryEntry:
     """One thing that is known; ``position`` is its place in its list."""
 
     content_id: str
@@ -79,7 +79,7 @@ class Entry:
     position: int
     created_at: str
     updated_at: str
-    sources: tuple[Source, ...] = ()
+    sources: tuple[EntrySource, ...] = ()
     """None where a person wrote it."""
 
     def fields(self) -> dict[str, Any]:
@@ -95,7 +95,7 @@ class Entry:
         }
 
     @classmethod
-    def read(cls, data: object) -> Entry:
+    def read(cls, data: object) -> MemoryEntry:
         """Read it from its JSON value."""
         found = _object(data, "entry")
         position = found.get("position")
@@ -108,7 +108,7 @@ class Entry:
             position,
             _time(found, "created_at"),
             _time(found, "updated_at"),
-            tuple(Source.read(source) for source in _list(found, "sources")),
+            tuple(EntrySource.read(source) for source in _list(found, "sources")),
         )
 
 
@@ -121,10 +121,10 @@ class Memory:
     user_id: str
     created_at: str
     updated_at: str
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[MemoryEntry, ...] = ()
     version: int = 0
 
-    def of(self, content_type: ContentType) -> list[Entry]:
+    def of(self, content_type: ContentType) -> list[MemoryEntry]:
         """Return the entries of a list, in their order."""
         found = [entry for entry in self.entries if entry.content_type == content_type]
         return sorted(found, key=lambda entry: (entry.position, entry.content_id))
@@ -133,7 +133,7 @@ class Memory:
         """Return a list as strings."""
         return [entry.text for entry in self.of(content_type)]
 
-    def entry(self, content_id: str) -> Entry | None:
+    def entry(self, content_id: str) -> MemoryEntry | None:
         """Find an entry."""
         return next((entry for entry in self.entries if entry.content_id == content_id), None)
 
@@ -154,10 +154,10 @@ class Memory:
         """Read it from the source's JSON object; a list may be one text, its entries joined by line ends."""
         found = _object(data, "memory")
         created, updated = _time(found, "created_at"), _time(found, "updated_at")
-        entries: list[Entry] = []
+        entries: list[MemoryEntry] = []
         for content_type in CONTENT_TYPES:
             for position, text in enumerate(_lines(found, f"{content_type}_content"), start=1):
-                entries.append(Entry(new_id(), content_type, text, position, created, updated))
+                entries.append(MemoryEntry(new_id(), content_type, text, position, created, updated))
         version = found.get("version", 0)
         return cls(
             check_uuid(found, "memory_id"),

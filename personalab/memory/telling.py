@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from personalab.memory.records import Entry, Memory
+from personalab.memory.records import Memory, MemoryEntry
 
 CONFIDENT = 0.25
 """From this confidence on, an event fits what was just said."""
@@ -19,7 +19,7 @@ Count = Callable[[str], int]
 
 
 def player_text(
-    memory: Memory, events: Sequence[Entry], templates: Mapping[str, str], count: Count, budget: int
+    memory: Memory, events: Sequence[MemoryEntry], templates: Mapping[str, str], count: Count, budget: int
 ) -> str:
     """Word what is known about the player: profile, mind, and the events that fit, the newest where room is short."""
     used, longest = 0, int(budget * _ROW_SHARE)
@@ -46,7 +46,7 @@ def _fitting(rows: Iterable[tuple[str, int]], used: int, limit: int) -> tuple[li
     return chosen, used
 
 
-def _rows(entries: Sequence[Entry], count: Count, longest: int) -> Iterator[tuple[str, int]]:
+def _rows(entries: Sequence[MemoryEntry], count: Count, longest: int) -> Iterator[tuple[str, int]]:
     """Word entries one by one, with what each costs."""
     for entry in entries:
         row = f"- {entry.text}"

@@ -17,20 +17,20 @@ from personalab.archive.veloca import (
     COMPACTED,
     NORMAL,
     UNUSED,
+    ArchiveEntry,
+    ArchiveSession,
     CompactedDialogue,
-    Entry,
     Record,
     Role,
-    Session,
 )
-from personalab.archive.veloca_compaction import Material
+from personalab.archive.veloca_compaction import CompactionMaterial
 from personalab.archive.veloca_rules import EntryFilter
 from personalab.data_files import make_folder
 from personalab.errors import BadRecord, NotFound, Reason, UserError
 from personalab.services import Services
 from personalab.storage.files import writing
 from personalab.storage.veloca import VelocaStore
-from personalab.storage.veloca_backups import Report, verify_archive
+from personalab.storage.veloca_backups import VerifyReport, verify_archive
 from personalab.storage.veloca_restoring import restore_archive
 from personalab.story.ids import is_id
 from personalab.tasks import run_uncancellable
@@ -117,7 +117,7 @@ async def _writing(place: ArchivePlace, work: Callable[[VelocaStore], T]) -> T:
 # --- finding
 
 
-def _find_session(store: VelocaStore, place: ArchivePlace, named: str) -> Session:
+def _find_session(store: VelocaStore, place: ArchivePlace, named: str) -> ArchiveSession:
     sessions = store.sessions(status=None)
     found = _named(sessions, named)
     if found is not None:
@@ -130,7 +130,9 @@ def _find_session(store: VelocaStore, place: ArchivePlace, named: str) -> Sessio
     )
 
 
-def _find_entry(store: VelocaStore, place: ArchivePlace, named: str, session_id: str | None = None) -> Entry:
+def _find_entry(
+    store: VelocaStore, place: ArchivePlace, named: str, session_id: str | None = None
+) -> ArchiveEntry:
     found = _named(store.entries(session_id, EntryFilter(status=None)), named)
     if found is None:
         raise NotFound("no_archive_entry", entry_id=named[:80], file=place.shown)
@@ -281,9 +283,9 @@ async def mark(place: ArchivePlace, record: str, *, deleted: bool) -> dict[str, 
 
     def write(store: VelocaStore) -> dict[str, Any]:
         match _find_any(store, place, record):
-            case Session(session_id=found):
+            case ArchiveSession(session_id=found):
                 return store.update_session(found, status=status).fields()
-            case Entry(entry_id=found):
+            case ArchiveEntry(entry_id=found):
                 return store.update_entry(found, status=status).fields()
             case CompactedDialogue(entry_id=found):
                 if not deleted:
@@ -302,7 +304,7 @@ def _given(field: str, text: str) -> str:
 # --- compacting
 
 
-def read_material(place: ArchivePlace, session: str, trigger: str | None) -> Material:
+def read_material(place: ArchivePlace, session: str, trigger: str | None) -> CompactionMaterial:
     """Read what a compaction would sum up now."""
     with _opened(place) as store:
         session_id = _find_session(store, place, session).session_id
@@ -311,7 +313,11 @@ def read_material(place: ArchivePlace, session: str, trigger: str | None) -> Mat
 
 
 def write_summary(
-    place: ArchivePlace, session_id: str, trigger: str, summary: str, check: Callable[[Material], None]
+    place: ArchivePlace,
+    session_id: str,
+    trigger: str,
+    summary: str,
+    check: Callable[[CompactionMaterial], None],
 ) -> CompactedDialogue:
     """Write a summary that replaces its material; ``check`` refuses changed material."""
     with _opened(place) as store:
@@ -365,7 +371,7 @@ async def verify(place: ArchivePlace, language: Language) -> dict[str, Any]:
     return {**report.fields(), "problems": told}
 
 
-def _verified(place: ArchivePlace) -> Report:
+def _verified(place: ArchivePlace) -> VerifyReport:
     _check_has_been(place)
     return verify_archive(place.path, wait=place.wait)
 

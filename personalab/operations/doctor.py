@@ -23,7 +23,7 @@ from personalab import config
 from personalab.data_files import make_folder
 from personalab.errors import Busy, PersonaLabError, reason_of
 from personalab.operations.doctor_archive import examine_archives, examine_beside
-from personalab.operations.doctor_findings import Finding, Report
+from personalab.operations.doctor_findings import DoctorReport, Finding
 from personalab.operations.doctor_lab import examine_lab
 from personalab.operations.doctor_memory import examine_memories
 from personalab.operations.doctor_sessions import (
@@ -42,7 +42,7 @@ from personalab.story.library import Background, Character, began_as
 from personalab.story.persona_history import PersonaHistory, revision_of
 from personalab.texts import LANGUAGES, Language
 
-__all__ = ["Finding", "Report", "examine_root"]
+__all__ = ["DoctorReport", "Finding", "examine_root"]
 
 Progress = Callable[[str], None]
 STALE_SECONDS = 60.0
@@ -52,9 +52,9 @@ _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp|\.new-[0-9a-f]{8,12}")
 
 async def examine_root(
     services: Services, *, fix: bool = False, progress: Progress = lambda name: None
-) -> Report:
+) -> DoctorReport:
     """Check every file of the data root; with ``fix``, repair what can be repaired."""
-    ward = _Ward(services, fix=fix)
+    ward = _DoctorContext(services, fix=fix)
     progress("config.json")
     await asyncio.to_thread(ward.check_preferences)
     for kind in ("characters", "backgrounds"):
@@ -72,10 +72,10 @@ async def examine_root(
     ward.findings += await asyncio.to_thread(examine_archives, services)
     progress("workspace")
     found, looked_at = await examine_lab(services, ward.leftovers, fix=fix)
-    return Report([*ward.findings, *found], len(ward.seen) + looked_at)
+    return DoctorReport([*ward.findings, *found], len(ward.seen) + looked_at)
 
 
-async def _examine_instance(services: Services, ward: _Ward, folder: Path) -> None:
+async def _examine_instance(services: Services, ward: _DoctorContext, folder: Path) -> None:
     """Look first; take the lock only where something can be repaired."""
     found = await asyncio.to_thread(_Instance(ward, folder).check)
     if ward.fix and any(finding.fixable for finding in found):
@@ -88,7 +88,7 @@ async def _examine_instance(services: Services, ward: _Ward, folder: Path) -> No
     ward.findings += found
 
 
-async def _examine_index(services: Services, ward: _Ward) -> None:
+async def _examine_index(services: Services, ward: _DoctorContext) -> None:
     """Ask the event library for its state; it is derived, so a repair rebuilds it."""
     folder = services.settings.data_root / "event_library"
     if not folder.exists():
@@ -128,7 +128,7 @@ async def _rebuilt(services: Services, finding: Finding) -> Finding:
 
 
 @dataclass(slots=True)
-class _Ward:
+class _DoctorContext:
     """The examination as a whole: what was found and how much was looked at."""
 
     services: Services
@@ -289,7 +289,7 @@ class _Ward:
 class _Instance:
     """The examination of one instance; with ``fix``, the caller holds its lock."""
 
-    ward: _Ward
+    ward: _DoctorContext
     folder: Path
     fix: bool = False
     found: list[Finding] = field(default_factory=list[Finding])

@@ -51,7 +51,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class DoctorReport:
     """Everything that was found."""
 
     findings: list[Finding]

@@ -22,7 +22,7 @@ from personalab.operations.doctor_lab_files import LabFiles, LabFinding, Sweep, 
 from personalab.operations.doctor_lab_projects import examine_projects
 from personalab.services import Services
 from personalab.storage.lab.shelves import read_baseline, read_skill
-from personalab.storage.lab.workspace import KIND_FOLDERS, Place, Workspace, folders_in
+from personalab.storage.lab.workspace import KIND_FOLDERS, AssetFolder, Workspace, folders_in
 
 _KINDS: tuple[AssetKind, ...] = ("skill", "baseline")
 
@@ -60,7 +60,7 @@ def _check_assets(files: LabFiles) -> None:
                 _check_place(files, kind, place)
 
 
-def _check_place(files: LabFiles, kind: AssetKind, place: Place) -> None:
+def _check_place(files: LabFiles, kind: AssetKind, place: AssetFolder) -> None:
     """Compare a version's metadata with its location."""
     path = place.folder / "meta.json"
     try:

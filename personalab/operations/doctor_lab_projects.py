@@ -20,7 +20,7 @@ from personalab.lab.dimensions import DIMENSIONS
 from personalab.lab.findings import AnalysisReport, ExplorationLog, IterationReport, RoundConfig
 from personalab.lab.iterating import IterationPlan
 from personalab.lab.options import RunOptions
-from personalab.lab.projects import BaselineRef, Progress, ProjectConfig, Result, SkillRef, Summary
+from personalab.lab.projects import BaselineRef, ProjectConfig, ProjectProgress, Result, RunSummary, SkillRef
 from personalab.lab.records import SHORT, AssetKind, Doubt, Record
 from personalab.lab.resuming import CallRow, CaseCalls, arm_folder
 from personalab.lab.segments import find_exact
@@ -215,9 +215,9 @@ class _Project:
                 path, [Doubt("case_id", Reason("other_file", value=result.case_id, name=path.stem))]
             )
 
-    def _check_sums(self, config: ProjectConfig | None) -> Summary | None:
+    def _check_sums(self, config: ProjectConfig | None) -> RunSummary | None:
         results = self.folder / "results"
-        summary = self.files.read(results / SUMMARY, Summary, needed=False)
+        summary = self.files.read(results / SUMMARY, RunSummary, needed=False)
         self.files.read(results / EXTRA_SUMMARY, Record, needed=False)
         controls = self.files.read(results / CONTROLS, _Controls, needed=False)
         for judge in controls.judges.values() if controls else ():
@@ -229,14 +229,14 @@ class _Project:
         self,
         config: ProjectConfig | None,
         path: Path,
-        record: Summary | AnalysisReport | IterationReport | ExplorationLog | IterationPlan | None,
+        record: RunSummary | AnalysisReport | IterationReport | ExplorationLog | IterationPlan | None,
     ) -> None:
         if config is not None and record is not None and record.project_id != config.id:
             self.files.doubt(path, [_OTHER_PROJECT])
 
     # --- analysis and iterations
 
-    def _check_analysis(self, config: ProjectConfig | None, summary: Summary | None) -> None:
+    def _check_analysis(self, config: ProjectConfig | None, summary: RunSummary | None) -> None:
         path = self.folder / ANALYSIS
         report = self.files.read(path, AnalysisReport, needed=False)
         extra = self.files.read(self.folder / EXTRA_ANALYSIS, Record, needed=False)
@@ -255,7 +255,7 @@ class _Project:
         if summary is not None and based_on in (None, summary.generated_at):
             self._check_leaders(path, report, summary)
 
-    def _check_leaders(self, path: Path, report: AnalysisReport, summary: Summary) -> None:
+    def _check_leaders(self, path: Path, report: AnalysisReport, summary: RunSummary) -> None:
         leaders = leaders_of(summary.ranking)
         for name in DIMENSIONS if leaders else ():
             if getattr(leaders, name) != getattr(report.dimension_leaders, name):
@@ -357,7 +357,7 @@ class _Project:
             values = {"progress": progress.model_dump(mode="json")}
             self._found(replace(finding, level="note"), lambda: self._patch(values))
 
-    def _progress(self, config: ProjectConfig, counted: dict[str, Counter[str]]) -> Progress | None:
+    def _progress(self, config: ProjectConfig, counted: dict[str, Counter[str]]) -> ProjectProgress | None:
         """Count a project's progress; ``None`` if it cannot be determined."""
         if self.cases is None:
             return None

@@ -36,7 +36,7 @@ class RawLine:
 
 
 @dataclass(slots=True)
-class Scan:
+class SessionScan:
     """What a reading of a session file found."""
 
     broken: dict[int, Because] = field(default_factory=dict[int, Because])
@@ -79,9 +79,9 @@ def raw_lines(file: BinaryIO) -> Iterator[RawLine]:
         start += size
 
 
-def scan_session(path: Path) -> Scan:
+def scan_session(path: Path) -> SessionScan:
     """Read a session file as the program would, but go on after a broken line."""
-    scan = Scan()
+    scan = SessionScan()
     turn: int | None = None
     with os.fdopen(open_regular(path), "rb") as file:
         for raw in raw_lines(file):
@@ -102,7 +102,7 @@ def scan_session(path: Path) -> Scan:
     return scan
 
 
-def _parsed(content: bytes | None, number: int, scan: Scan) -> Line | None:
+def _parsed(content: bytes | None, number: int, scan: SessionScan) -> Line | None:
     if content is None:
         scan.broken[number] = Reason("longer_than_bytes", limit=MAX_LINE_BYTES)
         return None
@@ -113,7 +113,7 @@ def _parsed(content: bytes | None, number: int, scan: Scan) -> Line | None:
         return None
 
 
-def _take(scan: Scan, line: Line, number: int, turn: int | None) -> int | None:
+def _take(scan: SessionScan, line: Line, number: int, turn: int | None) -> int | None:
     """Record a good line; return the current turn."""
     scan.first_number = scan.first_number or number
     if isinstance(line, Metadata) and scan.metadata is None:
@@ -130,7 +130,7 @@ def _take(scan: Scan, line: Line, number: int, turn: int | None) -> int | None:
 
 
 def session_findings(
-    scan: Scan, shown: str, instance_id: str, session_id: str, *, writing: bool
+    scan: SessionScan, shown: str, instance_id: str, session_id: str, *, writing: bool
 ) -> list[Finding]:
     """Return the findings of a scan; ``writing`` means that the last line is being written right now."""
     found = [
@@ -159,7 +159,7 @@ def session_findings(
 
 
 def _mismatches(
-    scan: Scan, metadata: Metadata, shown: str, instance_id: str, session_id: str
+    scan: SessionScan, metadata: Metadata, shown: str, instance_id: str, session_id: str
 ) -> Iterator[Finding]:
     expected = {"instance_id": instance_id, "session_id": session_id}
     for name, wanted in expected.items():
@@ -180,7 +180,9 @@ def too_large(path: Path) -> Reason | None:
 # --- repairs: the caller holds the instance's lock
 
 
-def repair_session(stories: StoryFiles, instance_id: str, path: Path, scan: Scan, created_at: str) -> None:
+def repair_session(
+    stories: StoryFiles, instance_id: str, path: Path, scan: SessionScan, created_at: str
+) -> None:
     """Set broken lines aside, put the metadata first, close a torn last line."""
     shown = stories.shown(path)
     hopeless = scan.torn is not None and not _worth_recovering(scan.torn)
@@ -207,7 +209,7 @@ def _worth_recovering(torn: RawLine) -> bool:
     return True
 
 
-def _moved(scan: Scan, raw: RawLine, *, hopeless: bool) -> str | None:
+def _moved(scan: SessionScan, raw: RawLine, *, hopeless: bool) -> str | None:
     """Return why a line is moved out of the session; ``None`` if it stays."""
     if raw.number in scan.broken:
         return str(scan.broken[raw.number])[:200]
@@ -216,7 +218,7 @@ def _moved(scan: Scan, raw: RawLine, *, hopeless: bool) -> str | None:
     return None
 
 
-def _set_aside(path: Path, scan: Scan, *, hopeless: bool) -> None:
+def _set_aside(path: Path, scan: SessionScan, *, hopeless: bool) -> None:
     """Keep what leaves the session in ``{session}.broken``: a heading with its number, then its bytes."""
     if not scan.broken and not hopeless:
         return
@@ -231,7 +233,7 @@ def _set_aside(path: Path, scan: Scan, *, hopeless: bool) -> None:
         os.fsync(aside.fileno())
 
 
-def _places(source: BinaryIO, scan: Scan, *, hopeless: bool) -> Iterator[tuple[RawLine, str]]:
+def _places(source: BinaryIO, scan: SessionScan, *, hopeless: bool) -> Iterator[tuple[RawLine, str]]:
     for raw in raw_lines(source):
         if (reason := _moved(scan, raw, hopeless=hopeless)) is not None:
             yield RawLine(raw.number, raw.start, raw.size, None, raw.whole), reason
@@ -245,7 +247,7 @@ def _copy(source: BinaryIO, raw: RawLine, target: BinaryIO) -> None:
         left -= len(piece)
 
 
-def _rewrite(path: Path, scan: Scan, metadata: bytes, *, hopeless: bool) -> None:
+def _rewrite(path: Path, scan: SessionScan, metadata: bytes, *, hopeless: bool) -> None:
     """Replace the file atomically: the metadata, then every line that stays, byte for byte."""
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:

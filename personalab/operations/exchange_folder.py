@@ -15,7 +15,7 @@ from personalab.data_files import make_folder
 from personalab.errors import NotFound, UserError
 from personalab.operations.exporting import ExportFormat, export_entry, write_export
 from personalab.operations.importing import Progress, import_files
-from personalab.operations.imports import ImportReport, ImportWishes
+from personalab.operations.imports import ImportOptions, ImportReport
 from personalab.services import Services
 from personalab.storage.exchange import write_outside
 from personalab.storage.files import writing
@@ -61,7 +61,7 @@ def check_file_name(name: str) -> str:
 async def import_from_exchange(
     services: Services,
     name: str,
-    wishes: ImportWishes,
+    wishes: ImportOptions,
     on_progress: Progress,
 ) -> ImportReport:
     """Import a file from the folder."""

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 from personalab.archive.book_shapes import book_as, with_name
 from personalab.archive.cards import CardVersion, card_of, read_card, with_id
 from personalab.archive.charx import write_charx
-from personalab.archive.chat_messages import WORDS_ONLY, Shown
+from personalab.archive.chat_messages import WORDS_ONLY, ShownReply
 from personalab.archive.chats import chat_of, user_named_in
 from personalab.archive.instances import archive_of
 from personalab.archive.loading import MAX_CARD_BYTES, MAX_CARRIER_BYTES, load_json, object_at
@@ -71,7 +71,7 @@ _CARDS: tuple[ExportFormat, ...] = ("card-png", "card-json", "charx")
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportFile:
     """What leaves: how its file may be called, what it is, and its content in pieces, to be taken once."""
 
     name: str
@@ -95,15 +95,17 @@ class _Request:
     format: ExportFormat
     session_id: str | None
     version: CardVersion | None
-    shown_too: Shown = WORDS_ONLY
+    shown_too: ShownReply = WORDS_ONLY
 
-    def exported(self, *chunks: bytes, others: tuple[str, ...] = ()) -> Exported:
+    def exported(self, *chunks: bytes, others: tuple[str, ...] = ()) -> ExportFile:
         return self.streamed(chunks, others)
 
-    def streamed(self, chunks: Iterable[bytes], others: tuple[str, ...] = ()) -> Exported:
+    def streamed(self, chunks: Iterable[bytes], others: tuple[str, ...] = ()) -> ExportFile:
         ending, media_type = _ENDINGS[self.format]
         stem = f"{self.entry_id}-{self.session_id}" if self.session_id else self.entry_id
-        return Exported(f"{stem}.{ending}", media_type, self.kind, self.entry_id, self.format, chunks, others)
+        return ExportFile(
+            f"{stem}.{ending}", media_type, self.kind, self.entry_id, self.format, chunks, others
+        )
 
 
 async def export_entry(
@@ -116,7 +118,7 @@ async def export_entry(
     language: Language | None = None,
     markers: bool = False,
     reasoning: bool = False,
-) -> Exported:
+) -> ExportFile:
     """Export a story, a character or a background in a format that other programs read.
 
     ``characters/ID`` tells those that share an id apart. ``language`` is what a transcript's own words are in.
@@ -124,13 +126,13 @@ async def export_entry(
     has them in any case.
     """
 
-    def export() -> Exported:
+    def export() -> ExportFile:
         request = _checked(services.stories, entry_id, format, session_id, version)
         if request.kind != "instances" and (markers or reasoning):
             option = "markers" if markers else "reasoning"
             known = ", ".join(_FORMATS["instances"])
             raise UserError("option_not_for", option=option, format=request.format, known=known)
-        request = replace(request, shown_too=Shown(markers, reasoning))
+        request = replace(request, shown_too=ShownReply(markers, reasoning))
         match request.kind:
             case "instances":
                 return _story(services, request, language or services.preferences.language())
@@ -144,7 +146,7 @@ async def export_entry(
     return await asyncio.to_thread(export)
 
 
-async def write_export(exported: Exported, path: Path, *, overwrite: bool = False) -> int:
+async def write_export(exported: ExportFile, path: Path, *, overwrite: bool = False) -> int:
     """Write what leaves to a file, whole or not at all, and never over another one unasked; tell its size."""
     return await run_uncancellable(lambda: write_outside(path, exported.chunks, overwrite=overwrite))
 
@@ -193,7 +195,7 @@ def formats_of(kind: Kind) -> tuple[ExportFormat, ...]:
 # --- stories
 
 
-def _story(services: Services, request: _Request, language: Language) -> Exported:
+def _story(services: Services, request: _Request, language: Language) -> ExportFile:
     stories, instance_id = services.stories, request.entry_id
     state = stories.instance(instance_id)
     if request.session_id is not None:
@@ -236,7 +238,7 @@ def _told_sessions(stories: StoryFiles, state: InstanceState) -> list[str]:
     return found
 
 
-def _chat(stories: StoryFiles, request: _Request, state: InstanceState, people: Names) -> Exported:
+def _chat(stories: StoryFiles, request: _Request, state: InstanceState, people: Names) -> ExportFile:
     """Write one session as a chat, and name the others."""
     chosen = request.session_id or state.current_session_id
     files = read_instance(stories, request.entry_id)
@@ -255,7 +257,7 @@ def _chat(stories: StoryFiles, request: _Request, state: InstanceState, people: 
 # --- characters and worlds
 
 
-def _card(stories: StoryFiles, request: _Request) -> Exported:
+def _card(stories: StoryFiles, request: _Request) -> ExportFile:
     character = stories.character(request.entry_id)
     kept = _kept_json(stories, "characters", request.entry_id, "card.json")
     book = _kept_json(stories, "characters", request.entry_id, "lorebook.json")
@@ -297,14 +299,14 @@ def _picture(stories: StoryFiles, entry_id: str, card: dict[str, Any]) -> bytes 
     return picture_in_charx(packed, card) if packed is not None else None
 
 
-def _world(stories: StoryFiles, request: _Request) -> Exported:
+def _world(stories: StoryFiles, request: _Request) -> ExportFile:
     """Export a background with its outline as its file has it; its lorebook is exported separately."""
     exported = request.exported(dump_json(stories.background(request.entry_id).fields()))
     book = stories.beside("backgrounds", request.entry_id, "lorebook.json")
     return replace(exported, left_out=(stories.shown(book),) if book.exists() else ())
 
 
-def _book(stories: StoryFiles, request: _Request) -> Exported:
+def _book(stories: StoryFiles, request: _Request) -> ExportFile:
     book = _kept_json(stories, request.kind, request.entry_id, "lorebook.json")
     if book is None:
         raise NotFound("no_lorebook", entry_id=f"{request.kind}/{request.entry_id}")

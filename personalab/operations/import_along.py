@@ -13,7 +13,7 @@ from personalab.archive.cards import read_card
 from personalab.archive.instances import InstanceFiles, LibraryEntry
 from personalab.archive.loading import MAX_CARD_BYTES, load_json
 from personalab.errors import BadRecord, PersonaLabError, StorageError, as_reason
-from personalab.operations.imports import Told
+from personalab.operations.imports import ImportNote
 from personalab.storage.files import dump_json, read_bytes
 from personalab.storage.stories import Kind, StoryFiles
 from personalab.story.library import MAX_NAME, Background, Character
@@ -26,26 +26,26 @@ _READERS: Mapping[str, Callable[[object], object]] = {
 T = TypeVar("T")
 
 
-def bring_along(stories: StoryFiles, files: InstanceFiles, made: list[Path]) -> tuple[Told, ...]:
+def bring_along(stories: StoryFiles, files: InstanceFiles, made: list[Path]) -> tuple[ImportNote, ...]:
     """Save a story's character and background, and report existing ones that are kept; the caller holds the lock."""
-    told: list[Told] = []
+    told: list[ImportNote] = []
     if (entry := files.character) is not None:
         character = _read(entry, "character", Character.read)
         character = replace(character, name=clean_name(character.name)[:MAX_NAME] or entry.entry_id)
         named = {"character_id": entry.entry_id}
         if _is_free(stories, "characters", entry.entry_id, made):
             stories.save_character(character, _beside(entry))
-            told.append(Told("character_brought", named))
+            told.append(ImportNote("character_brought", named))
         elif not _is_same(stories, "characters", entry, character.fields(), stories.character):
-            told.append(Told("character_kept", named))
+            told.append(ImportNote("character_kept", named))
     if (entry := files.background) is not None:
         background = _read(entry, "background", Background.read)
         named = {"background_id": entry.entry_id}
         if _is_free(stories, "backgrounds", entry.entry_id, made):
             stories.save_background(background, _beside(entry))
-            told.append(Told("background_brought", named))
+            told.append(ImportNote("background_brought", named))
         elif not _is_same(stories, "backgrounds", entry, background.fields(), stories.background):
-            told.append(Told("background_kept", named))
+            told.append(ImportNote("background_kept", named))
     return tuple(told)
 
 

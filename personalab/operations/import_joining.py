@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from personalab.errors import PersonaLabError
-from personalab.operations.imports import Imported, ImportReport, Outcome, Told
+from personalab.operations.imports import Imported, ImportNote, ImportReport, Outcome
 from personalab.services import Services
 from personalab.storage.stories import StoryFiles
 from personalab.story.instance import NO_INSTRUCTIONS, CharacterState, InstanceState
@@ -53,7 +53,7 @@ class Placeholders:
 
     def settle(
         self, character: Character, entry_id: str, outcome: Outcome
-    ) -> tuple[str, Outcome, tuple[Told, ...]]:
+    ) -> tuple[str, Outcome, tuple[ImportNote, ...]]:
         """Choose the placeholder that a new card fills; where several characters may be meant, none is touched.
 
         ``entry_id`` and ``outcome`` are what becomes of the card otherwise. The caller holds the library's lock.
@@ -68,7 +68,7 @@ class Placeholders:
         if len(meant) == 1:
             return found[0], "joined", ()
         shown = ", ".join(meant[:_SHOWN_IDS]) + ("…" if len(meant) > _SHOWN_IDS else "")
-        return entry_id, outcome, (Told("chats_ambiguous", {"name": character.name, "ids": shown}),)
+        return entry_id, outcome, (ImportNote("chats_ambiguous", {"name": character.name, "ids": shown}),)
 
     def _namesakes(self, names: set[str]) -> list[str]:
         records = (self.files.listed("characters", one).record for one in self.files.names("characters"))

@@ -31,8 +31,8 @@ from personalab.archive.png import read_card_png, without_cards
 from personalab.archive.worlds import meaning_of, read_world
 from personalab.errors import BadRecord, UserError
 from personalab.operations.entries import find_entry
-from personalab.operations.import_places import Arrival, Library
-from personalab.operations.imports import CONFLICT_OPTIONS, Arriving, Imported, Outcome, Told
+from personalab.operations.import_places import Arrival, ImportTargets
+from personalab.operations.imports import CONFLICT_OPTIONS, Arriving, Imported, ImportNote, Outcome
 from personalab.storage.files import dump_json, replace_file
 from personalab.story.ids import is_id
 from personalab.story.library import Background, Character
@@ -54,12 +54,12 @@ class _Brought:
     carrier: tuple[str, bytes] | None
 
 
-def bring_card(library: Library, file: Arriving) -> Imported:
+def bring_card(library: ImportTargets, file: Arriving) -> Imported:
     """Make a character of a card, whole or not at all."""
     brought, stories = _read_card(file), library.files
     name = brought.character.name
     ids = [*filter(None, [marked_id(brought.card)]), id_for("char", name)]
-    told: tuple[Told, ...] = ()
+    told: tuple[ImportNote, ...] = ()
     with stories.library_lock():
         entry_id, outcome = library.place(_arrival(library, brought), ids)
         if outcome in ("new", "exists") and library.wishes.new_id is None:
@@ -76,7 +76,7 @@ def bring_card(library: Library, file: Arriving) -> Imported:
     return replace(file.became("character", entry_id, name, outcome), told=told)
 
 
-def _conflict(library: Library, file: Arriving, entry_id: str, name: str) -> Imported:
+def _conflict(library: ImportTargets, file: Arriving, entry_id: str, name: str) -> Imported:
     """Leave a character alone whose id a card carries that says something else, and offer what can be done."""
     left = file.became("character", entry_id, name, "exists")
     if library.wishes.on_conflict == "skip":
@@ -107,7 +107,7 @@ def _read_card(file: Arriving) -> _Brought:
     return _Brought(raw, card, character, book, carrier)
 
 
-def _arrival(library: Library, brought: _Brought) -> Arrival:
+def _arrival(library: ImportTargets, brought: _Brought) -> Arrival:
     """Identify a card by its own content and by its content as exported, whichever id it has."""
     version, closely = brought.card.version, library.wishes.overwrite
 
@@ -135,7 +135,9 @@ def _arrival(library: Library, brought: _Brought) -> Arrival:
     )
 
 
-def _complete(library: Library, brought: _Brought, entry_id: str) -> tuple[Outcome, tuple[Told, ...]]:
+def _complete(
+    library: ImportTargets, brought: _Brought, entry_id: str
+) -> tuple[Outcome, tuple[ImportNote, ...]]:
     """Bring the file that a card came in, where there is none; another one goes only when asked."""
     if brought.carrier is None or not _is_same_card(library, brought, entry_id):
         return "same", ()
@@ -144,13 +146,13 @@ def _complete(library: Library, brought: _Brought, entry_id: str) -> tuple[Outco
     if here is not None and _is_same_picture(name, here, content):
         return "same", ()
     if here is not None and not library.wishes.overwrite:
-        return "same", (Told("picture_kept", {}),)
+        return "same", (ImportNote("picture_kept", {}),)
     path = library.files.beside("characters", entry_id, name)
     replace_file(path, content, library.files.shown(path))
     return ("completed" if here is None else "replaced"), ()
 
 
-def _is_same_card(library: Library, brought: _Brought, entry_id: str) -> bool:
+def _is_same_card(library: ImportTargets, brought: _Brought, entry_id: str) -> bool:
     is_held = library.kept("characters", entry_id) == brought.raw
     return is_held or library.kept_json("characters", entry_id) == brought.card.data
 
@@ -175,7 +177,7 @@ def _beside(brought: _Brought) -> dict[str, bytes | None]:
     return beside
 
 
-def _left_behind(library: Library, brought: _Brought, entry_id: str) -> dict[str, bytes | None]:
+def _left_behind(library: ImportTargets, brought: _Brought, entry_id: str) -> dict[str, bytes | None]:
     """List what goes with an old card; a lorebook of someone's own stays where the new one brings none."""
     gone: dict[str, bytes | None] = dict.fromkeys(_CARRIERS.values())
     if brought.book is None and _came_with_its_card(library, entry_id):
@@ -183,7 +185,7 @@ def _left_behind(library: Library, brought: _Brought, entry_id: str) -> dict[str
     return gone
 
 
-def _came_with_its_card(library: Library, entry_id: str) -> bool:
+def _came_with_its_card(library: ImportTargets, entry_id: str) -> bool:
     book = library.kept_json("characters", entry_id, "lorebook.json")
     card = library.kept_json("characters", entry_id)
     if book is None or card is None:
@@ -206,7 +208,7 @@ class _Book:
     name: str
 
 
-def bring_book(library: Library, file: Arriving) -> Imported:
+def bring_book(library: ImportTargets, file: Arriving) -> Imported:
     """Add a lorebook to a character or a background, or make a background of it."""
     file.stream.seek(0)
     raw = file.stream.read(MAX_CARD_BYTES + 1)
@@ -227,7 +229,7 @@ def bring_book(library: Library, file: Arriving) -> Imported:
     return file.became("background", entry_id, book.name or entry_id, outcome)
 
 
-def _arrival_of_book(library: Library, book: _Book) -> Arrival:
+def _arrival_of_book(library: ImportTargets, book: _Book) -> Arrival:
     """Identify a book by its own content and by its content as exported."""
     shape = shape_of(book.data)
 
@@ -250,12 +252,12 @@ def _arrival_of_book(library: Library, book: _Book) -> Arrival:
     return Arrival("backgrounds", book.raw, lambda: book.data, looks, is_namesake, shape, is_its_own)
 
 
-def _world(library: Library, entry_id: str) -> Background | None:
+def _world(library: ImportTargets, entry_id: str) -> Background | None:
     found = library.files.listed("backgrounds", entry_id).record
     return found if isinstance(found, Background) else None
 
 
-def _give_book(library: Library, file: Arriving, book: _Book) -> Imported:
+def _give_book(library: ImportTargets, file: Arriving, book: _Book) -> Imported:
     stories = library.files
     kind, entry_id = find_entry(stories, library.wishes.into or "", ("characters", "backgrounds"))
     kept = library.kept(kind, entry_id, "lorebook.json")
@@ -265,7 +267,7 @@ def _give_book(library: Library, file: Arriving, book: _Book) -> Imported:
     elif kept is not None and not library.wishes.overwrite:
         raise UserError("book_taken", entry_id=f"{kind}/{entry_id}")
     exchanged = kept is not None and outcome == "given"
-    told = Told("book_exchanged" if exchanged else "book_given", {"book": book.name or file.shown})
+    told = ImportNote("book_exchanged" if exchanged else "book_given", {"book": book.name or file.shown})
     beside = {"lorebook.json": book.raw} if outcome == "given" else None
     if kind == "characters":
         character = stories.character(entry_id)
@@ -282,7 +284,7 @@ def _give_book(library: Library, file: Arriving, book: _Book) -> Imported:
 # --- worlds
 
 
-def bring_world(library: Library, file: Arriving) -> Imported:
+def bring_world(library: ImportTargets, file: Arriving) -> Imported:
     """Make a background of a world with its outline; a lorebook that the old one of its name has stays."""
     file.stream.seek(0)
     raw = file.stream.read(MAX_CARD_BYTES + 1)
@@ -302,7 +304,7 @@ def bring_world(library: Library, file: Arriving) -> Imported:
     return file.became("background", entry_id, world.name, outcome)
 
 
-def _arrival_of_world(library: Library, raw: bytes, world: Background) -> Arrival:
+def _arrival_of_world(library: ImportTargets, raw: bytes, world: Background) -> Arrival:
     """Identify a background by its content, whichever id it has."""
 
     def looks(entry_id: str) -> Iterator[object]:

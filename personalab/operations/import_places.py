@@ -20,7 +20,7 @@ from personalab.archive.loading import MAX_CARD_BYTES, load_json
 from personalab.archive.naming import numbered
 from personalab.errors import BadRecord, PersonaLabError, StorageError, UserError
 from personalab.operations.import_joining import Placeholders
-from personalab.operations.imports import ImportWishes, Outcome
+from personalab.operations.imports import ImportOptions, Outcome
 from personalab.storage.files import read_bytes
 from personalab.storage.stories import Kind, StoryFiles
 from personalab.story.ids import check_id, is_id
@@ -51,11 +51,11 @@ class Arrival:
 
 
 @dataclass
-class Library:
+class ImportTargets:
     """The characters and backgrounds a batch adds to; created for each batch."""
 
     files: StoryFiles
-    wishes: ImportWishes
+    wishes: ImportOptions
     _sizes: dict[Kind, _Sizes] = field(default_factory=dict[Kind, _Sizes])
     _held: dict[tuple[Kind, bytes], list[str]] = field(default_factory=dict[tuple[Kind, bytes], list[str]])
     _looks: dict[tuple[Kind, str], dict[str, frozenset[bytes]]] = field(

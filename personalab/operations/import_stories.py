@@ -18,7 +18,7 @@ from personalab.archive.card_reading import clean_name
 from personalab.archive.chats import each_line_of, read_chat
 from personalab.archive.detecting import MAX_RECORD_BYTES
 from personalab.archive.instances import (
-    Conversation,
+    ForeignConversation,
     InstanceFiles,
     carries_instance,
     instance_of,
@@ -29,7 +29,7 @@ from personalab.archive.naming import id_for, numbered
 from personalab.archive.veloca_lines import SessionLines
 from personalab.errors import BadRecord, PersonaLabError, UserError
 from personalab.operations.import_along import bring_along
-from personalab.operations.imports import Arriving, Imported, ImportWishes, Told
+from personalab.operations.imports import Arriving, Imported, ImportNote, ImportOptions
 from personalab.ports import Clock
 from personalab.storage.exchange import all_or_nothing
 from personalab.storage.instance_files import read_instance, write_instance
@@ -55,7 +55,7 @@ class Stories:
     """The stories that are here, and whom they are told with, as far as a batch has looked."""
 
     files: StoryFiles
-    wishes: ImportWishes
+    wishes: ImportOptions
     now: Clock
     brought: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     """The instances that came from conversations, by their digests and characters."""
@@ -147,20 +147,20 @@ def bring_chat(stories: Stories, file: Arriving) -> Imported:
         told_by.hexdigest(),
         lambda: {FIRST_SESSION: each_line_of(chat, _NOT_YET, FIRST_SESSION, now)},
     )
-    told: list[Told] = []
+    told: list[ImportNote] = []
     with stories.files.library_lock(), all_or_nothing() as made:
         stories.look()
         character, is_new = stories.character(name, chat.character_id)
         if is_new:
             stories.files.save_character(character)
             made.append(stories.files.root / "characters" / character.character_id)
-            told.append(Told("character_made", {"character_id": character.character_id, "name": name}))
+            told.append(ImportNote("character_made", {"character_id": character.character_id, "name": name}))
         imported = _settle(stories, file, character, arrival, made)
     if chat.others:
         names = ", ".join(sorted(chat.others)[:_SHOWN_NAMES]) + (
             "…" if len(chat.others) > _SHOWN_NAMES else ""
         )
-        told.append(Told("several_speak", {"names": names, "name": character.name}))
+        told.append(ImportNote("several_speak", {"names": names, "name": character.name}))
     return replace(imported, told=tuple(told))
 
 
@@ -233,7 +233,7 @@ def _document(file: Arriving) -> object:
     return load_json(file.stream.read(MAX_RECORD_BYTES + 1), limit=MAX_RECORD_BYTES)
 
 
-def _arrival(conversation: Conversation) -> _Arrival:
+def _arrival(conversation: ForeignConversation) -> _Arrival:
     sessions = conversation.sessions(_NOT_YET)
     told = hashlib.blake2b(digest_size=16)
     for line in (line for session in sessions for line in session.lines):
@@ -251,7 +251,7 @@ def _bring_story(stories: Stories, file: Arriving, files: InstanceFiles) -> Impo
         told = bring_along(stories.files, files, made)
         instance_id = _write(stories, files, numbered(origin), made)
     if instance_id != origin:
-        told = (*told, Told("id_changed", {"instance_id": origin}))
+        told = (*told, ImportNote("id_changed", {"instance_id": origin}))
     return replace(imported, entry_id=instance_id, told=told)
 
 

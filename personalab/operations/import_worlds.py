@@ -14,7 +14,7 @@ from functools import cached_property
 
 from personalab.archive.card_reading import read_card
 from personalab.errors import BadRecord, PersonaLabError
-from personalab.operations.import_places import Library
+from personalab.operations.import_places import ImportTargets
 from personalab.operations.imports import Imported, ImportReport, NamedWorld, Outcome
 from personalab.story.library import Background
 
@@ -22,7 +22,7 @@ _ARRIVED: tuple[Outcome, ...] = ("new", "replaced", "joined")
 _SHOWN = 10
 
 
-def link_worlds(library: Library, report: ImportReport) -> None:
+def link_worlds(library: ImportTargets, report: ImportReport) -> None:
     """Link the books and the cards of a batch with each other and with what was there before, and note it."""
     cards = {
         entry.entry_id: place
@@ -64,7 +64,7 @@ def _link_others(linking: _Linking, report: ImportReport, books: dict[str, int],
 class _Linking:
     """The lorebooks of a library by their names; the caller holds the library's lock."""
 
-    library: Library
+    library: ImportTargets
 
     @cached_property
     def _books(self) -> dict[str, list[str]]:

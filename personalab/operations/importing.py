@@ -22,7 +22,7 @@ from personalab.archive.naming import called_by_file
 from personalab.errors import PersonaLabError, UserError
 from personalab.operations.import_joining import join_stories
 from personalab.operations.import_library import bring_book, bring_card, bring_world
-from personalab.operations.import_places import Library
+from personalab.operations.import_places import ImportTargets
 from personalab.operations.import_stories import Stories, bring_archive, bring_chat
 from personalab.operations.import_worlds import link_worlds
 from personalab.operations.imports import (
@@ -30,9 +30,9 @@ from personalab.operations.imports import (
     UNNAMED,
     Arriving,
     Imported,
+    ImportOptions,
     ImportReport,
-    ImportWishes,
-    Skipped,
+    SkippedFile,
 )
 from personalab.operations.reindex import BATCH, session_events
 from personalab.services import Services
@@ -56,10 +56,10 @@ class _Batch:
     """What is under way: the files' places in the order they were named, and what became of them."""
 
     services: Services
-    library: Library
+    library: ImportTargets
     stories: Stories
     imported: list[tuple[int, Imported]] = field(default_factory=list[tuple[int, Imported]])
-    skipped: list[tuple[int, Skipped]] = field(default_factory=list[tuple[int, Skipped]])
+    skipped: list[tuple[int, SkippedFile]] = field(default_factory=list[tuple[int, SkippedFile]])
     done: int = 0
 
     def report(self) -> ImportReport:
@@ -72,7 +72,7 @@ class _Batch:
 async def import_files(
     services: Services,
     paths: Sequence[Path],
-    wishes: ImportWishes = NO_WISHES,
+    wishes: ImportOptions = NO_WISHES,
     on_progress: Progress = lambda done, total, name: None,
 ) -> ImportReport:
     """Import files, and folders with everything in them; failed ones are listed with the reason."""
@@ -91,7 +91,7 @@ async def import_files(
 
 
 async def import_content(
-    services: Services, name: str | None, content: bytes, wishes: ImportWishes = NO_WISHES
+    services: Services, name: str | None, content: bytes, wishes: ImportOptions = NO_WISHES
 ) -> ImportReport:
     """Import one file from its content; ``name`` is its name, if it has one."""
     return await import_stream(services, name, BytesIO(content), wishes)
@@ -101,7 +101,7 @@ async def import_stream(
     services: Services,
     name: str | None,
     stream: BinaryIO,
-    wishes: ImportWishes = NO_WISHES,
+    wishes: ImportOptions = NO_WISHES,
     on_indexing: Callable[[str], None] = lambda name: None,
 ) -> ImportReport:
     """Import one open file; ``on_indexing`` receives the progress of indexing a long story."""
@@ -115,7 +115,7 @@ async def import_stream(
             file = Arriving(shown, found, stream, called)
             batch.imported += [(0, entry) for entry in _bring_as(batch, file)]
         except PersonaLabError as error:
-            batch.skipped.append((0, Skipped(shown, error)))
+            batch.skipped.append((0, SkippedFile(shown, error)))
 
     await run_uncancellable(bring)
     return await _reported(batch, on_indexing)
@@ -145,12 +145,12 @@ def _put(spool: SpooledTemporaryFile[bytes], content: bytes) -> None:
         spool.write(content)
 
 
-def _batch(services: Services, wishes: ImportWishes) -> _Batch:
+def _batch(services: Services, wishes: ImportOptions) -> _Batch:
     stories = services.stories
-    return _Batch(services, Library(stories, wishes), Stories(stories, wishes, services.now))
+    return _Batch(services, ImportTargets(stories, wishes), Stories(stories, wishes, services.now))
 
 
-def _check(services: Services, wishes: ImportWishes) -> None:
+def _check(services: Services, wishes: ImportOptions) -> None:
     """Refuse options that no file could fulfil before any is imported."""
     if wishes.new_id is not None:
         check_id(wishes.new_id, "id")
@@ -181,7 +181,7 @@ def _bring(batch: _Batch, place: int, file: FoundFile, *, even_stories: bool) ->
             arriving = Arriving(file.shown, found, stream, called_by_file(file.path.name), file.path)
             batch.imported += [(place, entry) for entry in _bring_as(batch, arriving)]
     except PersonaLabError as error:
-        batch.skipped.append((place, Skipped(file.shown, error)))
+        batch.skipped.append((place, SkippedFile(file.shown, error)))
     batch.done += 1
     return True
 

@@ -23,7 +23,7 @@ UNNAMED = "content"
 
 
 @dataclass(frozen=True, slots=True)
-class ImportWishes:
+class ImportOptions:
     """What the person said beside the files."""
 
     character: str | None = None
@@ -55,11 +55,11 @@ class Arriving:
         return Imported(self.shown, self.format, kind, entry_id, name, outcome)
 
 
-NO_WISHES = ImportWishes()
+NO_WISHES = ImportOptions()
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ImportNote:
     """Something to know about what came in, before it is said in a language."""
 
     code: str
@@ -94,14 +94,14 @@ class Imported:
     entry_id: str
     name: str
     outcome: Outcome
-    told: tuple[Told, ...] = ()
+    told: tuple[ImportNote, ...] = ()
     options: tuple[OnConflict, ...] = ()
     """What the person may choose, where the outcome is ``exists``."""
     world: NamedWorld | None = None
 
     def with_note(self, code: str, **params: object) -> Imported:
         """Add something to know about it."""
-        return replace(self, told=(*self.told, Told(code, params)))
+        return replace(self, told=(*self.told, ImportNote(code, params)))
 
     def fields(self, language: Language) -> dict[str, Any]:
         """Return it as JSON."""
@@ -123,7 +123,7 @@ class Imported:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedFile:
     """A file that was not imported, and why."""
 
     file: str
@@ -139,7 +139,7 @@ class ImportReport:
     """Everything that came in and everything that did not, in the order of the files."""
 
     imported: list[Imported] = field(default_factory=list[Imported])
-    skipped: list[Skipped] = field(default_factory=list[Skipped])
+    skipped: list[SkippedFile] = field(default_factory=list[SkippedFile])
     not_indexed: PersonaLabError | None = None
     """Why the stories that came in cannot be recalled from before ``personalab reindex``."""
 

@@ -33,7 +33,7 @@ _CHARACTERS = 24_000
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class LearnableSession:
     """Turns of a session that are its own and whole, and how conversations name it."""
 
     session_id: str
@@ -73,7 +73,7 @@ async def unlearned(services: Services, instance_id: str, user_id: str) -> Unlea
     instance = await asyncio.to_thread(services.stories.instance, instance_id)
     agent_id, store = instance.character_id, services.memories
     sessions = await asyncio.to_thread(_sessions, services, instance)
-    pieces: list[tuple[Session, list[Turn]]] = []
+    pieces: list[tuple[LearnableSession, list[Turn]]] = []
     for session in sessions:
         done = await store.learned(agent_id, user_id, session.name)
         pieces.insert(0, (session, [turn for turn in session.turns if turn.number > done]))
@@ -100,9 +100,9 @@ def tries_of(conversation: Conversation) -> int:
             return 0
 
 
-def _sessions(services: Services, instance: InstanceState) -> list[Session]:
+def _sessions(services: Services, instance: InstanceState) -> list[LearnableSession]:
     """Read the sessions that led to the current one, the newest first."""
-    found: list[Session] = []
+    found: list[LearnableSession] = []
     session_id: str | None = instance.current_session_id
     while session_id is not None and len(found) < _SESSIONS_BACK:
         try:
@@ -115,7 +115,7 @@ def _sessions(services: Services, instance: InstanceState) -> list[Session]:
     return found
 
 
-def _session(services: Services, instance_id: str, session_id: str) -> Session:
+def _session(services: Services, instance_id: str, session_id: str) -> LearnableSession:
     transcript = services.stories.session(instance_id, session_id).view()
     metadata = transcript.metadata
     name = story_session(instance_id, session_id, metadata.created_at if metadata else "")
@@ -131,11 +131,13 @@ def _session(services: Services, instance_id: str, session_id: str) -> Session:
     whole = [
         turn for turn in turns if turn.user and turn.answer and (turn.settled or turn is not transcript.last)
     ]
-    return Session(session_id, name, tuple(whole), before)
+    return LearnableSession(session_id, name, tuple(whole), before)
 
 
-def _newest(pieces: Sequence[tuple[Session, list[Turn]]]) -> tuple[list[tuple[Session, list[Turn]]], int]:
-    room, kept = MOST_TURNS, list[tuple[Session, list[Turn]]]()
+def _newest(
+    pieces: Sequence[tuple[LearnableSession, list[Turn]]],
+) -> tuple[list[tuple[LearnableSession, list[Turn]]], int]:
+    room, kept = MOST_TURNS, list[tuple[LearnableSession, list[Turn]]]()
     for session, turns in reversed(pieces):
         kept.insert(0, (session, turns[-room:] if room else []))
         room -= len(kept[0][1])
@@ -157,7 +159,11 @@ def _parts(turns: Sequence[Turn]) -> list[list[Turn]]:
 
 
 def _conversation(
-    services: Services, instance: InstanceState, user_id: str, session: Session, turns: Sequence[Turn]
+    services: Services,
+    instance: InstanceState,
+    user_id: str,
+    session: LearnableSession,
+    turns: Sequence[Turn],
 ) -> Conversation:
     """Return turns as a conversation between the character and the player."""
     said = [

@@ -24,7 +24,7 @@ E = TypeVar("E", Character, Background)
 
 
 @dataclass(frozen=True, slots=True)
-class Saved(Generic[E]):
+class SaveResult(Generic[E]):
     """What was saved, and whether it is new."""
 
     entry: E
@@ -40,7 +40,7 @@ async def save_character(
     language: Language | Literal[""] | None = None,
     greetings: Sequence[str] | None = None,
     overwrite: bool = False,
-) -> Saved[Character]:
+) -> SaveResult[Character]:
     """Make a character, or change what is given of one that exists; its stories keep who they began with.
 
     A blank ``language`` leaves it to the reader's.
@@ -93,7 +93,7 @@ async def save_background(
     world_setting: str | None = None,
     story_outline: Sequence[str] | None = None,
     overwrite: bool = False,
-) -> Saved[Background]:
+) -> SaveResult[Background]:
     """Make a background, or change what is given of one that exists; its stories see it from the next turn on."""
     check_id(background_id, "background_id")
     _check_length("name", name, MAX_NAME)
@@ -149,10 +149,10 @@ async def _save(
     fresh: Callable[[], E],
     changed: Callable[[E], E],
     overwrite: bool,
-) -> Saved[E]:
+) -> SaveResult[E]:
     """Read, change and write under the library's lock."""
 
-    def save() -> Saved[E]:
+    def save() -> SaveResult[E]:
         with services.stories.library_lock():
             try:
                 old = read(entry_id)
@@ -162,7 +162,7 @@ async def _save(
                 raise UserError("entry_exists", what=what, entry_id=entry_id)
             entry = fresh() if old is None else changed(old)
             write(entry)
-            return Saved(entry, old is None)
+            return SaveResult(entry, old is None)
 
     return await run_uncancellable(save)
 

@@ -12,8 +12,8 @@ from personalab.memory.records import (
     CONTENT_TYPES,
     ContentType,
     Conversation,
-    Entry,
     Memory,
+    MemoryEntry,
     check_entry,
     check_name,
     check_type,
@@ -156,7 +156,7 @@ def _by_hand(memory: Memory, operation: Operation, now: str) -> Revised:
     return revise(memory, [operation], now, origin="edit")
 
 
-def _entry(memory: Memory, content_id: str) -> Entry:
+def _entry(memory: Memory, content_id: str) -> MemoryEntry:
     """Find an entry by its id, or by a beginning of it that only one has."""
     wanted = content_id.strip().lower()
     found = [entry for entry in memory.entries if wanted and entry.content_id.startswith(wanted)]

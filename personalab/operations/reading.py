@@ -36,7 +36,7 @@ _REASONING_SHARE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PageCursor:
     """Where to go on: a turn by its position, a line of it, a character of that line's text."""
 
     session_id: str
@@ -83,7 +83,7 @@ async def read_newest(
             chosen = services.stories.instance(instance_id).current_session_id
         transcript = _transcript(services, instance_id, chosen)
         groups = _groups(transcript, reasoning=reasoning)
-        place = start or Place(chosen, len(groups) - 1)
+        place = start or PageCursor(chosen, len(groups) - 1)
         if start is not None and not _is_there(groups, start):
             raise UserError("bad_cursor", value=str(cursor)[:80])
         entries, following = _page(groups, place, budget, cost, cut)
@@ -103,16 +103,16 @@ def place_of_reply(services: Services, instance_id: str, session_id: str, turn: 
     """Return the cursor that goes on inside the newest reply of a turn."""
     turns = services.stories.session(instance_id, session_id).view().turns
     position = next((at for at in range(len(turns) - 1, -1, -1) if turns[at].number == turn), 0)
-    return str(Place(session_id, position, max(len(turn_lines(turns[position])) - 1, 0), offset))
+    return str(PageCursor(session_id, position, max(len(turn_lines(turns[position])) - 1, 0), offset))
 
 
-def _parsed(cursor: str | None, session_id: str | None) -> Place | None:
+def _parsed(cursor: str | None, session_id: str | None) -> PageCursor | None:
     if cursor is None:
         return None
     found = _CURSOR.fullmatch(cursor)
     if found is None or (session_id is not None and found[1] != session_id):
         raise UserError("bad_cursor", value=cursor[:80])
-    return Place(found[1], int(found[2]), int(found[3]), int(found[4]))
+    return PageCursor(found[1], int(found[2]), int(found[3]), int(found[4]))
 
 
 def _transcript(services: Services, instance_id: str, session_id: str) -> Transcript:
@@ -133,7 +133,7 @@ def _groups(transcript: Transcript, *, reasoning: bool) -> list[list[dict[str, A
     return groups
 
 
-def _is_there(groups: list[list[dict[str, Any]]], place: Place) -> bool:
+def _is_there(groups: list[list[dict[str, Any]]], place: PageCursor) -> bool:
     if place.position >= len(groups) or place.line >= len(groups[place.position]):
         return False
     return place.offset == 0 or place.offset < len(groups[place.position][place.line]["content"])
@@ -168,8 +168,8 @@ def _said(turn: Turn) -> list[Summary | UserLine | AssistantLine]:
 
 
 def _page(
-    groups: list[list[dict[str, Any]]], place: Place, budget: int, cost: Cost, cut: Cut
-) -> tuple[list[dict[str, Any]], Place | None]:
+    groups: list[list[dict[str, Any]]], place: PageCursor, budget: int, cost: Cost, cut: Cut
+) -> tuple[list[dict[str, Any]], PageCursor | None]:
     entries: list[dict[str, Any]] = []
     left = budget
     line, offset = place.line, place.offset
@@ -178,7 +178,7 @@ def _page(
         share = budget // _REASONING_SHARE
         needed = sum(cost(entry["content"]) + _beside(entry, cost, share) for entry in lines[line:])
         if needed > left and entries:
-            return entries, Place(place.session_id, position, line, offset)
+            return entries, PageCursor(place.session_id, position, line, offset)
         for number in range(line, len(lines)):
             rest = lines[number]["content"][offset:]
             entry = _with_reasoning(lines[number], offset, cut, min(share, left // 2))
@@ -189,10 +189,10 @@ def _page(
             entries.append(entry)
             left -= cost(shown) + _beside(entry, cost, share)
             if len(shown) < len(rest):
-                return entries, Place(place.session_id, position, number, offset + len(shown))
+                return entries, PageCursor(place.session_id, position, number, offset + len(shown))
             offset = 0
             if left <= _LINE_COST and number + 1 < len(lines):
-                return entries, Place(place.session_id, position, number + 1)
+                return entries, PageCursor(place.session_id, position, number + 1)
         line = 0
     return entries, None
 

@@ -11,7 +11,7 @@ from personalab.services import Services
 from personalab.story.ids import check_id
 from personalab.story.recall import (
     Kind,
-    Search,
+    RecallQuery,
     StoryEvent,
     distinct,
     plan_lookup,
@@ -41,7 +41,7 @@ async def look_up(
     words = lookup.query if lookup else query
     if "turn" in kinds:
         await _index_newest(services, instance_id)
-    found = await services.library.search(Search(words, kinds, limit, instance_id))
+    found = await services.library.search(RecallQuery(words, kinds, limit, instance_id))
     hits = distinct(with_evidence(found))
     return [recalled_item(hit, templates, reader) for hit in hits]
 

@@ -14,7 +14,7 @@ from personalab.providers.failures import clean_reason
 from personalab.providers.model_settings import ModelSettings, ReasoningEffort
 from personalab.providers.openai_chat import NO_KEY, OPENAI_URL, OpenAIEndpoint, open_chat_openai
 from personalab.providers.openai_source import OpenAISource
-from personalab.providers.provider_model import ProviderModel, Source
+from personalab.providers.provider_model import ProviderModel, ReplySource
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -56,7 +56,7 @@ def _open_openai(model: str, settings: ModelSettings) -> ReplyModel:
     endpoint = OpenAIEndpoint(
         model, base_url=(settings.base_url or OPENAI_URL).rstrip("/"), api_key=settings.api_key or NO_KEY
     )
-    source: Source
+    source: ReplySource
     if settings.traced or endpoint.base_url == OPENAI_URL:  # LangChain knows the ways of OpenAI's own models
         from personalab.providers.langchain_source import LangChainSource
 

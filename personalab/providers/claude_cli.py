@@ -28,7 +28,7 @@ from personalab.providers.claude_process import (
     Child,
     End,
     NotStarted,
-    Run,
+    ProgramStart,
     Start,
     end_earlier,
     hold,
@@ -39,7 +39,7 @@ from personalab.providers.claude_process import (
     start,
     wait_for_earlier,
 )
-from personalab.providers.claude_results import Ending, answer_of, failed_answer, no_result, read_result
+from personalab.providers.claude_results import ProgramExit, answer_of, failed_answer, no_result, read_result
 from personalab.providers.failures import clean_reason
 from personalab.providers.well_formed import well_formed
 
@@ -83,7 +83,7 @@ def answer_left(spool: Path, call_id: str) -> CallAnswer | None:
         return (
             None
             if result is None
-            else answer_of(result, call, Ending(None, "", 0, "", version, ClaudeCli.name))
+            else answer_of(result, call, ProgramExit(None, "", 0, "", version, ClaudeCli.name))
         )
 
 
@@ -143,7 +143,7 @@ class ClaudeCli:
 
     # --- beginning, in a thread
 
-    def _begin(self, call: Call, files: CallFiles) -> CallAnswer | Child | Run:
+    def _begin(self, call: Call, files: CallFiles) -> CallAnswer | Child | ProgramStart:
         """Find the answer, or the program that works on it, or start one."""
         with spooling(files):
             if (kept := files.kept()) is not None:
@@ -258,7 +258,9 @@ class ClaudeCli:
             raise asyncio.CancelledError
         return answer
 
-    async def _adopt(self, run: Run, call: Call, files: CallFiles, *, cancelled: bool) -> CallAnswer | None:
+    async def _adopt(
+        self, run: ProgramStart, call: Call, files: CallFiles, *, cancelled: bool
+    ) -> CallAnswer | None:
         """Wait for a program of an earlier process; ``None`` if it has ended without a result."""
         try:
             if cancelled:
@@ -308,7 +310,7 @@ class ClaudeCli:
             files.keep(answer)
         return answer
 
-    def _left(self, call: Call, files: CallFiles, run: Run) -> CallAnswer | None:
+    def _left(self, call: Call, files: CallFiles, run: ProgramStart) -> CallAnswer | None:
         """Read the whole result that an earlier process's program left: it has been paid."""
         result = read_result(files.read("out", self._max_output) or b"")
         return None if result is None else answer_of(result, call, self._ending(version=run.cli_version))
@@ -320,8 +322,8 @@ class ClaudeCli:
 
     def _ending(
         self, returncode: int | None = None, stderr: str = "", *, version: str = "", took: float = 0.0
-    ) -> Ending:
-        return Ending(
+    ) -> ProgramExit:
+        return ProgramExit(
             returncode=returncode,
             stderr=stderr,
             duration_ms=round(took * 1000),

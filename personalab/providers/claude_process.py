@@ -35,7 +35,7 @@ _MAX_RUN_BYTES = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ProgramStart:
     """What was begun, as the first line of its ``.err`` file tells a later process."""
 
     started_at: float
@@ -164,7 +164,7 @@ class Child:
 def start(files: CallFiles, out: int, start: Start) -> Child:
     """Start a program whose streams are the call's files; ``out`` is the locked one, for the caller to close."""
     os.ftruncate(out, 0)
-    run = Run(time.time(), start.timeout, start.cli_version)
+    run = ProgramStart(time.time(), start.timeout, start.cli_version)
     asked = _input(files)
     try:
         write_all(asked, start.stdin)
@@ -212,13 +212,13 @@ def _spawn(files: CallFiles, start: Start, stdin: int, out: int, err: int) -> su
 # --- a program that an earlier process of ours started
 
 
-def read_run(files: CallFiles, call: Call) -> Run:
+def read_run(files: CallFiles, call: Call) -> ProgramStart:
     """Read what was begun, and when."""
     with contextlib.suppress(ValueError, TypeError):
         began, timeout, version = cast("list[object]", json.loads(files.head("err", _MAX_RUN_BYTES)))
         if isinstance(began, float) and isinstance(timeout, int | float) and isinstance(version, str):
-            return Run(began, timeout, version)
-    return Run(time.time(), call.timeout_seconds, "")
+            return ProgramStart(began, timeout, version)
+    return ProgramStart(time.time(), call.timeout_seconds, "")
 
 
 def said_on_stderr(files: CallFiles, limit: int) -> str:
@@ -229,7 +229,7 @@ def said_on_stderr(files: CallFiles, limit: int) -> str:
     return said[-limit:].decode("utf-8", "replace")
 
 
-async def wait_for_earlier(files: CallFiles, run: Run, limit: int) -> End:
+async def wait_for_earlier(files: CallFiles, run: ProgramStart, limit: int) -> End:
     """Wait for a program that an earlier process started, as long as it has time left."""
     deadline = time.monotonic() + min(max(0.0, run.started_at + run.timeout - time.time()), run.timeout)
     look_again = 0.0

@@ -52,7 +52,7 @@ _RESET_AT = re.compile(r"limit reached\|(\d{9,11})\b")
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ProgramExit:
     """How a run of the program ended."""
 
     returncode: int | None
@@ -75,7 +75,7 @@ def read_result(raw: bytes) -> Row | None:
     return None
 
 
-def answer_of(result: Row, call: Call, ending: Ending) -> CallAnswer:
+def answer_of(result: Row, call: Call, ending: ProgramExit) -> CallAnswer:
     """Turn a result into an answer, be it a success or not."""
     usage, version, cost = _accounts(result, call)
     text = _text(result.get("result"))
@@ -104,7 +104,7 @@ def answer_of(result: Row, call: Call, ending: Ending) -> CallAnswer:
     )
 
 
-def failed_answer(error: ProviderError, call: Call, ending: Ending) -> CallAnswer:
+def failed_answer(error: ProviderError, call: Call, ending: ProgramExit) -> CallAnswer:
     """Turn a failure without a result into an answer."""
     return CallAnswer(
         status="failed",
@@ -125,7 +125,7 @@ def sentence_of(error: ProviderError) -> str:
     return said if len(said) <= MAX_ERROR else said[: MAX_ERROR - 1] + "…"
 
 
-def no_result(raw: bytes, ending: Ending) -> ProviderError:
+def no_result(raw: bytes, ending: ProgramExit) -> ProviderError:
     """Return why a run that ended has left no result."""
     said = ending.stderr or raw[-2000:].decode("utf-8", "replace")
     reason = clean_reason(said, ending.secrets)

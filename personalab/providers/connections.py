@@ -43,7 +43,7 @@ class LostConnectionError(ConnectionError):
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class RequestTarget:
     """Where requests go."""
 
     url: str
@@ -51,7 +51,7 @@ class Address:
     """The header for the name and the password of the address, if it has them."""
 
     @classmethod
-    def parse(cls, base_url: str, path: str) -> Address:
+    def parse(cls, base_url: str, path: str) -> RequestTarget:
         """Join a base URL and a path; a name and a password are taken out of the URL."""
         try:
             parts = urlsplit(base_url)
@@ -107,7 +107,7 @@ class Client:
         """A session whose connections are new and serve one request."""
 
     async def post(
-        self, address: Address, body: bytes, headers: Mapping[str, str], connect_seconds: float
+        self, address: RequestTarget, body: bytes, headers: Mapping[str, str], connect_seconds: float
     ) -> aiohttp.ClientResponse:
         """Send a request and return the beginning of its response.
 

@@ -41,7 +41,7 @@ _FORMATS = ("text", "json", "stream-json")
 _LONGEST_QUOTE = 160
 
 
-class Refused(Exception):  # noqa: N818 (what the real program does, too)
+class UsageError(Exception):
     """The arguments or the input are none the program takes."""
 
 
@@ -53,7 +53,7 @@ def main() -> int:
             print(f"{VERSION} (PersonaLab fake, not Claude Code)")
             return 0
         return _answer(options)
-    except Refused as refused:
+    except UsageError as refused:
         print(refused, file=sys.stderr)
         return 1
 
@@ -71,9 +71,9 @@ def read_arguments(arguments: list[str]) -> dict[str, str]:
         elif name in _FLAGS and not equals:
             options[name] = ""
         elif name not in _VALUES:
-            raise Refused(f"error: unknown option '{given.partition('=')[0]}'")
+            raise UsageError(f"error: unknown option '{given.partition('=')[0]}'")
         elif not equals and not left:
-            raise Refused(f"error: option '{name} <value>' argument missing")
+            raise UsageError(f"error: option '{name} <value>' argument missing")
         else:
             options[name] = value if equals else left.pop(0)
     return options
@@ -81,26 +81,26 @@ def read_arguments(arguments: list[str]) -> dict[str, str]:
 
 def _answer(options: dict[str, str]) -> int:
     if "--print" not in options:
-        raise Refused("Error: this stand-in only answers with --print")
+        raise UsageError("Error: this stand-in only answers with --print")
     shape = options.get("--output-format", "text")
     if shape not in _FORMATS:
-        raise Refused(
+        raise UsageError(
             f"error: option '--output-format <format>' argument '{shape}' is invalid. "
             f"Allowed choices are {', '.join(_FORMATS)}."
         )
     if shape == "stream-json" and "--verbose" not in options:
-        raise Refused("Error: When using --print, --output-format=stream-json requires --verbose")
+        raise UsageError("Error: When using --print, --output-format=stream-json requires --verbose")
     system = _system(options)
     asked = sys.stdin.buffer.read()
     text = (asked.decode("utf-8", "replace") + options.get("prompt", "")).strip()
     if not text:
-        raise Refused(
+        raise UsageError(
             "Error: Input must be provided either through stdin or as a prompt argument when using --print"
         )
     try:
         schema: object = json.loads(options["--json-schema"]) if "--json-schema" in options else None
     except ValueError:
-        raise Refused("Error: --json-schema is not valid JSON") from None
+        raise UsageError("Error: --json-schema is not valid JSON") from None
     _log(system, asked)
     said = system.decode("utf-8", "replace")
     rule = _rule(said, text)
@@ -118,7 +118,7 @@ def _system(options: dict[str, str]) -> bytes:
         with open(path, "rb") as file:
             return file.read()
     except OSError:
-        raise Refused(f"Error: System prompt file not found: {path}") from None
+        raise UsageError(f"Error: System prompt file not found: {path}") from None
 
 
 def _log(system: bytes, asked: bytes) -> None:
@@ -169,9 +169,9 @@ def _rule(system: str, text: str) -> dict[str, object]:
             rules: list[dict[str, object]] = json.load(file)
         unknown = {name for rule in rules for name in rule} - _DEEDS
     except (OSError, ValueError, TypeError) as error:
-        raise Refused(f"Error: FAKE_CLAUDE_RULES cannot be read: {error}") from None
+        raise UsageError(f"Error: FAKE_CLAUDE_RULES cannot be read: {error}") from None
     if unknown:
-        raise Refused(f"Error: FAKE_CLAUDE_RULES has unknown deeds: {', '.join(sorted(unknown))}")
+        raise UsageError(f"Error: FAKE_CLAUDE_RULES has unknown deeds: {', '.join(sorted(unknown))}")
     for number, rule in enumerate(rules):
         wanted = str(rule.get("match", ""))
         if (wanted in system or wanted in text) and _is_its_turn(rule, number, path):

@@ -13,7 +13,7 @@ from personalab.dialogue import Message
 from personalab.ports import ReplyChunk
 from personalab.providers.content_blocks import Part, content_parts, field_reasoning
 from personalab.providers.model_settings import ModelSettings
-from personalab.providers.provider_model import Ending, stalled
+from personalab.providers.provider_model import ReplyEnding, stalled
 from personalab.providers.schema_requests import schema_options, tool_input
 from personalab.providers.well_formed import PairJoiner, well_formed
 from personalab.story.events import Usage
@@ -43,7 +43,7 @@ class LangChainSource:
     ) -> AsyncGenerator[ReplyChunk]:
         """Yield the pieces of one answer."""
         outgoing = [{"role": said["role"], "content": well_formed(said["content"])} for said in messages]
-        joiner, thoughts, ending = PairJoiner(), PairJoiner(), Ending(self.openai_wire)
+        joiner, thoughts, ending = PairJoiner(), PairJoiner(), ReplyEnding(self.openai_wire)
         async with self.open_chat() as chat:
             options = schema_options(chat, schema) if schema else {}
             chunks = chat.astream(cast("Any", outgoing), {"tags": [NOSTREAM_TAG]}, **options)
@@ -87,7 +87,7 @@ def parts_of(chunk: AIMessageChunk) -> Iterator[Part]:
             yield from content_parts([block])
 
 
-def _note(chunk: AIMessageChunk, ending: Ending) -> None:
+def _note(chunk: AIMessageChunk, ending: ReplyEnding) -> None:
     """Read a chunk's finish reason and usage, if it has them."""
     metadata = cast("Mapping[str, object]", chunk.response_metadata)
     for name in _FINISH_FIELDS if metadata else ():

@@ -22,8 +22,8 @@ from personalab.dialogue import Message
 from personalab.errors import Invalid
 from personalab.ports import ReplyChunk
 from personalab.providers.connections import (
-    Address,
     LostConnectionError,
+    RequestTarget,
     buffered,
     client_errors,
     client_of_loop,
@@ -32,7 +32,7 @@ from personalab.providers.connections import (
 from personalab.providers.content_blocks import Part, content_parts, field_reasoning
 from personalab.providers.model_settings import ModelSettings
 from personalab.providers.openai_chat import OpenAIEndpoint
-from personalab.providers.provider_model import Ending, stalled
+from personalab.providers.provider_model import ReplyEnding, stalled
 from personalab.providers.schema_requests import openai_format
 from personalab.providers.well_formed import PairJoiner, well_formed
 from personalab.story.events import Usage
@@ -139,7 +139,7 @@ class OpenAISource:
         self, endpoint: OpenAIEndpoint, body: Mapping[str, Any], messages: Sequence[Message], *, keep: bool
     ) -> tuple[aiohttp.ClientResponse, Patience]:
         """Send the request; its body is let go of as soon as a response begins."""
-        address = Address.parse(endpoint.base_url, "/chat/completions")
+        address = RequestTarget.parse(endpoint.base_url, "/chat/completions")
         client = await client_of_loop()
         data = await encode_request(body, messages, keep=keep)
         patience = Patience(self.settings.first_token_seconds)
@@ -244,7 +244,7 @@ class EventReader:
         self._count = 0
         self._parts: list[Part] = []
         self._text_joiner, self._reasoning_joiner = PairJoiner(), PairJoiner()
-        self._ending = Ending(openai_wire=True)
+        self._ending = ReplyEnding(openai_wire=True)
 
     def feed(self, data: bytes) -> bool:
         """Take bytes; return whether an event has come."""

@@ -1,6 +1,6 @@
 """A model of any provider: retries before the first piece of text, schemas where they can be enforced, plain errors.
 
-Where the pieces come from is a ``Source``: LangChain's chat models (``langchain_source``), or our own reader of
+Where the pieces come from is a ``ReplySource``: LangChain's chat models (``langchain_source``), or our own reader of
 OpenAI's protocol (``openai_source``).
 """
 
@@ -29,7 +29,7 @@ _TRUNCATED = frozenset({"length", "max_tokens", "max_output_tokens", "model_leng
 _FILTERED = frozenset({"content_filter", "refusal", "safety", "prohibited_content", "blocklist"})
 
 
-class Source(Protocol):
+class ReplySource(Protocol):
     """Asks a provider once, and raises whatever its client raises."""
 
     def stream(
@@ -47,7 +47,7 @@ class ProviderModel:
     """
 
     name: str
-    source: Source
+    source: ReplySource
     settings: ModelSettings
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
@@ -116,7 +116,7 @@ class ProviderModel:
         return longest * random.uniform(0.5, 1.0)
 
 
-class Ending:
+class ReplyEnding:
     """Gathers how a reply ended and what it cost."""
 
     def __init__(self, openai_wire: bool) -> None:

@@ -64,7 +64,7 @@ _PIECE = re.compile(r"[\u3000-\u9fff\uff00-\uffef]{1,2}|\s*[^\s\u3000-\u9fff\uff
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class RehearsalPoint:
     """The current outline point."""
 
     index: int
@@ -73,14 +73,14 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class RehearsalScene:
     """What the stand-in understands of its prompt."""
 
     language: Language
     name: str
     turn: int
     words: str
-    point: Point | None
+    point: RehearsalPoint | None
     reminded: bool
     recalled: tuple[str, ...]
 
@@ -112,7 +112,7 @@ class RehearsalModel:
                 await asyncio.sleep(self._delay)
 
 
-def read_scene(messages: Sequence[Message]) -> Scene:
+def read_scene(messages: Sequence[Message]) -> RehearsalScene:
     """Find the speaker, the plot's position and the last messages in a prompt."""
     messages = _without_examples(messages)
     system = "\n".join(said["content"] for said in messages if said["role"] == "system")
@@ -121,7 +121,7 @@ def read_scene(messages: Sequence[Message]) -> Scene:
     words = _player_words(last)
     persona = head.get("persona", "")
     language = _language(persona or system or words)
-    return Scene(
+    return RehearsalScene(
         language=language,
         name=_name(persona, language),
         turn=1 + sum(said["role"] == "assistant" for said in messages),
@@ -132,7 +132,7 @@ def read_scene(messages: Sequence[Message]) -> Scene:
     )
 
 
-def write_reply(scene: Scene) -> str:
+def write_reply(scene: RehearsalScene) -> str:
     """Write the reply: a gesture, an answer, the story's next step, and its marker."""
     lines = LINES[scene.language]
     pick = _Picker(scene)
@@ -152,7 +152,7 @@ def write_reply(scene: Scene) -> str:
     return opening + lines.joint.join(parts) + marker
 
 
-def _next_step(scene: Scene) -> Status | None:
+def _next_step(scene: RehearsalScene) -> Status | None:
     """Decide whether this reply moves the story: every few turns, and always when the director reminds."""
     if scene.point is None or not (scene.reminded or scene.turn % _MOVES_EVERY == 1):
         return None
@@ -161,7 +161,7 @@ def _next_step(scene: Scene) -> Status | None:
     return "in_progress" if scene.point.status == "pending" else "completed"
 
 
-def _answer(scene: Scene, lines: Lines, pick: _Picker) -> str:
+def _answer(scene: RehearsalScene, lines: Lines, pick: _Picker) -> str:
     words = scene.words.strip()
     if not words:
         return pick.one(lines.silences)
@@ -173,7 +173,7 @@ def _answer(scene: Scene, lines: Lines, pick: _Picker) -> str:
 class _Picker:
     """Picks variants by a hash of the scene, so that each turn sounds different and each replay the same."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: RehearsalScene) -> None:
         seed = f"{scene.name}\0{scene.words}\0{scene.turn}".encode("utf-8", "replace")
         self._bytes = hashlib.blake2b(seed, digest_size=16).digest()
         self._at = 0
@@ -222,11 +222,11 @@ def _items(text: str) -> tuple[str, ...]:
     return tuple(line.strip().removeprefix("-").strip() for line in lines if line.strip().startswith("-"))
 
 
-def _current_point(text: str) -> Point | None:
+def _current_point(text: str) -> RehearsalPoint | None:
     start, end = text.find("{"), text.rfind("}")
     try:
         rows = json.loads(text[start : end + 1])["story_outline"]
-        points = [Point(int(row["index"]), str(row["content"]), row["status"]) for row in rows]
+        points = [RehearsalPoint(int(row["index"]), str(row["content"]), row["status"]) for row in rows]
     except (ValueError, TypeError, LookupError):
         return None
     unfinished = [point for point in points if point.status != "completed"]

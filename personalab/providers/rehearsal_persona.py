@@ -23,7 +23,7 @@ _UNFIT = re.compile(r"[\d%％+＋★☆⭐█-▓■□▰▱={}\[\]]+")
 _QUOTED = 30
 
 
-class _Words(NamedTuple):
+class _PersonaPhrases(NamedTuple):
     """What the stand-in says in a language."""
 
     mark: str
@@ -34,8 +34,8 @@ class _Words(NamedTuple):
     last: str
 
 
-_WORDS: dict[Language, _Words] = {
-    "zh": _Words(
+_WORDS: dict[Language, _PersonaPhrases] = {
+    "zh": _PersonaPhrases(
         "（排练替身的记录）",
         "第{turn}轮：\n",
         "“{quote}”",
@@ -43,7 +43,7 @@ _WORDS: dict[Language, _Words] = {
         "还记得早先听到的{said}。",
         "最近把{said}放在心上。",
     ),
-    "en": _Words(
+    "en": _PersonaPhrases(
         "(noted by the rehearsal stand-in)",
         "Turn {turn}:\n",
         "'{quote}'",
@@ -82,7 +82,7 @@ def _so_far(told: str) -> str:
     return "" if found is None or found[1].strip() == NONE else without_indentation(found[1]).strip()
 
 
-def _kept(old: str, words: _Words, language: Language) -> list[str]:
+def _kept(old: str, words: _PersonaPhrases, language: Language) -> list[str]:
     """Keep what others wrote, where it is allowed in a persona."""
     own = [row for row in old.splitlines() if row.strip() and not row.startswith(words.mark)]
     text = "\n".join(own)[: MAX_PERSONA // 2].strip()

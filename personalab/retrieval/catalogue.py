@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from personalab.data_files import open_regular
 from personalab.errors import Reason, StorageError, as_reason
-from personalab.story.recall import Search
+from personalab.story.recall import RecallQuery
 
 NAME = "catalogue.json"
 Place = tuple[str, str]
@@ -25,7 +25,7 @@ Place = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CollectionInfo:
     """A collection: when it was last written, and whose events it holds."""
 
     stamp: int
@@ -39,12 +39,12 @@ class Catalogue:
     embedder: str
     epoch: str = field(default_factory=lambda: uuid.uuid4().hex)
     """Another one means that Chroma's folder was replaced."""
-    collections: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
+    collections: Mapping[str, CollectionInfo] = field(default_factory=dict[str, CollectionInfo])
 
     def written(self, name: str, places: Iterable[Place]) -> Catalogue:
         """Note that a collection is being written."""
-        old = self.collections.get(name, Entry(0))
-        entry = Entry(max(time.time_ns(), old.stamp + 1), old.places | frozenset(places))
+        old = self.collections.get(name, CollectionInfo(0))
+        entry = CollectionInfo(max(time.time_ns(), old.stamp + 1), old.places | frozenset(places))
         return replace(self, collections={**self.collections, name: entry})
 
     def without(self, name: str) -> Catalogue:
@@ -54,7 +54,7 @@ class Catalogue:
         )
 
 
-def fits(place: Place, search: Search) -> bool:
+def fits(place: Place, search: RecallQuery) -> bool:
     """Return whether a search asks for events of this character and background."""
     return search.character_id in (None, place[0]) and search.background_id in (None, place[1])
 
@@ -129,7 +129,7 @@ def _worded(catalogue: Catalogue) -> str:
 def _parsed(raw: bytes) -> Catalogue:
     whole = cast("dict[str, Any]", json.loads(raw))
     collections = {
-        str(name): Entry(
+        str(name): CollectionInfo(
             int(entry["stamp"]), frozenset((str(who), str(where)) for who, where in entry["places"])
         )
         for name, entry in cast("dict[str, Any]", whole["collections"]).items()

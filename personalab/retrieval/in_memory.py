@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from personalab.ports import IndexState
-from personalab.story.recall import Hit, Kind, Search, StoryEvent
+from personalab.story.recall import Hit, Kind, RecallQuery, StoryEvent
 
 
 class InMemoryLibrary:
@@ -14,7 +14,7 @@ class InMemoryLibrary:
 
     def __init__(self) -> None:
         self.events: dict[str, StoryEvent] = {}
-        self.searches: list[Search] = []
+        self.searches: list[RecallQuery] = []
 
     async def write(self, events: Sequence[StoryEvent]) -> None:
         """Keep events by their id."""
@@ -32,7 +32,7 @@ class InMemoryLibrary:
             or (kinds is not None and event.kind not in kinds)
         }
 
-    async def search(self, search: Search) -> list[Hit]:
+    async def search(self, search: RecallQuery) -> list[Hit]:
         """Rank the events the search may see."""
         self.searches.append(search)
         wanted = _grams(search.query)
@@ -52,7 +52,7 @@ class InMemoryLibrary:
             for rank, (score, event) in enumerate(found, start=1)
         ]
 
-    def _seen(self, search: Search) -> list[StoryEvent]:
+    def _seen(self, search: RecallQuery) -> list[StoryEvent]:
         return [
             event
             for event in self.events.values()

@@ -46,7 +46,7 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LexicalMatches:
     """What a query found, best first."""
 
     matches: list[Match]
@@ -151,24 +151,24 @@ class LexicalIndex:
         """Return a word's rarity among the documents, by its rarest term."""
         return max((self._idf(self._frequency(term)) for term in self._terms.of_word(word)), default=0.0)
 
-    def search(self, query: str, limit: int, allowed: Mask | None = None) -> Found:
+    def search(self, query: str, limit: int, allowed: Mask | None = None) -> LexicalMatches:
         """Find the documents with most of the query's words, best first; only ``allowed`` ones, if given."""
         terms, repeats = np.unique(self._terms.of_one(query), return_counts=True)
         if not len(self) or not len(terms):
-            return Found([])
+            return LexicalMatches([])
         postings = [self._postings(int(term)) for term in terms]
         rarities = np.array([self._idf(len(documents)) for documents, _ in postings])
         substance = float(rarities @ words_worth(terms)) / self._idf(0)
         weights = repeats * rarities
         found = [row for row, (documents, _) in enumerate(postings) if len(documents)]
         if not found:
-            return Found([], substance)
+            return LexicalMatches([], substance)
         known = [postings[row] for row in found]
         documents, scores = self._scored(known, weights[found].astype(np.float32), allowed)
         best = np.argsort(-scores, kind="stable")[:limit]
         ideal = weights.sum()
         matches = [Match(int(documents[at]), float(scores[at] / ideal)) for at in best if scores[at] > 0]
-        return Found(matches, substance)
+        return LexicalMatches(matches, substance)
 
     def _scored(
         self, postings: Sequence[_Postings], weights: Floats, allowed: Mask | None

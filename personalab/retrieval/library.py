@@ -14,10 +14,10 @@ from personalab.errors import StorageError
 from personalab.ports import Embedder, IndexState
 from personalab.retrieval.batches import batches_of
 from personalab.retrieval.catalogue import Catalogue, CatalogueFile, fits
-from personalab.story.recall import Hit, Kind, Search, StoryEvent
+from personalab.story.recall import Hit, Kind, RecallQuery, StoryEvent
 
 if TYPE_CHECKING:
-    from personalab.retrieval.shelf import Shelf
+    from personalab.retrieval.shelf import EventCollection
     from personalab.retrieval.shelves import Shelves
 
 BATCH, BATCH_CHARACTERS = 500, 1_000_000
@@ -65,7 +65,7 @@ class ChromaLibrary:
         if self._catalogue_file.peek() is not None:
             await asyncio.to_thread(self._remove, instance_id, session_id, kinds)
 
-    async def search(self, search: Search) -> list[Hit]:
+    async def search(self, search: RecallQuery) -> list[Hit]:
         """Find the best events, best first; ``[]`` where nothing is indexed."""
         known = self._catalogue_file.peek() if search.query.strip() else None
         if known is None or (isinstance(known, Catalogue) and not _names(known, search)):
@@ -121,9 +121,9 @@ class ChromaLibrary:
                     continue
                 catalogue = self._shelves.forget(catalogue, name, session_id)
 
-    def _search(self, search: Search) -> list[Hit]:
+    def _search(self, search: RecallQuery) -> list[Hit]:
         from personalab.retrieval.offline_embedder import query_vector
-        from personalab.retrieval.ranking import Section, rank
+        from personalab.retrieval.ranking import ShelfMatches, rank
 
         embedder = self._embedder()
         search = replace(search, in_prompt=frozenset(map(_whole, search.in_prompt)))
@@ -132,14 +132,16 @@ class ChromaLibrary:
             name: query_vector(embedder, search.query, shelf.lexical.rarity)
             for name, shelf in shelves.items()
         }
-        sections: list[Section] = []
+        sections: list[ShelfMatches] = []
         for catalogue, name, shelf in self._open_shelves(search, embedder):
             vector = vectors.get(name, ())
             nearest = partial(self._shelves.nearest, catalogue, name, vector) if any(vector) else None
-            sections.append(Section.of(shelf, search, nearest))
+            sections.append(ShelfMatches.of(shelf, search, nearest))
         return rank(sections, search)
 
-    def _open_shelves(self, search: Search, embedder: Embedder) -> Iterator[tuple[Catalogue, str, Shelf]]:
+    def _open_shelves(
+        self, search: RecallQuery, embedder: Embedder
+    ) -> Iterator[tuple[Catalogue, str, EventCollection]]:
         """Go through the shelves a search looks into, under the lock that keeps writers out."""
         with self._shelves.reading() as catalogue:
             if catalogue is None:
@@ -189,7 +191,7 @@ def _own_names(catalogue: Catalogue, instance_id: str) -> list[str]:
     return [name for name in catalogue.collections if name.rpartition(".")[0] == instance_id]
 
 
-def _names(catalogue: Catalogue, search: Search) -> list[str]:
+def _names(catalogue: Catalogue, search: RecallQuery) -> list[str]:
     """Choose the collections a search looks into."""
     from personalab.retrieval.store import collection_name
 

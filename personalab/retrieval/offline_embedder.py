@@ -25,7 +25,7 @@ _WORD_SHARE = 2
 _LONGEST_PIECE = 20
 
 
-class _Table:
+class _WordVectors:
     """Rows of bytes with a scale each, found by their words."""
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -60,12 +60,12 @@ class OfflineEmbedder:
         self._pieces: dict[str, list[int]] = {}
 
     @cached_property
-    def _chinese(self) -> _Table:
-        return _Table(self._folder, "zh")
+    def _chinese(self) -> _WordVectors:
+        return _WordVectors(self._folder, "zh")
 
     @cached_property
-    def _english(self) -> _Table:
-        return _Table(self._folder, "en")
+    def _english(self) -> _WordVectors:
+        return _WordVectors(self._folder, "en")
 
     def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
         """Embed texts to be found."""

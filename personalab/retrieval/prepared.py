@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from personalab.errors import Invalid
 
 
-class Prepared(Embeddings):
+class PreparedEmbeddings(Embeddings):
     """Gives each text the vector that was made for it."""
 
     def __init__(self, vectors: NDArray[np.float32]) -> None:

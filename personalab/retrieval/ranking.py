@@ -10,10 +10,10 @@ from typing import Any
 from personalab.retrieval.confidence import confidence, evidence, rival_score
 from personalab.retrieval.fusion import fuse
 from personalab.retrieval.lexical import Mask
-from personalab.retrieval.shelf import Shelf
+from personalab.retrieval.shelf import EventCollection
 from personalab.retrieval.store import Filter
 from personalab.retrieval.terms import shared_words
-from personalab.story.recall import Hit, Search, StoryEvent
+from personalab.story.recall import Hit, RecallQuery, StoryEvent
 
 Nearest = Callable[[int, Filter | None], Sequence[tuple[str, float]]]
 """Finds so many events by a vector, with their similarities."""
@@ -23,17 +23,17 @@ _FEW_HIDDEN = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ShelfMatches:
     """What one shelf has for a query: events by their words, and by their meaning."""
 
-    shelf: Shelf
+    shelf: EventCollection
     words: Mapping[str, float]
     meaning: Mapping[str, float]
     substance: float
     """How many rare words' worth the query asks for."""
 
     @classmethod
-    def of(cls, shelf: Shelf, search: Search, nearest: Nearest | None) -> Section:
+    def of(cls, shelf: EventCollection, search: RecallQuery, nearest: Nearest | None) -> ShelfMatches:
         """Rank a shelf's events by words and by meaning; ``None`` where the query has no meaning we know."""
         allowed = shelf.allowed(search)
         found = shelf.lexical.search(search.query, POOL, allowed)
@@ -49,7 +49,7 @@ class Section:
 
 
 def _near(
-    shelf: Shelf, search: Search, allowed: Mask | None, nearest: Nearest
+    shelf: EventCollection, search: RecallQuery, allowed: Mask | None, nearest: Nearest
 ) -> Sequence[tuple[str, float]]:
     """Ask for enough neighbours that those which may be seen are among them."""
     seen = len(shelf) if allowed is None else int(allowed.sum())
@@ -62,7 +62,7 @@ def _near(
     return nearest(POOL + shelf.count(search.in_prompt), condition)
 
 
-def _condition(search: Search) -> Filter | None:
+def _condition(search: RecallQuery) -> Filter | None:
     """Word for Chroma what a search may see: slow among many events, so only where many are hidden.
 
     Texts cannot be left out this way.
@@ -80,7 +80,7 @@ def _condition(search: Search) -> Filter | None:
     return wanted[0] if len(wanted) == 1 else {"$and": wanted}
 
 
-def rank(sections: Sequence[Section], search: Search) -> list[Hit]:
+def rank(sections: Sequence[ShelfMatches], search: RecallQuery) -> list[Hit]:
     """Fuse what the shelves found into one list, best first."""
     words = {key: score for section in sections for key, score in section.words.items()}
     meaning = {key: similarity for section in sections for key, similarity in section.meaning.items()}

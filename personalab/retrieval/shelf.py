@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from personalab.retrieval.catalogue import Place, fits
 from personalab.retrieval.lexical import LexicalIndex, Mask
-from personalab.story.recall import Search, StoryEvent
+from personalab.story.recall import RecallQuery, StoryEvent
 
 Int32s = NDArray[np.int32]
 _Key = TypeVar("_Key")
@@ -34,7 +34,7 @@ def _group(event: StoryEvent) -> str:
     return event.session_id if event.kind == "turn" else event.event_id
 
 
-class Shelf:
+class EventCollection:
     """Events of one instance and kind; those that come later are appended."""
 
     def __init__(self, events: Iterable[StoryEvent] = ()) -> None:
@@ -52,14 +52,14 @@ class Shelf:
     def __len__(self) -> int:
         return len(self.events)
 
-    def with_events(self, events: Sequence[StoryEvent]) -> Shelf:
+    def with_events(self, events: Sequence[StoryEvent]) -> EventCollection:
         """Return the shelf with events added or replaced: itself where they only follow."""
         fresh = {event.event_id: event for event in sorted(events, key=_order)}
         follows = not self.events or not fresh or _order(self.events[-1]) < _order(next(iter(fresh.values())))
         if follows and fresh.keys().isdisjoint(self.numbers):
             self._append(list(fresh.values()))
             return self
-        return Shelf({**{event.event_id: event for event in self.events}, **fresh}.values())
+        return EventCollection({**{event.event_id: event for event in self.events}, **fresh}.values())
 
     def _append(self, events: Sequence[StoryEvent]) -> None:
         for number, event in enumerate(events, start=len(self.events)):
@@ -80,7 +80,7 @@ class Shelf:
     def _with_texts(self, texts: Iterable[str]) -> list[int]:
         return [number for text in texts for number in self._by_text.get(text, ())]
 
-    def allowed(self, search: Search) -> Mask | None:
+    def allowed(self, search: RecallQuery) -> Mask | None:
         """Mark the events a search may see; ``None`` for all."""
         masks: list[Mask] = []
         session = self._session_codes.get(search.skip_session)

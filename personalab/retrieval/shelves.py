@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from personalab.errors import StorageError, as_reason
 from personalab.retrieval import lock
 from personalab.retrieval.catalogue import Catalogue, CatalogueFile
-from personalab.retrieval.shelf import Shelf
+from personalab.retrieval.shelf import EventCollection
 from personalab.retrieval.store import Filter, Store
 from personalab.story.recall import StoryEvent
 
@@ -53,7 +53,7 @@ class Shelves:
         self._mutex = threading.Lock()
         self._epoch = ""
         self._touched: dict[str, int] = {}
-        self._shelves: dict[str, tuple[int, Shelf]] = {}
+        self._shelves: dict[str, tuple[int, EventCollection]] = {}
 
     @contextmanager
     def reading(self) -> Generator[Catalogue | None]:
@@ -96,12 +96,12 @@ class Shelves:
         self._touched[name] = stamp
         return stamp
 
-    def shelf(self, catalogue: Catalogue, name: str) -> Shelf:
+    def shelf(self, catalogue: Catalogue, name: str) -> EventCollection:
         """Return a collection's shelf, reloaded if it has changed."""
         stamp = self._touch(catalogue, name)
         known = self._shelves.pop(name, None)
         if known is None or known[0] != stamp:
-            known = (stamp, Shelf(self._store.read(name)))
+            known = (stamp, EventCollection(self._store.read(name)))
         self._shelves[name] = known
         while len(self._shelves) > KEPT_SHELVES:
             del self._shelves[next(iter(self._shelves))]
@@ -153,9 +153,9 @@ class Shelves:
         self._store.forget(name, session_id)
         return changed
 
-    def _current_shelf(self, catalogue: Catalogue, name: str) -> Shelf | None:
+    def _current_shelf(self, catalogue: Catalogue, name: str) -> EventCollection | None:
         if name not in catalogue.collections:
-            return Shelf()
+            return EventCollection()
         stamp = self._touch(catalogue, name)
         known = self._shelves.pop(name, None)
         return known[1] if known is not None and known[0] == stamp else None

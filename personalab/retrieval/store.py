@@ -80,11 +80,11 @@ class Store:
         """Add events with their vectors, or replace those with the same ids."""
         from langchain_chroma import Chroma
 
-        from personalab.retrieval.prepared import Prepared
+        from personalab.retrieval.prepared import PreparedEmbeddings
 
         with self._chroma.writing():
             client = self._chroma.client()
-            shelf = Chroma(name, Prepared(vectors), client=client, collection_metadata=COSINE)
+            shelf = Chroma(name, PreparedEmbeddings(vectors), client=client, collection_metadata=COSINE)
             add = cast("Callable[..., list[str]]", shelf.add_texts)  # pyright: ignore[reportUnknownMemberType]
             add(
                 [event.text for event in events],

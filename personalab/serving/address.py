@@ -53,7 +53,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class HostNames:
     """The names a server answers to; ``None`` for any, where a token keeps strangers out.
 
     A page of another site that lets its own name point here (DNS rebinding) has none of them.
@@ -81,18 +81,18 @@ def _name(place: str) -> str | None:
     return found[1].lower() if found else None
 
 
-def names_of(host: str, token: str | None, allowed: Sequence[str] = ()) -> Names:
+def names_of(host: str, token: str | None, allowed: Sequence[str] = ()) -> HostNames:
     """Return the host names of a server at an address: its own, and those that are allowed.
 
     On a public address without a list of names every name is fine: the token keeps strangers out.
     """
     if not is_loopback(host) and token and not allowed:
-        return Names(None)
+        return HostNames(None)
     for given in allowed:
         if _name(given) is None:
             raise UserError("host_name_wrong", name=given[:80])
     own, more = (_names(given) for given in ((*LOOPBACK_NAMES, in_url(host)), allowed))
-    return Names(own | more, more)
+    return HostNames(own | more, more)
 
 
 def _names(given: Sequence[str]) -> frozenset[str]:

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from personalab.serving.address import Names
+from personalab.serving.address import HostNames
 from personalab.serving.bodies import (
     AUTHENTICATED_BODY,
     UNAUTHENTICATED_BODY,
@@ -79,7 +79,7 @@ class _Refusal:
     seconds: float | None = None
 
 
-class Door:
+class AccessMiddleware:
     """Stands before an application and refuses what must not reach it."""
 
     def __init__(
@@ -87,7 +87,7 @@ class Door:
         app: App,
         *,
         ours: Ours,
-        names: Names,
+        names: HostNames,
         language: Callable[[], Language],
         token: str | None = None,
         limits: RequestLimits | None = None,

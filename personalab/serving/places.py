@@ -19,7 +19,7 @@ OnTurn = Callable[[Mapping[str, Any], float], None]
 """Hears of a turn that has ended: its result, and how many seconds it took."""
 
 
-class Places:
+class TurnLimiter:
     """The places for running turns; entrances in one process share them."""
 
     def __init__(self, services: Services, limit: int = MAX_TURNS) -> None:

@@ -25,7 +25,7 @@ Stamp = tuple[int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CachedBook:
     """A book as it was read, or why it could not be."""
 
     stamp: Stamp
@@ -41,7 +41,7 @@ class LorebookFiles:
     def __init__(self, stories: StoryFiles, keep: int = MAX_BOOKS) -> None:
         self._stories = stories
         self._most = keep
-        self._kept: dict[Path, _Kept] = {}
+        self._kept: dict[Path, _CachedBook] = {}
         self._keeping = threading.Lock()
 
     def has_any(self, character_id: str, background_id: str | None) -> bool:
@@ -103,7 +103,7 @@ class LorebookFiles:
                 self._kept.pop(next(iter(self._kept)))
         return kept.book, kept.digest, kept.reason
 
-    def _refreshed(self, kept: _Kept | None, path: Path, name: str) -> _Kept:
+    def _refreshed(self, kept: _CachedBook | None, path: Path, name: str) -> _CachedBook:
         now = time.time_ns()
         stamp = _stamp(os.stat(path))
         if kept is not None and _is_unchanged(kept, stamp):
@@ -112,19 +112,19 @@ class LorebookFiles:
         with os.fdopen(fd, "rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
-                return _Kept(stamp, now, b"", None, Reason("not_plain_file"))
+                return _CachedBook(stamp, now, b"", None, Reason("not_plain_file"))
             # Reading one byte more than the limit shows that the file is too large.
             raw = file.read(MAX_CARD_BYTES + 1)
         stamp, digest = _stamp(found), hashlib.blake2b(raw, digest_size=16).digest()
         if kept is not None and kept.digest == digest:
-            return _Kept(stamp, now, digest, kept.book, kept.reason)
+            return _CachedBook(stamp, now, digest, kept.book, kept.reason)
         try:
-            return _Kept(stamp, now, digest, read_book(load_json(raw), name))
+            return _CachedBook(stamp, now, digest, read_book(load_json(raw), name))
         except BadRecord as error:
-            return _Kept(stamp, now, digest, None, error)
+            return _CachedBook(stamp, now, digest, None, error)
 
 
-def _is_unchanged(kept: _Kept | None, stamp: Stamp) -> bool:
+def _is_unchanged(kept: _CachedBook | None, stamp: Stamp) -> bool:
     return kept is not None and kept.stamp == stamp and kept.seen_ns - stamp[4] > _RACY_NS
 
 

@@ -19,18 +19,18 @@ from personalab.archive.veloca import (
     NORMAL,
     NOT_COMPACTED,
     UNUSED,
+    ArchiveEntry,
+    ArchiveSession,
     Array,
     CompactedDialogue,
-    Entry,
     Record,
     Role,
-    Session,
     new_id,
     to_milliseconds,
 )
 from personalab.archive.veloca_compaction import (
+    CompactionMaterial,
     Context,
-    Material,
     compacted,
     context_of,
     material_of,
@@ -43,7 +43,7 @@ from personalab.archive.veloca_rules import (
     made,
 )
 from personalab.errors import BadRecord, Reason, UserError
-from personalab.storage.veloca_backups import Report, verify_archive
+from personalab.storage.veloca_backups import VerifyReport, verify_archive
 from personalab.storage.veloca_files import (
     MAX_ARCHIVE_BYTES,
     WAIT_SECONDS,
@@ -103,7 +103,7 @@ class VelocaStore:
         session_id: str | None = None,
         create_at: str | None = None,
         extra: Mapping[str, Any] | None = None,
-    ) -> Session:
+    ) -> ArchiveSession:
         """Create a session."""
         fields = {
             "session_id": new_id() if session_id is None else session_id,
@@ -111,9 +111,9 @@ class VelocaStore:
             "status": NORMAL,
             "create_at": self._moment(create_at),
         }
-        return cast("Session", self._add([made("sessions", fields, extra)])[0])
+        return cast("ArchiveSession", self._add([made("sessions", fields, extra)])[0])
 
-    def sessions(self, *, status: int | None = NORMAL, contains: str | None = None) -> list[Session]:
+    def sessions(self, *, status: int | None = NORMAL, contains: str | None = None) -> list[ArchiveSession]:
         """List the sessions of a status (``None``: any) whose name contains a text."""
         needle = (contains or "").casefold()
         with self._open.reading() as archive:
@@ -123,16 +123,16 @@ class VelocaStore:
                 if (status is None or session.status == status) and needle in session.name.casefold()
             ]
 
-    def session(self, session_id: str) -> Session:
+    def session(self, session_id: str) -> ArchiveSession:
         """Find a session, deleted or not."""
         with self._open.reading() as archive:
             return archive.session(session_id)
 
-    def update_session(self, session_id: str, **changes: Any) -> Session:
+    def update_session(self, session_id: str, **changes: Any) -> ArchiveSession:
         """Change fields of a session."""
-        return cast("Session", self._update("sessions", session_id, changes))
+        return cast("ArchiveSession", self._update("sessions", session_id, changes))
 
-    def delete_session(self, session_id: str) -> Session:
+    def delete_session(self, session_id: str) -> ArchiveSession:
         """Mark a session as deleted; its entries stay as they are."""
         return self.update_session(session_id, status=UNUSED)
 
@@ -149,7 +149,7 @@ class VelocaStore:
         entry_id: str | None = None,
         create_at: str | None = None,
         extra: Mapping[str, Any] | None = None,
-    ) -> Entry:
+    ) -> ArchiveEntry:
         """Add a message to a session."""
         fields = {
             "entry_id": new_id() if entry_id is None else entry_id,
@@ -162,7 +162,7 @@ class VelocaStore:
             "create_at": self._moment(create_at),
             "is_compaction": NOT_COMPACTED,
         }
-        return cast("Entry", self._add([made("entries", fields, extra)])[0])
+        return cast("ArchiveEntry", self._add([made("entries", fields, extra)])[0])
 
     def entries(
         self,
@@ -171,7 +171,7 @@ class VelocaStore:
         *,
         offset: int = 0,
         limit: int | None = None,
-    ) -> list[Entry]:
+    ) -> list[ArchiveEntry]:
         """List the entries of a session, or of all, that are wanted (those in use), in their order."""
         for name, value in (("offset", offset), ("limit", limit or 0)):
             if value < 0:
@@ -182,16 +182,16 @@ class VelocaStore:
             found = (wanted or EntryFilter()).apply(archive.entries(session_id))
             return list(islice(found, offset, None if limit is None else offset + limit))
 
-    def entry(self, entry_id: str) -> Entry:
+    def entry(self, entry_id: str) -> ArchiveEntry:
         """Find an entry, deleted or not."""
         with self._open.reading() as archive:
             return archive.entry(entry_id)
 
-    def update_entry(self, entry_id: str, **changes: Any) -> Entry:
+    def update_entry(self, entry_id: str, **changes: Any) -> ArchiveEntry:
         """Change fields of an entry."""
-        return cast("Entry", self._update("entries", entry_id, changes))
+        return cast("ArchiveEntry", self._update("entries", entry_id, changes))
 
-    def delete_entry(self, entry_id: str) -> Entry:
+    def delete_entry(self, entry_id: str) -> ArchiveEntry:
         """Mark an entry as not used."""
         return self.update_entry(entry_id, status=UNUSED)
 
@@ -271,7 +271,7 @@ class VelocaStore:
         with self._open.reading() as archive:
             return context_of(archive, session_id)
 
-    def compaction_material(self, session_id: str, trigger_entry_id: str | None = None) -> Material:
+    def compaction_material(self, session_id: str, trigger_entry_id: str | None = None) -> CompactionMaterial:
         """Return what a compaction would summarize; without a trigger the last few entries stay."""
         with self._open.reading() as archive:
             return material_of(archive, session_id, trigger_entry_id)
@@ -282,7 +282,7 @@ class VelocaStore:
         summary: str,
         trigger_entry_id: str | None = None,
         *,
-        material: Material | None = None,
+        material: CompactionMaterial | None = None,
     ) -> CompactedDialogue:
         """Replace the entries before the trigger with a summary, atomically.
 
@@ -344,7 +344,7 @@ class VelocaStore:
         with self._open.writing():
             return self._open.fold()
 
-    def verify(self) -> Report:
+    def verify(self) -> VerifyReport:
         """Verify the archive; problems are reported, not raised."""
         return verify_archive(self._place.path, limit=self._place.limit, wait=self._place.wait)
 
@@ -365,5 +365,5 @@ class VelocaStore:
         self.close()
 
 
-def _tokens(entries: Iterable[Entry]) -> int | float:
+def _tokens(entries: Iterable[ArchiveEntry]) -> int | float:
     return sum(entry.token_consumption for entry in entries if entry.status == NORMAL)

@@ -9,19 +9,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from personalab.archive.veloca import Array, Problem, check_archive
+from personalab.archive.veloca import ArchiveProblem, Array, check_archive
 from personalab.archive.veloca_rules import Archive
 from personalab.errors import BadRecord, StorageError, as_reason
 from personalab.storage.veloca_files import (
     MAX_ARCHIVE_BYTES,
     WAIT_SECONDS,
+    ArchiveLocation,
     HeldFile,
-    Place,
     place_of,
     read_archive,
     replay,
 )
-from personalab.storage.veloca_journal import Head, Scan
+from personalab.storage.veloca_journal import Head, JournalScan
 from personalab.storage.veloca_rotation import backup_numbers
 
 
@@ -33,7 +33,7 @@ class Backup:
     path: str
     size: int
     modified: str
-    problem: Problem | None
+    problem: ArchiveProblem | None
 
     def fields(self) -> dict[str, Any]:
         """Return its JSON object."""
@@ -48,11 +48,11 @@ class Backup:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class VerifyReport:
     """What was found when an archive was looked over."""
 
     path: str
-    problems: tuple[Problem, ...]
+    problems: tuple[ArchiveProblem, ...]
     counts: Mapping[Array, int]
     journalled: int
     """Number of changes in the journal that are not folded into the file yet."""
@@ -78,7 +78,7 @@ class Report:
 # --- finding what is wrong
 
 
-def broken(place: Place, error: BadRecord) -> StorageError:
+def broken(place: ArchiveLocation, error: BadRecord) -> StorageError:
     """Return the error that an archive cannot be read, with what can be done."""
     number = newest_good(place)
     if number is None:
@@ -88,12 +88,12 @@ def broken(place: Place, error: BadRecord) -> StorageError:
     )
 
 
-def is_gone(place: Place, journal: Head | None) -> bool:
+def is_gone(place: ArchiveLocation, journal: Head | None) -> bool:
     """Return whether a missing archive had existed before."""
     return bool(backup_numbers(place)) if journal is None else journal.base is not None
 
 
-def newest_good(place: Place) -> int | None:
+def newest_good(place: ArchiveLocation) -> int | None:
     """Find the newest backup that can be read; damage in its journal would be missed by every older one, too."""
     for number in backup_numbers(place):
         with contextlib.suppress(FileNotFoundError, BadRecord):
@@ -113,7 +113,9 @@ class _Pair:
     file: HeldFile
 
 
-def verify_archive(path: str | Path, *, limit: int = MAX_ARCHIVE_BYTES, wait: float = WAIT_SECONDS) -> Report:
+def verify_archive(
+    path: str | Path, *, limit: int = MAX_ARCHIVE_BYTES, wait: float = WAIT_SECONDS
+) -> VerifyReport:
     """Verify an archive: its file, its journal, its backups. Problems are reported, not raised.
 
     The files are only opened under the lock, and read when others may write again.
@@ -121,7 +123,7 @@ def verify_archive(path: str | Path, *, limit: int = MAX_ARCHIVE_BYTES, wait: fl
     try:
         place = place_of(path, limit, wait)
     except StorageError as error:
-        return Report(str(path), (Problem(error.code, error.params),), {}, 0, ())
+        return VerifyReport(str(path), (ArchiveProblem(error.code, error.params),), {}, 0, ())
     with contextlib.ExitStack() as held:
         with place.locked(shared=True):
             pairs = _opened(place, held)
@@ -132,10 +134,10 @@ def verify_archive(path: str | Path, *, limit: int = MAX_ARCHIVE_BYTES, wait: fl
             problems += check_archive(archive.document())
         backups = tuple(_described(pair) for pair in pairs[1:] if pair.file.is_there)
     counts = archive.counts() if archive else {}
-    return Report(place.shown, tuple(problems), counts, len(journal.puts), backups)
+    return VerifyReport(place.shown, tuple(problems), counts, len(journal.puts), backups)
 
 
-def _opened(place: Place, held: contextlib.ExitStack) -> list[_Pair]:
+def _opened(place: ArchiveLocation, held: contextlib.ExitStack) -> list[_Pair]:
     """Open the archive and its backups, each journal before its file: what is folded in between is in the file."""
     named = [(0, place.path, place.journal)]
     named += [
@@ -149,33 +151,35 @@ def _opened(place: Place, held: contextlib.ExitStack) -> list[_Pair]:
     return pairs
 
 
-def _examined(place: Place, pair: _Pair, has_backups: bool) -> tuple[list[Problem], Archive | None, Scan]:
+def _examined(
+    place: ArchiveLocation, pair: _Pair, has_backups: bool
+) -> tuple[list[ArchiveProblem], Archive | None, JournalScan]:
     """Read the file and the journal as far as they can be read."""
-    problems: list[Problem] = []
+    problems: list[ArchiveProblem] = []
     archive: Archive | None = None
-    journal = Scan((), 0)
+    journal = JournalScan((), 0)
     try:
         journal = pair.journal.journal()
         if damage := _damage(pair.journal_path, journal):
             problems.append(damage)
     except BadRecord as error:
-        problems.append(Problem(error.code, error.params))
+        problems.append(ArchiveProblem(error.code, error.params))
     try:
         archive = pair.file.archive()
     except FileNotFoundError:
         if has_backups if journal.head is None else journal.head.base is not None:
-            problems.append(Problem("archive_gone", {"file": place.shown}))
+            problems.append(ArchiveProblem("archive_gone", {"file": place.shown}))
         else:
             archive = Archive()
     except BadRecord as error:
-        problems.append(Problem(error.code, error.params))
+        problems.append(ArchiveProblem(error.code, error.params))
     return problems, archive, journal
 
 
-def _damage(path: Path, found: Scan) -> Problem | None:
+def _damage(path: Path, found: JournalScan) -> ArchiveProblem | None:
     if not found.damaged:
         return None
-    return Problem("archive_line_damaged", {"file": path.name, "line": found.damaged[0]})
+    return ArchiveProblem("archive_line_damaged", {"file": path.name, "line": found.damaged[0]})
 
 
 def _described(pair: _Pair) -> Backup:
@@ -186,10 +190,10 @@ def _described(pair: _Pair) -> Backup:
     return Backup(pair.number, str(pair.path), size, modified, _problem_of(pair))
 
 
-def _problem_of(pair: _Pair) -> Problem | None:
+def _problem_of(pair: _Pair) -> ArchiveProblem | None:
     """Return what is wrong with a backup or the journal that belongs to it."""
     try:
         pair.file.archive()
         return _damage(pair.journal_path, pair.journal.journal())
     except BadRecord as error:
-        return Problem(error.code, error.params)
+        return ArchiveProblem(error.code, error.params)

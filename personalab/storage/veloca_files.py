@@ -18,7 +18,7 @@ from types import TracebackType
 from personalab.archive.loading import load_json
 from personalab.archive.veloca_rules import Archive
 from personalab.errors import BadRecord, StorageError, as_reason
-from personalab.storage.veloca_journal import Scan, Stamp, read_from, scan, stamp_of
+from personalab.storage.veloca_journal import JournalScan, Stamp, read_from, scan, stamp_of
 from personalab.storage.veloca_lock import archive_lock
 
 MAX_ARCHIVE_BYTES = 512 * 1024 * 1024
@@ -26,7 +26,7 @@ WAIT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ArchiveLocation:
     """The location of an archive."""
 
     path: Path
@@ -61,7 +61,7 @@ class Place:
         return archive_lock(self.shown, self.wait, shared=shared, make=make)
 
 
-def place_of(path: str | Path, limit: int = MAX_ARCHIVE_BYTES, wait: float = WAIT_SECONDS) -> Place:
+def place_of(path: str | Path, limit: int = MAX_ARCHIVE_BYTES, wait: float = WAIT_SECONDS) -> ArchiveLocation:
     """Find an archive's location, through links; refuse paths that cannot be archives."""
     found = Path(os.path.realpath(path))
     if not os.path.isdir(found.parent):
@@ -69,12 +69,12 @@ def place_of(path: str | Path, limit: int = MAX_ARCHIVE_BYTES, wait: float = WAI
     try:
         kind = found.stat().st_mode
     except FileNotFoundError:
-        return Place(found, limit, wait)
+        return ArchiveLocation(found, limit, wait)
     except OSError as error:
         raise StorageError("archive_unreadable", file=str(found), reason=as_reason(error)) from error
     if not stat.S_ISREG(kind):
         raise StorageError("archive_not_a_file", file=str(found))
-    return Place(found, limit, wait)
+    return ArchiveLocation(found, limit, wait)
 
 
 # --- reading
@@ -127,9 +127,9 @@ class HeldFile:
         """Read it as an archive."""
         return Archive(load_json(self.raw(), limit=self._limit))
 
-    def journal(self) -> Scan:
+    def journal(self) -> JournalScan:
         """Read it as a journal; one that is missing is empty."""
-        return scan(self.raw(), whole=True) if self.is_there else Scan((), 0)
+        return scan(self.raw(), whole=True) if self.is_there else JournalScan((), 0)
 
     def close(self) -> None:
         """Close the file."""
@@ -162,13 +162,13 @@ def read_archive(path: Path, limit: int) -> Archive:
         return held.archive()
 
 
-def read_journal(path: Path, limit: int) -> Scan:
+def read_journal(path: Path, limit: int) -> JournalScan:
     """Read a journal that is no longer written; a missing one is empty."""
     with HeldFile(path, limit) as held:
         return held.journal()
 
 
-def replay(archive: Archive, found: Scan) -> int:
+def replay(archive: Archive, found: JournalScan) -> int:
     """Apply a journal to an archive; return the number of records."""
     count = 0
     for put in found.puts:
@@ -178,7 +178,7 @@ def replay(archive: Archive, found: Scan) -> int:
     return count
 
 
-def clear_drafts(place: Place) -> None:
+def clear_drafts(place: ArchiveLocation) -> None:
     """Remove unfinished drafts of writers that died; the caller holds the lock, so nobody else is writing."""
     unfinished = re.compile(rf"\.{re.escape(place.path.name)}(?:\.bak\d+)?(?:\.journal)?\.[0-9a-f]{{8}}\.tmp")
     with contextlib.suppress(OSError):

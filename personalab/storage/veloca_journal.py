@@ -89,7 +89,7 @@ def _stamp(value: object) -> Stamp | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class JournalScan:
     """The content of a stretch of a journal."""
 
     puts: tuple[dict[Array, list[Any]], ...]
@@ -101,7 +101,7 @@ class Scan:
     """Numbers of lines that are not as they were written, from 1."""
 
 
-def scan(raw: bytes, *, whole: bool = False) -> Scan:
+def scan(raw: bytes, *, whole: bool = False) -> JournalScan:
     """Read a stretch of a journal that begins at a line; a last line without its end is left out.
 
     A whole journal begins with its head, which came there together with the file.
@@ -122,7 +122,7 @@ def scan(raw: bytes, *, whole: bool = False) -> Scan:
             damaged.append(number)
     if whole and head is None and 1 not in damaged:
         damaged.insert(0, 1)
-    return Scan(tuple(puts), end, head, tuple(damaged))
+    return JournalScan(tuple(puts), end, head, tuple(damaged))
 
 
 def _is_put(value: object) -> bool:
@@ -185,28 +185,28 @@ class Journal:
         self._known = (found.st_dev, found.st_ino)
         self._first_size = found.st_size
 
-    def first(self) -> Scan:
+    def first(self) -> JournalScan:
         """Read what stood in the file when it was opened."""
         scanned = self._read(self._first_size)
         self.head = scanned.head
         self._head_end = len(scanned.head.line()) if scanned.head else 0
         return scanned
 
-    def reopen(self) -> Scan:
+    def reopen(self) -> JournalScan:
         """Reopen the file at the path and read it from its beginning."""
         self.open()
         return self.first()
 
-    def news(self) -> Scan:
+    def news(self) -> JournalScan:
         """Read what was written since; refuse lines that are not as they were written."""
         try:
             return self._read(os.fstat(self._fd).st_size if self._fd >= 0 else 0)
         except OSError as error:
             raise self._unreadable(error) from error
 
-    def _read(self, size: int) -> Scan:
+    def _read(self, size: int) -> JournalScan:
         if self._fd < 0 or (size == self.end and size):
-            return Scan((), 0)
+            return JournalScan((), 0)
         if size > self._limit:
             raise StorageError("archive_full", file=str(self._file), limit=self._limit)
         try:

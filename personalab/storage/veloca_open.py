@@ -17,7 +17,7 @@ from personalab.errors import BadRecord, Busy, StorageError, UserError, as_reaso
 from personalab.storage.files import writing
 from personalab.storage.veloca_backups import broken, is_gone
 from personalab.storage.veloca_drafts import discard, draft, settle
-from personalab.storage.veloca_files import HeldFile, Place, clear_drafts, replay
+from personalab.storage.veloca_files import ArchiveLocation, HeldFile, clear_drafts, replay
 from personalab.storage.veloca_journal import Head, Journal, Stamp, stamp_of
 from personalab.storage.veloca_rotation import BACKUP_SECONDS, join_backup, make_backup, make_room
 
@@ -27,7 +27,7 @@ class OpenArchive:
 
     def __init__(
         self,
-        place: Place,
+        place: ArchiveLocation,
         *,
         keep_backups: int,
         sync: bool,

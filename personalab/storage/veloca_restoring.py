@@ -19,7 +19,7 @@ from personalab.storage.veloca_drafts import discard, draft, keep_as, settle
 from personalab.storage.veloca_files import (
     MAX_ARCHIVE_BYTES,
     WAIT_SECONDS,
-    Place,
+    ArchiveLocation,
     clear_drafts,
     place_of,
     read_archive,
@@ -81,7 +81,7 @@ def restore_archive(
         return _made_whole(place) if backup is None else _gone_back(place, backup)
 
 
-def _without_backups(place: Place, backup: int | None) -> Restored:
+def _without_backups(place: ArchiveLocation, backup: int | None) -> Restored:
     """Leave a file alone that has nothing beside it, not even a lock."""
     if backup is not None:
         raise StorageError("archive_backup_missing", number=backup)
@@ -90,7 +90,7 @@ def _without_backups(place: Place, backup: int | None) -> Restored:
     return Restored(place.shown, None, (), 0, 0)
 
 
-def _free_number(place: Place, name: str) -> int:
+def _free_number(place: ArchiveLocation, name: str) -> int:
     """Find the first number under which nothing was set aside yet."""
     number = 1
     while any(place.beside(f"{name}{number}{end}").exists() for end in ("", ".journal")):
@@ -101,7 +101,7 @@ def _free_number(place: Place, name: str) -> int:
 # --- all that was acknowledged
 
 
-def _made_whole(place: Place) -> Restored:
+def _made_whole(place: ArchiveLocation) -> Restored:
     number = _free_number(place, "broken")
     aside: list[str] = []
     used, replayed, lost = None, 0, 0
@@ -116,7 +116,7 @@ def _made_whole(place: Place) -> Restored:
     return Restored(place.shown, name, tuple(aside), replayed, lost)
 
 
-def _file_is_bad(place: Place) -> bool:
+def _file_is_bad(place: ArchiveLocation) -> bool:
     try:
         read_archive(place.path, place.limit)
     except FileNotFoundError:
@@ -129,7 +129,7 @@ def _file_is_bad(place: Place) -> bool:
     return False
 
 
-def _rebuilt(place: Place, number: int) -> tuple[Archive, int, int]:
+def _rebuilt(place: ArchiveLocation, number: int) -> tuple[Archive, int, int]:
     """Make the file again as it was before the journal that is in use."""
     try:
         archive = read_archive(place.backup(number), place.limit)
@@ -155,7 +155,7 @@ def _replace(path: Path, content: bytes, kept: Path, aside: list[str]) -> None:
         discard(fresh)
 
 
-def _mend_journal(place: Place, kept: Path, aside: list[str]) -> int:
+def _mend_journal(place: ArchiveLocation, kept: Path, aside: list[str]) -> int:
     """Leave only good lines in the journal; return how many were lost."""
     try:
         raw = read_raw(place.journal, place.limit)
@@ -178,7 +178,7 @@ def _mend_journal(place: Place, kept: Path, aside: list[str]) -> int:
 # --- the state of a backup
 
 
-def _gone_back(place: Place, number: int) -> Restored:
+def _gone_back(place: ArchiveLocation, number: int) -> Restored:
     """Replace the file with a backup; a crash anywhere in here leaves the old state, or the backup's.
 
     The state is kept as the newest backup, too: whoever has to make the file again begins with that.
@@ -197,7 +197,7 @@ def _gone_back(place: Place, number: int) -> Restored:
     return Restored(place.shown, str(backup), tuple(aside), 0, 0)
 
 
-def _content_of(place: Place, number: int) -> bytes:
+def _content_of(place: ArchiveLocation, number: int) -> bytes:
     backup = place.backup(number)
     try:
         read_archive(backup, place.limit)
@@ -208,7 +208,7 @@ def _content_of(place: Place, number: int) -> bytes:
         raise StorageError("archive_backup_broken", file=backup.name, reason=as_reason(error)) from error
 
 
-def _set_aside(place: Place, number: int) -> list[str]:
+def _set_aside(place: ArchiveLocation, number: int) -> list[str]:
     """Keep the file with its journal applied under another name; where one is broken, keep both unchanged."""
     is_whole = False
     with contextlib.suppress(FileNotFoundError, BadRecord):

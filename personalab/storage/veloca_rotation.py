@@ -15,7 +15,7 @@ from personalab.archive.veloca_rules import Archive
 from personalab.errors import BadRecord
 from personalab.storage.files import writing
 from personalab.storage.veloca_drafts import draft, keep_as, settle
-from personalab.storage.veloca_files import Place, read_raw
+from personalab.storage.veloca_files import ArchiveLocation, read_raw
 from personalab.storage.veloca_journal import scan
 
 BACKUP_SECONDS = 3_600.0
@@ -24,7 +24,7 @@ _JOINED_BYTES = 1024 * 1024
 """The journal of a backup may grow to this, or to the size of the file if that is more."""
 
 
-def backup_numbers(place: Place) -> list[int]:
+def backup_numbers(place: ArchiveLocation) -> list[int]:
     """Find the backups there are, the newest first, also those of which only the journal is left."""
     named = re.compile(rf"{re.escape(place.path.name)}\.bak([1-9]\d{{0,3}})(?:\.journal)?")
     found: set[int] = set()
@@ -35,7 +35,7 @@ def backup_numbers(place: Place) -> list[int]:
     return sorted(found)
 
 
-def join_backup(place: Place, seconds: float, size: int) -> bool:
+def join_backup(place: ArchiveLocation, seconds: float, size: int) -> bool:
     """Add the journal to the newest backup's, if that is young and does not grow too long; tell whether it was done.
 
     Whoever calls knows that the backup and its journal make the file of this size. Dying right after this leaves
@@ -66,7 +66,7 @@ def _is_young(backup: Path, seconds: float) -> bool:
         return False
 
 
-def make_room(place: Place, keep: int) -> None:
+def make_room(place: ArchiveLocation, keep: int) -> None:
     """Move each backup one place on, so that the first place is free; the last ones go.
 
     A backup moves before its journal. So wherever this dies, the journals numbered no higher than a backup are
@@ -85,7 +85,7 @@ def make_room(place: Place, keep: int) -> None:
             _move(place.backup_journal(number), place.backup_journal(number + 1))
 
 
-def _remove(place: Place, number: int) -> None:
+def _remove(place: ArchiveLocation, number: int) -> None:
     place.backup(number).unlink(missing_ok=True)
     place.backup_journal(number).unlink(missing_ok=True)
 
@@ -102,7 +102,7 @@ def _is_same(path: Path, other: Path) -> bool:
         return False
 
 
-def make_backup(place: Place) -> None:
+def make_backup(place: ArchiveLocation) -> None:
     """Keep the file and its journal in the first place, which is free."""
     if not keep_as(place.path, place.backup(1)):
         settle(draft(place.backup(1), Archive().dump(), place.journal), place.backup(1))

@@ -96,7 +96,7 @@ def reminder_values(
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class PlotProgress:
     """What a reply did to the plot, and what is odd about it."""
 
     plot_state: PlotState
@@ -199,7 +199,7 @@ def name_prefixes(name: str) -> str:
     return pattern
 
 
-def read_progress(reply: str, plot: PlotState, outline_length: int) -> Progress:
+def read_progress(reply: str, plot: PlotState, outline_length: int) -> PlotProgress:
     """Follow the last valid marker of a reply; without one, count another reply that had none."""
     standing: PlotState | None = None
     stray: list[str] = []
@@ -219,4 +219,4 @@ def read_progress(reply: str, plot: PlotState, outline_length: int) -> Progress:
             Notice("progress_out_of_range", {"marker": stray[-1], "length": outline_length}),
         )
     missed = PlotState(plot.current_plot_index, plot.current_status, plot.no_update_count + 1)
-    return Progress(standing or missed, warnings)
+    return PlotProgress(standing or missed, warnings)

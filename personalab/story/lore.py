@@ -18,11 +18,11 @@ from personalab.story.lore_entries import (
     Lorebook,
     LoreEntry,
     LoreHit,
-    Prepared,
+    PreparedEntry,
     shown_text,
 )
 from personalab.story.lore_matching import Allowance
-from personalab.story.lore_scan import MAX_ROUNDS, Call, Called, Scan, Situation
+from personalab.story.lore_scan import MAX_ROUNDS, Called, LoreScan, LoreTrigger, Situation
 
 __all__ = ["NO_LORE", "Lore", "LoreEntry", "LoreHit", "Lorebook", "activate"]
 _REMEMBERED_COSTS = 4_096
@@ -52,7 +52,7 @@ def activate(
     """
     if not module.enabled or not books:
         return NO_LORE
-    scan = Scan(books, Situation(said, module, turn, fill, greeting), allowance)
+    scan = LoreScan(books, Situation(said, module, turn, fill, greeting), allowance)
     shelf = _Shelf(books, module.max_tokens, count, fill, len(said))
     called: list[Called] | None = scan.first()
     for _ in range(MAX_ROUNDS):
@@ -135,7 +135,13 @@ class _Shelf:
         return found
 
     def _hit(
-        self, book: int, one: Prepared, call: Call, left_out: LeftOut, tokens: int = 0, text: str = ""
+        self,
+        book: int,
+        one: PreparedEntry,
+        call: LoreTrigger,
+        left_out: LeftOut,
+        tokens: int = 0,
+        text: str = "",
     ) -> LoreHit:
         entry, wishes = one.entry, one.wishes
         position = wishes.position
@@ -157,13 +163,15 @@ class _Shelf:
             content=text,
         )
 
-    def lore(self, scan: Scan) -> Lore:
+    def lore(self, scan: LoreScan) -> Lore:
         """Arrange what is shown; the hits tell it first, then what was left out."""
         hits = [hit for _, hit in sorted(self._hits, key=lambda pair: pair[0])]
         before = [hit for hit in hits if hit.shown and hit.position == "before_char"]
         after = [hit for hit in hits if hit.shown and hit.position == "after_char"]
         hidden = [hit for hit in hits if not hit.shown]
-        bad = [self._hit(key.book, key.one, Call("pattern", key.key), key.reason) for key in scan.bad_keys]
+        bad = [
+            self._hit(key.book, key.one, LoreTrigger("pattern", key.key), key.reason) for key in scan.bad_keys
+        ]
         unfinished = [_unfinished(self._books[number]) for number in scan.unfinished]
         return Lore(
             "\n".join(hit.content for hit in before),

@@ -66,7 +66,7 @@ class LoreEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedEntry:
     """An entry ready for the search: its wishes read, its text without them."""
 
     entry: LoreEntry
@@ -118,7 +118,7 @@ class Lorebook:
     scan_depth: int | None = None
     token_budget: int | None = None
     recursive: bool | None = None
-    prepared: tuple[Prepared, ...] = field(init=False, repr=False, compare=False)
+    prepared: tuple[PreparedEntry, ...] = field(init=False, repr=False, compare=False)
     """The entries that can be called up at all, in the book's order."""
     index: KeyIndex = field(init=False, repr=False, compare=False)
     """The keys that have no placeholder in them."""
@@ -162,7 +162,7 @@ class Lorebook:
             object.__setattr__(self, name, value)
 
 
-def _asked(one: Prepared) -> Iterable[tuple[str, bool]]:
+def _asked(one: PreparedEntry) -> Iterable[tuple[str, bool]]:
     """Yield all keys of an entry, and whether each activates it alone."""
     for key in one.entry.keys:
         yield key, not one.always
@@ -215,13 +215,13 @@ def _names(fill: Callable[[str], str]) -> Hashable:
     return (type(owner), owner, getattr(fill, "__name__", ""))
 
 
-def _prepared(entry: LoreEntry) -> Prepared:
+def _prepared(entry: LoreEntry) -> PreparedEntry:
     wishes, text = split_decorators(entry.content)
     hidden = "\n".join(_HIDDEN.findall(text)) if "{{" in text else ""
-    return Prepared(entry, wishes, _HIDDEN.sub("", text) if hidden else text, hidden)
+    return PreparedEntry(entry, wishes, _HIDDEN.sub("", text) if hidden else text, hidden)
 
 
-def shown_text(prepared: Prepared, fill: Callable[[str], str]) -> str:
+def shown_text(prepared: PreparedEntry, fill: Callable[[str], str]) -> str:
     """Return the part of an entry that a prompt may contain, with the names filled in."""
     text = without_notes(prepared.text).strip()
     # A note that is left out may have stood before a decorator; a name never is one.

@@ -38,7 +38,7 @@ _LONG_LOOK = 2_048
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class KeyOccurrences:
     """Which keys occur in a text, by their numbers."""
 
     numbers: tuple[int, ...] = ()
@@ -66,7 +66,7 @@ class _Clock:
         return not self.is_over
 
 
-class _Words:
+class _WordFinder:
     """Finds which of many words occur in a text.
 
     A word can only occur where the text has each two neighbouring characters of it. So each word is filed under the
@@ -113,14 +113,14 @@ class _Remembered:
     """What was found in the last texts, as far as they are not too many or too long."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Found] = {}
+        self._known: dict[str, KeyOccurrences] = {}
         self._weight = 0
         self._lock = threading.Lock()
 
-    def get(self, text: str) -> Found | None:
+    def get(self, text: str) -> KeyOccurrences | None:
         return self._known.get(text)
 
-    def keep(self, text: str, found: Found) -> None:
+    def keep(self, text: str, found: KeyOccurrences) -> None:
         with self._lock:
             if text in self._known:
                 return
@@ -131,7 +131,7 @@ class _Remembered:
                 self._weight -= _weight(oldest, self._known.pop(oldest))
 
 
-def _weight(text: str, found: Found) -> int:
+def _weight(text: str, found: KeyOccurrences) -> int:
     return 64 + len(text) + 8 * len(found.numbers)
 
 
@@ -177,13 +177,13 @@ class KeyIndex:
             if isinstance(key, PlainKey):
                 side = sides.setdefault((key.case_sensitive, key.whole), {})
                 side.setdefault(key.text, []).append(number)
-        self._folded = _Words(sides.get((False, False), {}), sides.get((False, True), {}))
-        self._exact = _Words(sides.get((True, False), {}), sides.get((True, True), {}))
+        self._folded = _WordFinder(sides.get((False, False), {}), sides.get((False, True), {}))
+        self._exact = _WordFinder(sides.get((True, False), {}), sides.get((True, True), {}))
         self.patterns = tuple(number for number in self.called if isinstance(self.keys[number], PatternKey))
         self._known = {}
         return self
 
-    def plain_in(self, heard: Heard, allowance: Allowance) -> Found:
+    def plain_in(self, heard: Heard, allowance: Allowance) -> KeyOccurrences:
         """Find the plain keys that occur."""
         known = self._plain.get(heard.raw)
         if known is not None:
@@ -193,14 +193,14 @@ class KeyIndex:
             *self._folded.found_in(heard, clock, exact=False),
             *self._exact.found_in(heard, clock, exact=True),
         ]
-        found = Found(tuple(numbers), is_whole=not clock.is_over)
+        found = KeyOccurrences(tuple(numbers), is_whole=not clock.is_over)
         if found.is_whole:
             self._plain.keep(heard.raw, found)
         return found
 
-    def patterns_in(self, heard: Heard, allowance: Allowance) -> Found:
+    def patterns_in(self, heard: Heard, allowance: Allowance) -> KeyOccurrences:
         """Find the patterns that match; only those that call up an entry are tried."""
-        known = self._matched.get(heard.raw) if self.patterns else Found()
+        known = self._matched.get(heard.raw) if self.patterns else KeyOccurrences()
         if known is not None:
             return known
         numbers: list[int] = []
@@ -215,7 +215,7 @@ class KeyIndex:
                 troubles.append((number, found))
             if len(troubles) >= MAX_TOLD and not allowance.has_patterns:
                 break
-        told = Found(tuple(numbers), tuple(troubles))
+        told = KeyOccurrences(tuple(numbers), tuple(troubles))
         if not allowance.is_unsure:
             self._matched.keep(heard.raw, told)
         return told

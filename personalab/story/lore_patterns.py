@@ -183,7 +183,7 @@ class Ready:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _PatternCache:
     """Patterns that were used last; those of all books together have a limit, for each may be large."""
 
     size: int = 0
@@ -208,7 +208,7 @@ class _Kept:
         return ready
 
 
-_kept = _Kept()
+_kept = _PatternCache()
 
 
 def ready(pattern: str, flags: str) -> Ready:

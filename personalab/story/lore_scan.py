@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from personalab.config import LoreModule
 from personalab.story.lore_chance import losers, thrown
-from personalab.story.lore_entries import MAX_DEPTH, LeftOut, Lorebook, Prepared, Why
+from personalab.story.lore_entries import MAX_DEPTH, LeftOut, Lorebook, PreparedEntry, Why
 from personalab.story.lore_index import MAX_TOLD
 from personalab.story.lore_matching import Allowance, Heard, PatternKey, Trouble
 from personalab.story.lore_occurrences import Occurrences, Patterns
@@ -37,7 +37,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class LoreTrigger:
     """Why an entry is called up."""
 
     why: Why
@@ -52,8 +52,8 @@ class Called:
 
     book: int
     place: int
-    one: Prepared
-    call: Call
+    one: PreparedEntry
+    call: LoreTrigger
     lost: bool = False
     """Whether another entry of its group takes its place."""
 
@@ -63,7 +63,7 @@ class BadKey:
     """A pattern that cannot be used, and whose it is."""
 
     book: int
-    one: Prepared
+    one: PreparedEntry
     key: str
     reason: LeftOut
 
@@ -78,12 +78,12 @@ class _Open:
     recursive: bool
     sides: list[Occurrences]
     """Where its keys occur: those without placeholders, then those with."""
-    calls: dict[int, Call] = field(default_factory=dict[int, Call])
+    calls: dict[int, LoreTrigger] = field(default_factory=dict[int, LoreTrigger])
     done: set[int] = field(default_factory=set[int])
     is_whole: bool = True
     """Whether there was time to search all that was said for all its keys."""
 
-    def depth_of(self, one: Prepared) -> int:
+    def depth_of(self, one: PreparedEntry) -> int:
         """Return the number of messages that are searched for an entry."""
         own = one.scan_depth
         return self.depth if own is None else own
@@ -94,7 +94,7 @@ class _Open:
         return max(self.depth, self.book.deepest)
 
 
-class Scan:
+class LoreScan:
     """One search: a first round over the messages, then rounds over what entered."""
 
     def __init__(
@@ -187,7 +187,7 @@ class Scan:
             for side in opened.sides:
                 for owner, written in self._heard_in(opened, side, heard, ago):
                     if ago < opened.depth_of(book.prepared[owner]):
-                        opened.calls.setdefault(owner, Call("key", written, ago))
+                        opened.calls.setdefault(owner, LoreTrigger("key", written, ago))
         for owner in book.kept:
             one = book.prepared[owner]
             if owner in opened.calls or not opened.depth_of(one):
@@ -196,7 +196,7 @@ class Scan:
             heard = [(ago, key) for ago, key in firsts if ago is not None]
             if heard:
                 ago, key = min(heard)
-                opened.calls[owner] = Call("kept", key, ago)
+                opened.calls[owner] = LoreTrigger("kept", key, ago)
 
     def _heard_in(self, opened: _Open, side: Occurrences, heard: Heard, ago: int) -> list[tuple[int, str]]:
         """Return the entries that a message activates by keys that no newer message has."""
@@ -211,7 +211,9 @@ class Scan:
             found = (*self._plain(opened, side, heard), *self._matched(opened, side, heard))
             for owner, written in side.called_by(side.call(found)):
                 if owner not in opened.calls:
-                    opened.calls[owner] = Call("recursion", written, caller=entry.name or entry.entry_id)
+                    opened.calls[owner] = LoreTrigger(
+                        "recursion", written, caller=entry.name or entry.entry_id
+                    )
 
     def _plain(self, opened: _Open, side: Occurrences, heard: Heard) -> tuple[int, ...]:
         found = side.index.plain_in(heard, self._allowance)
@@ -226,7 +228,7 @@ class Scan:
                 self._tell(opened, opened.book.prepared[owner], written, trouble)
         return found.numbers
 
-    def _tell(self, opened: _Open, one: Prepared, written: str, trouble: Trouble) -> None:
+    def _tell(self, opened: _Open, one: PreparedEntry, written: str, trouble: Trouble) -> None:
         if len(self._bad) < MAX_TOLD:
             told = BadKey(opened.number, one, written, trouble)
             self._bad.setdefault((opened.number, id(one), written), told)
@@ -242,16 +244,16 @@ class Scan:
             opened.done.add(place)
             if not self._lucky(opened.book.name, one):
                 continue
-            call = opened.calls.get(place) or Call("decorator" if one.wishes.activate else "constant")
+            call = opened.calls.get(place) or LoreTrigger("decorator" if one.wishes.activate else "constant")
             yield Called(opened.number, place, one, call)
 
-    def _waits(self, one: Prepared, recursing: bool) -> bool:
+    def _waits(self, one: PreparedEntry, recursing: bool) -> bool:
         entry = one.entry
         if not recursing:
             return entry.delay_until_recursion > 0
         return entry.exclude_recursion or entry.delay_until_recursion > self._level
 
-    def _allowed(self, opened: _Open, one: Prepared) -> bool:
+    def _allowed(self, opened: _Open, one: PreparedEntry) -> bool:
         wishes, entry = one.wishes, one.entry
         if wishes.activate:
             return True
@@ -268,7 +270,7 @@ class Scan:
             return False
         return self._fits(opened, one)
 
-    def _fits(self, opened: _Open, one: Prepared) -> bool:
+    def _fits(self, opened: _Open, one: PreparedEntry) -> bool:
         """Return whether the secondary keys are present or missing, as the entry requires."""
         wishes, entry = one.wishes, one.entry
         if not one.is_selective and not wishes.additional_keys and not wishes.exclude_keys:
@@ -284,10 +286,10 @@ class Scan:
             return any(found) is (entry.logic == "and_any")
         return all(found) is (entry.logic == "and_all")
 
-    def _any(self, opened: _Open, one: Prepared, keys: Iterable[str]) -> bool:
+    def _any(self, opened: _Open, one: PreparedEntry, keys: Iterable[str]) -> bool:
         return any(self._occurs(opened, one, key) for key in keys)
 
-    def _occurs(self, opened: _Open, one: Prepared, written: str) -> bool:
+    def _occurs(self, opened: _Open, one: PreparedEntry, written: str) -> bool:
         """Return whether a key occurs in the messages searched for an entry, or in the entries that were added."""
         for side, number in _numbered(opened, one, written):
             key = side.index.keys[number]
@@ -301,7 +303,7 @@ class Scan:
             return (ago is not None and ago < depth) or (opened.recursive and number in side.called)
         return False
 
-    def _first(self, opened: _Open, one: Prepared, written: str) -> int | None:
+    def _first(self, opened: _Open, one: PreparedEntry, written: str) -> int | None:
         """Return how long ago a key occurred, without a limit."""
         for side, number in _numbered(opened, one, written):
             key = side.index.keys[number]
@@ -310,7 +312,7 @@ class Scan:
             return side.newest.get(number)
         return None
 
-    def _was(self, opened: _Open, one: Prepared, written: str) -> bool:
+    def _was(self, opened: _Open, one: PreparedEntry, written: str) -> bool:
         """Return whether a key occurred before the last exchange."""
         for side, number in _numbered(opened, one, written):
             key = side.index.keys[number]
@@ -320,14 +322,16 @@ class Scan:
             return side.oldest.get(number, 0) >= 2
         return False
 
-    def _asked(self, opened: _Open, one: Prepared, written: str, found: int | Trouble | None) -> int | None:
+    def _asked(
+        self, opened: _Open, one: PreparedEntry, written: str, found: int | Trouble | None
+    ) -> int | None:
         """Return the answer for a pattern; an undetermined one is reported."""
         if isinstance(found, str):
             self._tell(opened, one, written, found)
             return None
         return found
 
-    def _lucky(self, book: str, one: Prepared) -> bool:
+    def _lucky(self, book: str, one: PreparedEntry) -> bool:
         chance = one.entry.probability
         return chance >= 100 or thrown(book, one.entry.entry_id, self._at.turn) * 100 < chance
 
@@ -340,7 +344,7 @@ class Scan:
         return [replace(one, lost=place in lost) for place, one in enumerate(called)]
 
 
-def _numbered(opened: _Open, one: Prepared, written: str) -> Iterator[tuple[Occurrences, int]]:
+def _numbered(opened: _Open, one: PreparedEntry, written: str) -> Iterator[tuple[Occurrences, int]]:
     """Find a key among those of its book."""
     for side in opened.sides:
         number = side.index.number_of(written, one.rules)

@@ -16,7 +16,7 @@ from personalab.errors import NotFound, PersonaLabError, Reason, StorageError, U
 from personalab.leases import Lease, Leases
 from personalab.ports import Preferences, ReplyWriter, SessionLog, SessionStore, StoryPorts, StoryStore
 from personalab.reasoning import split_reasoning
-from personalab.story.director import Progress, has_speech, read_progress
+from personalab.story.director import PlotProgress, has_speech, read_progress
 from personalab.story.events import Notice, WarningEvent
 from personalab.story.ids import is_id
 from personalab.story.instance import CharacterState, InstanceState
@@ -167,11 +167,11 @@ class OpenTurn(Scene):
 
     # --- the plot
 
-    async def record_progress(self, content: str) -> Progress:
+    async def record_progress(self, content: str) -> PlotProgress:
         """Follow the reply's markers and save where the story stands; the director may be off."""
         self.unread = None
         if not self.data.preferences.director.enabled:
-            return Progress(self.instance.plot_state)
+            return PlotProgress(self.instance.plot_state)
         fresh = await self.stories.instance(self.instance.instance_id)
         progress = read_progress(content, fresh.plot_state, len(self.data.background.story_outline))
         self.instance = fresh.with_plot(progress.plot_state)

@@ -48,7 +48,7 @@ class Count(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class PromptPart:
     """A part of the prompt with its heading; ``parts`` joined are its text, blank line at the end."""
 
     name: str
@@ -65,7 +65,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class PromptMaterial:
     """Everything a turn's prompt is made of."""
 
     base_persona: str
@@ -94,7 +94,7 @@ class Material:
 class Prompt:
     """The prompt of one turn."""
 
-    sections: tuple[Section, ...]
+    sections: tuple[PromptPart, ...]
     messages: tuple[Message, ...]
     first_turn: int
     """The number of the oldest turn that is in it."""
@@ -127,7 +127,7 @@ class Prompt:
         return "\n\n".join(section.text for section in self.sections)
 
 
-def assemble(material: Material, templates: Templates, count: Count, config: Config) -> Prompt:
+def assemble(material: PromptMaterial, templates: Templates, count: Count, config: Config) -> Prompt:
     """Assemble the sections, newest turns first where the conversation must fit a budget."""
     render = _Renderer(templates, _Tally(count, FAR_OVER * config.max_total_tokens))
     start = 0
@@ -171,7 +171,7 @@ def assemble(material: Material, templates: Templates, count: Count, config: Con
 
 
 def _has_room(
-    examples: Section, sections: Sequence[Section], notes: Sequence[Section | None], limit: int
+    examples: PromptPart, sections: Sequence[PromptPart], notes: Sequence[PromptPart | None], limit: int
 ) -> bool:
     """Return whether the examples fit, with room for the notes of other turns.
 
@@ -221,25 +221,25 @@ class _Renderer:
     templates: Templates
     tally: _Tally
 
-    def section(self, name: str, zone: Zone, params: Mapping[str, str] | None = None) -> Section | None:
+    def section(self, name: str, zone: Zone, params: Mapping[str, str] | None = None) -> PromptPart | None:
         """Fill a section's template; one that is given only empty values is left out."""
         if params is not None and not any(value.strip() for value in params.values()):
             return None
         return self.plain(name, zone, fill(self.templates[name], **(params or {})))
 
-    def lore(self, name: str, entries: str) -> Section | None:
+    def lore(self, name: str, entries: str) -> PromptPart | None:
         """Fill the lorebooks' template; the two places differ only in their position."""
         return self.plain(name, "head", fill(self.templates["lorebook"], entries=entries) if entries else "")
 
-    def plain(self, name: str, zone: Zone, text: str) -> Section | None:
+    def plain(self, name: str, zone: Zone, text: str) -> PromptPart | None:
         """Make a section of a text; a blank one is left out."""
         body = text.strip("\n")
         if not body.strip():
             return None
         text = body + "\n\n"
-        return Section(name, zone, (text,), *self.tally.text(text))
+        return PromptPart(name, zone, (text,), *self.tally.text(text))
 
-    def examples(self, blocks: Sequence[ExampleBlock]) -> Section | None:
+    def examples(self, blocks: Sequence[ExampleBlock]) -> PromptPart | None:
         """Render the example dialogues, each under its note."""
         shown = (
             "\n".join(
@@ -256,7 +256,7 @@ class _Renderer:
         text = "\n\n".join(shown)
         return self.section(EXAMPLES, "head", {"examples": text}) if blocks else None
 
-    def conversation(self, turns: Sequence[Turn]) -> Section | None:
+    def conversation(self, turns: Sequence[Turn]) -> PromptPart | None:
         """Render the turns; a turn's text and count are worked out once. The newest are counted first."""
         if not turns:
             return None
@@ -266,7 +266,7 @@ class _Renderer:
         texts = (text or turn_text(turn, self.templates) for text, turn in zip(known, turns, strict=True))
         tokens, is_whole = self.tally.text(heading)
         more, is_counted = self.tally.turns(turns, self.templates)
-        return Section("conversation", "middle", (heading, *texts), tokens + more, is_whole and is_counted)
+        return PromptPart("conversation", "middle", (heading, *texts), tokens + more, is_whole and is_counted)
 
 
 def turn_text(turn: Turn, templates: Templates) -> str:

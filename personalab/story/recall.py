@@ -48,7 +48,7 @@ class StoryEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class RecallQuery:
     """What to look for, and where."""
 
     query: str

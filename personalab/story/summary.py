@@ -60,7 +60,7 @@ class PlotPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SummaryPart:
     """Turns that a model can read at once."""
 
     turns: tuple[Turn, ...]
@@ -92,9 +92,11 @@ def as_material(turn: Turn) -> Turn:
     return Turn(turn.number, user, replies)
 
 
-def cut_into_pieces(turns: Sequence[Turn], templates: Templates, count: Count, budget: int) -> list[Piece]:
+def cut_into_pieces(
+    turns: Sequence[Turn], templates: Templates, count: Count, budget: int
+) -> list[SummaryPart]:
     """Group turns so that each piece fits; a turn that alone is too long is a piece, cut to what fits."""
-    pieces: list[Piece] = []
+    pieces: list[SummaryPart] = []
     gathered: list[tuple[Turn, str]] = []
     used = 0
     for turn in turns:
@@ -112,12 +114,14 @@ def cut_into_pieces(turns: Sequence[Turn], templates: Templates, count: Count, b
     return pieces
 
 
-def _piece(gathered: Sequence[tuple[Turn, str]]) -> Piece:
-    return Piece(tuple(turn for turn, _ in gathered), "".join(text for _, text in gathered).rstrip("\n"))
+def _piece(gathered: Sequence[tuple[Turn, str]]) -> SummaryPart:
+    return SummaryPart(
+        tuple(turn for turn, _ in gathered), "".join(text for _, text in gathered).rstrip("\n")
+    )
 
 
 def summary_messages(
-    piece: Piece, before: Iterable[str], persona: str, templates: Templates
+    piece: SummaryPart, before: Iterable[str], persona: str, templates: Templates
 ) -> list[Message]:
     """Ask for the points of a piece; what happened before it comes along, so that names and threads go on."""
     known = "\n".join(f"- {indented(text)}" for text in before)

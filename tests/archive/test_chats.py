@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from personalab.archive import chat_reading as chats
 from personalab.archive.chat_times import time_of
-from personalab.archive.chats import Chat, Shown, chat_of, lines_of, read_chat
+from personalab.archive.chats import Chat, ShownReply, chat_of, lines_of, read_chat
 from personalab.errors import BadRecord
 from personalab.story.lines import (
     NO_REPLY,
@@ -503,10 +503,10 @@ def test_a_chat_continued_here_comes_back_whole(
     st.lists(some_lines, max_size=10),
     texts,
     texts,
-    st.builds(Shown, st.booleans(), st.booleans()),
+    st.builds(ShownReply, st.booleans(), st.booleans()),
 )
 def test_a_session_comes_back_as_it_was(
-    metadata: Metadata, told: list[Line], character: str, player: str, shown: Shown
+    metadata: Metadata, told: list[Line], character: str, player: str, shown: ShownReply
 ) -> None:
     lines = again([metadata, *told])
     rows = chat_of(lines, character, player, shown_too=shown)
@@ -551,13 +551,13 @@ def test_an_old_reply_of_nothing_but_a_marker_shows_no_marker_and_comes_back() -
     rows = chat_of(session, "Sera", "Ann")
     assert [row["mes"] for row in rows[1:]] == ["Hi", "", "And?", ""]
     assert session_of(rows) == session
-    shown = chat_of(session, "Sera", "Ann", shown_too=Shown(markers=True))
+    shown = chat_of(session, "Sera", "Ann", shown_too=ShownReply(markers=True))
     assert [row["mes"] for row in shown[1:]] == ["Hi", MARKER, "And?", MARKER]
     assert session_of(shown) == session
 
 
 def test_markers_and_reasoning_are_shown_when_asked_for() -> None:
-    rows = chat_of(thoughtful_session(), "Sera", "Ann", shown_too=Shown(markers=True, reasoning=True))
+    rows = chat_of(thoughtful_session(), "Sera", "Ann", shown_too=ShownReply(markers=True, reasoning=True))
     assert rows[2]["mes"] == f"Two\n\n{MARKER}"
     assert (rows[2]["extra"]["reasoning"], rows[4]["extra"]["reasoning"]) == ("second", "third")
     assert [info["extra"] for info in rows[2]["swipe_info"]] == [
@@ -568,7 +568,7 @@ def test_markers_and_reasoning_are_shown_when_asked_for() -> None:
 
 
 def test_a_reply_edited_elsewhere_keeps_its_markers_and_takes_the_new_reasoning() -> None:
-    rows = chat_of(thoughtful_session(), "Sera", "Ann", shown_too=Shown(reasoning=True))
+    rows = chat_of(thoughtful_session(), "Sera", "Ann", shown_too=ShownReply(reasoning=True))
     rows[2]["mes"] = rows[2]["swipes"][1] = "Zwei"
     rows[2]["extra"] |= {"reasoning": "anew", "bookmark_link": "b"}
     line = session_of(rows)[3]

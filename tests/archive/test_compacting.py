@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from personalab.archive.compacting import (
     MAX_SUMMARY,
-    Piece,
+    CompactionPart,
     compact_messages,
     cut_into_pieces,
     fingerprint,
@@ -21,7 +21,7 @@ from personalab.archive.compacting import (
     read_account,
     summary_limit,
 )
-from personalab.archive.veloca import CompactedDialogue, Entry, Role
+from personalab.archive.veloca import ArchiveEntry, CompactedDialogue, Role
 from personalab.errors import as_reason, worded
 from tests.conftest import PROJECT
 
@@ -30,8 +30,10 @@ SESSION = "550e8400-e29b-41d4-a716-446655440000"
 _LETTERS = st.characters(exclude_characters="[")
 
 
-def _entry(message: str, role: Role = "user", tools: dict[str, Any] | None = None, number: int = 1) -> Entry:
-    return Entry(f"660e8400-e29b-41d4-a716-{number:012d}", SESSION, message, role, 1, 0, tools, NOW, 1)
+def _entry(
+    message: str, role: Role = "user", tools: dict[str, Any] | None = None, number: int = 1
+) -> ArchiveEntry:
+    return ArchiveEntry(f"660e8400-e29b-41d4-a716-{number:012d}", SESSION, message, role, 1, 0, tools, NOW, 1)
 
 
 def _templates(language: str) -> dict[str, str]:
@@ -92,7 +94,9 @@ def test_the_tools_an_assistant_called_are_told() -> None:
 
 @pytest.mark.parametrize("language", ["zh", "en"])
 def test_the_templates_ask_with_the_account_so_far_and_the_limit(language: str) -> None:
-    system, asked = compact_messages(Piece("[3] user: {before}", 3, 5), "so far", 700, _templates(language))
+    system, asked = compact_messages(
+        CompactionPart("[3] user: {before}", 3, 5), "so far", 700, _templates(language)
+    )
     assert system["role"] == "system"
     for words in ("so far", "[3] user: {before}", "3–5", "700", '{"summary": "…"}'):
         assert words in asked["content"]

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from personalab.archive.veloca import (
     COMPACTED,
     NOT_COMPACTED,
+    ArchiveEntry,
+    ArchiveSession,
     CompactedDialogue,
-    Entry,
-    Session,
     new_id,
 )
 from personalab.archive.veloca_compaction import (
     KEPT_ENTRIES,
-    Material,
+    CompactionMaterial,
     compacted,
     context_of,
     material_of,
@@ -35,14 +35,14 @@ class Talk:
 
     def __init__(self, count: int) -> None:
         self.archive = Archive()
-        self.archive.put_records([Session(SESSION, "s", 0, TIME)])
+        self.archive.put_records([ArchiveSession(SESSION, "s", 0, TIME)])
         self.ids: list[str] = []
         for _ in range(count):
             self.say()
 
     def say(self) -> None:
         role = "assistant" if len(self.ids) % 2 else "user"
-        entry = Entry.read(an_entry(message=str(len(self.ids)), role=role))
+        entry = ArchiveEntry.read(an_entry(message=str(len(self.ids)), role=role))
         self.ids.append(entry.entry_id)
         self.archive.put_records([entry])
 
@@ -156,9 +156,9 @@ def test_an_undo_of_another_programs_compaction_brings_back_all_before_its_trigg
 
 
 def test_what_a_summary_stands_for_may_be_more_than_a_record_may_hold() -> None:
-    entries = tuple(Entry.read(an_entry()) for _ in range(10))
+    entries = tuple(ArchiveEntry.read(an_entry()) for _ in range(10))
     many = entries * (MAX_RECORD_BYTES // 350)
-    found = compacted(Material(SESSION, entries[0].entry_id, many, ()), "长", new_id(), TIME)[-1]
+    found = compacted(CompactionMaterial(SESSION, entries[0].entry_id, many, ()), "长", new_id(), TIME)[-1]
     assert len(str(found.extra["personalab"])) > MAX_RECORD_BYTES
     assert changed(found, {"summary": "很长"}).extra == found.extra
     with pytest.raises(BadRecord):
@@ -196,8 +196,8 @@ def test_without_a_trigger_and_a_user_the_last_few_stay() -> None:
 
 def test_what_cannot_be_compacted_is_refused_in_words() -> None:
     talk = Talk(8)
-    other = Session(new_id(), "别的", 0, TIME)
-    foreign = Entry.read(an_entry(session_id=other.session_id))
+    other = ArchiveSession(new_id(), "别的", 0, TIME)
+    foreign = ArchiveEntry.read(an_entry(session_id=other.session_id))
     talk.archive.put_records([other, foreign])
     talk.flag(5, status=1)
     talk.compact(4, "一")

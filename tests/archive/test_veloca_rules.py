@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personalab.archive.veloca import (
+    ArchiveEntry,
+    ArchiveSession,
     CompactedDialogue,
-    Entry,
-    Session,
     check_archive,
     new_id,
     to_milliseconds,
@@ -291,7 +291,7 @@ def test_a_record_is_apart_from_the_objects_it_was_made_of() -> None:
 
 def test_half_characters_are_kept_and_a_pair_of_them_is_one() -> None:
     record = made("entries", an_entry(message="\ud800 \ud83d\ude00"))
-    assert isinstance(record, Entry)
+    assert isinstance(record, ArchiveEntry)
     assert record.message == "\ud800 😀"
     archive = Archive(SOURCE)
     archive.put_records([record])
@@ -305,28 +305,28 @@ def test_an_extra_field_cannot_pose_as_one_of_the_records_own() -> None:
 
 @pytest.mark.parametrize("name", ["entry_id", "session_id"])
 def test_ids_cannot_be_changed(name: str) -> None:
-    record = Entry.read(SOURCE["entries"][0])
+    record = ArchiveEntry.read(SOURCE["entries"][0])
     with pytest.raises(BadRecord) as raised:
         changed(record, {name: new_id()})
     assert raised.value.code == "archive_fixed_field"
 
 
 def test_a_change_keeps_what_it_does_not_name() -> None:
-    record = Session.read({**SOURCE["sessions"][0], "mine": [1]})
+    record = ArchiveSession.read({**SOURCE["sessions"][0], "mine": [1]})
     fresh = changed(record, {"name": "新的名字", "other": 2})
     assert fresh.fields() == {**record.fields(), "name": "新的名字", "other": 2}
 
 
 def test_new_records_need_fresh_ids_and_something_to_belong_to() -> None:
     archive = Archive(SOURCE)
-    session = Session(new_id(), "新", 0, TIME)
-    entry = Entry.read(an_entry(session_id=session.session_id))
+    session = ArchiveSession(new_id(), "新", 0, TIME)
+    entry = ArchiveEntry.read(an_entry(session_id=session.session_id))
     check_fresh(archive, [session, entry, CompactedDialogue(new_id(), entry.entry_id, "s", TIME, 0)])
     with pytest.raises(NotFound):
         check_fresh(archive, [entry, session])
     with pytest.raises(NotFound):
         check_fresh(archive, [CompactedDialogue(new_id(), entry.entry_id, "s", TIME, 0)])
-    for twice in ([session, session], [Session.read(SOURCE["sessions"][0])]):
+    for twice in ([session, session], [ArchiveSession.read(SOURCE["sessions"][0])]):
         with pytest.raises(BadRecord) as raised:
             check_fresh(archive, twice)
         assert raised.value.code == "archive_id_taken"
@@ -336,7 +336,7 @@ def test_a_deleted_session_takes_no_new_entries() -> None:
     archive = Archive(SOURCE)
     archive.put_records([replace(archive.session(SESSION), status=1)])
     with pytest.raises(BadRecord) as raised:
-        check_fresh(archive, [Entry.read(an_entry())])
+        check_fresh(archive, [ArchiveEntry.read(an_entry())])
     assert raised.value.code == "archive_session_deleted"
 
 
@@ -346,7 +346,7 @@ def test_putting_the_same_records_again_changes_nothing(puts: list[tuple[int, in
     lines = [
         encode_records(
             [
-                Entry.read(
+                ArchiveEntry.read(
                     an_entry(
                         entry_id=f"10000000-0000-4000-8000-{number:012}",
                         session_id=sessions[at],
@@ -373,7 +373,8 @@ def test_putting_the_same_records_again_changes_nothing(puts: list[tuple[int, in
 
 def test_entries_are_found_by_what_is_asked_of_them() -> None:
     hour = [
-        Entry.read(an_entry(message=f"第{n}时", create_at=f"2024-01-01T0{n}:00:00.000Z")) for n in range(5)
+        ArchiveEntry.read(an_entry(message=f"第{n}时", create_at=f"2024-01-01T0{n}:00:00.000Z"))
+        for n in range(5)
     ]
     entries = [*hour[:3], replace(hour[3], role="assistant"), replace(hour[4], status=1)]
 

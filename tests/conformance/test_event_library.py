@@ -10,7 +10,7 @@ import pytest
 
 from personalab.ports import EventLibrary
 from personalab.retrieval.in_memory import InMemoryLibrary
-from personalab.story.recall import Search
+from personalab.story.recall import RecallQuery
 from tests.retrieval.events import event, looking, open_library
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +30,7 @@ def library(request: pytest.FixtureRequest, tmp_path: Path) -> EventLibrary:
     return made[request.param]()
 
 
-async def found(library: EventLibrary, search: Search) -> list[str]:
+async def found(library: EventLibrary, search: RecallQuery) -> list[str]:
     return [hit.event.event_id for hit in await library.search(search)]
 
 

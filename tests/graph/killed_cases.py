@@ -33,7 +33,7 @@ from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.story.instance import CharacterState
 from personalab.story.lines import Metadata, dump_line
-from personalab.story.recall import Search
+from personalab.story.recall import RecallQuery
 from tests.graph.turns import snapshot
 from tests.graph.worked_example import lay_out
 from tests.killing import STEP, Case, Cases, Scene
@@ -147,7 +147,7 @@ async def check_between(scene: Scene) -> bool:
     check_locks_are_free(scene.root)
     services = opened(scene.root)
     await check_doctor_can_mend(services)
-    await services.library.search(Search("据点", ("summary", "plot", "turn"), 5, STORY))
+    await services.library.search(RecallQuery("据点", ("summary", "plot", "turn"), 5, STORY))
     before, after, now = standing(scene.before), standing(scene.after), files(scene.root)
     lost = set(files(scene.before).values()) - set(now.values())
     done = now[STATE] == after[STATE]

@@ -22,7 +22,7 @@ from personalab.operations.instances import read_session, switch_background
 from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services
-from personalab.story.recall import Hit, Search
+from personalab.story.recall import Hit, RecallQuery
 from tests.graph.turns import lines, only, plot, say
 
 pytestmark = pytest.mark.anyio
@@ -225,7 +225,7 @@ async def test_a_marker_is_followed_even_when_the_caller_leaves_right_after_the_
 class SlowLibrary(InMemoryLibrary):
     """A library that takes its time."""
 
-    async def search(self, search: Search) -> list[Hit]:
+    async def search(self, search: RecallQuery) -> list[Hit]:
         await asyncio.sleep(30)
         return []
 
@@ -333,7 +333,7 @@ async def test_a_line_added_by_hand_before_the_reply_begins_is_kept(
     path = services.stories.session_path(instance, "sess_001")
 
     class Editor(InMemoryLibrary):
-        async def search(self, search: Search) -> list[Hit]:
+        async def search(self, search: RecallQuery) -> list[Hit]:
             with path.open("ab") as file:
                 file.write(b'{"type":"note","by":"hand"}\n')
             return []

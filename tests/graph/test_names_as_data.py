@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graph.preview import Preview, preview_prompt
-from personalab.archive.compacting import Piece as CompactPiece
+from personalab.archive.compacting import CompactionPart as CompactPiece
 from personalab.archive.compacting import compact_messages
 from personalab.dialogue import Message
 from personalab.operations.instances import new_instance
@@ -25,7 +25,7 @@ from personalab.story.library import Character, called
 from personalab.story.lines import AssistantLine, UserLine
 from personalab.story.macros import Names
 from personalab.story.persona import evolve_messages, read_evolution
-from personalab.story.summary import Piece, summary_messages
+from personalab.story.summary import SummaryPart, summary_messages
 from personalab.story.transcript import Turn
 from personalab.texts import LANGUAGES, Language
 
@@ -146,7 +146,7 @@ TURNS = [Turn(1, UserLine("你好", 1, ""), [AssistantLine("你好。", 1, "")])
 def _tasks(text: str, language: Language) -> list[list[Message]]:
     templates = TEMPLATES[language]
     return [
-        summary_messages(Piece(tuple(TURNS), "第1轮：\nUser: 你好"), [text], text, templates),
+        summary_messages(SummaryPart(tuple(TURNS), "第1轮：\nUser: 你好"), [text], text, templates),
         evolve_messages(text, text, TURNS, templates, len, 100_000),
         compact_messages(CompactPiece("[1] user: 你好", 1, 1), text, 500, templates),
     ]

@@ -20,7 +20,7 @@ from personalab.ports import ReplyChunk
 from personalab.providers.scripted import ScriptedModel
 from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services
-from personalab.story.recall import Search
+from personalab.story.recall import RecallQuery
 from tests.graph.turns import Events, lines, only, say, snapshot
 from tests.graph.worked_example import lay_out
 
@@ -106,7 +106,7 @@ async def test_the_story_goes_on_and_its_past_is_found(example: Services, answer
     model: Any = example.models["rehearsal"]
     assert "他们潜入了据点" in str(model.calls[-1])
     for _ in range(2):
-        hits = await example.library.search(Search("潜入据点", ("summary", "plot"), 5, "inst_001"))
+        hits = await example.library.search(RecallQuery("潜入据点", ("summary", "plot"), 5, "inst_001"))
         found = {hit.event.event_id: hit.event for hit in hits}
         summary = found["summary_inst_001_sess_003_2"]
         assert (summary.first_turn, summary.last_turn) == (13, 38)
@@ -132,7 +132,7 @@ async def test_a_crash_before_any_step_leaves_the_old_session_and_the_next_try_d
     told = [line for line in lines(example, session_id="sess_004") if line.get("type") == "summary"]
     assert len(told) == 2
     for _ in range(2):
-        hits = await example.library.search(Search("他们", ("summary",), 10, "inst_001"))
+        hits = await example.library.search(RecallQuery("他们", ("summary",), 10, "inst_001"))
         assert len(hits) == 2
         await reindex(example)
 
@@ -218,8 +218,8 @@ async def test_a_summary_can_be_undone_and_what_was_played_since_is_kept(
     assert state.current_session_id == "sess_003"
     kept = root / "instances" / "inst_001" / "sessions" / "sess_004.jsonl.aside1"
     assert "后来的话。" in kept.read_text(encoding="utf-8")
-    assert not await example.library.search(Search("他们", ("summary", "plot"), 5, "inst_001"))
-    assert await example.library.search(Search("据点", ("turn",), 5, "inst_001"))
+    assert not await example.library.search(RecallQuery("他们", ("summary", "plot"), 5, "inst_001"))
+    assert await example.library.search(RecallQuery("据点", ("turn",), 5, "inst_001"))
     _, again = await _summarize(example)
     assert (again["status"], again["new_session_id"]) == ("done", "sess_004")
     assert kept.exists()

@@ -14,7 +14,7 @@ from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services
 from personalab.story.lines import UserLine
-from personalab.story.recall import Hit, Search, turn_event
+from personalab.story.recall import Hit, RecallQuery, turn_event
 from personalab.story.transcript import Turn
 from tests.graph.turns import lines, only, play, plot, say, sent_words, snapshot
 
@@ -354,7 +354,7 @@ async def test_a_library_that_fails_in_its_own_way_does_not_fail_the_turn(
     services: Services, instance: str, answer_with: Answer
 ) -> None:
     class Broken(InMemoryLibrary):
-        async def search(self, search: Search) -> list[Hit]:
+        async def search(self, search: RecallQuery) -> list[Hit]:
             raise RuntimeError("not one of ours")
 
     services.__dict__["library"] = Broken()

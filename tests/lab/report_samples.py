@@ -23,8 +23,8 @@ from personalab.lab.reports.data import (
     Iteration,
     Judge,
     ReportData,
+    ReportSkill,
     RoundMark,
-    SkillRow,
 )
 from personalab.lab.statistics import Interval
 
@@ -222,5 +222,5 @@ def large(skills: int, count: int, text: str = "") -> ReportData:
     dice = random.Random(1)
     few = [cell(dice, 0.6, text) for _ in range(11)]
     cells = tuple(tuple(few[(at + n) % len(few)] for n in range(count)) for at in range(skills))
-    rows = tuple(SkillRow(f"{at:08x}", f"Skill {at}", "v1", at + 1, mean=60.0) for at in range(skills))
+    rows = tuple(ReportSkill(f"{at:08x}", f"Skill {at}", "v1", at + 1, mean=60.0) for at in range(skills))
     return ReportData("Large", rows=rows, cases=case_rows([cases(count)]), cells=cells)

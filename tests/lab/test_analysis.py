@@ -17,8 +17,8 @@ from personalab.errors import ProviderError, UserError
 from personalab.lab.analysis import (
     MAX_SKILLS,
     AnalysedSkill,
+    AnalysisFindings,
     AnalysisReader,
-    Found,
     analysis_call,
     leaders_of,
     report_of,
@@ -28,7 +28,7 @@ from personalab.lab.analysis import (
 from personalab.lab.cutting import numbered_spans
 from personalab.lab.dimensions import DIMENSIONS
 from personalab.lab.findings import AnalysisReport
-from personalab.lab.projects import Breakdown, RankRow, Summary
+from personalab.lab.projects import Breakdown, RankRow, RunSummary
 from personalab.lab.segments import text_hash
 from personalab.operations.lab.analysing import run_analysis
 from personalab.providers.scripted import ScriptedModel
@@ -90,9 +90,9 @@ def test_of_equals_the_better_average_leads_and_then_the_smaller_id() -> None:
 
 def test_who_has_no_scores_leads_nowhere() -> None:
     assert leaders_of([_rank(1, "a", 0)]) is None
-    summary = Summary(project_id="p", generated_at=NOW, total_cases=1, ranking=(_rank(1, "a", 0),))
+    summary = RunSummary(project_id="p", generated_at=NOW, total_cases=1, ranking=(_rank(1, "a", 0),))
     with pytest.raises(UserError) as caught:
-        report_of(summary, NOW, Found(), "the project")
+        report_of(summary, NOW, AnalysisFindings(), "the project")
     assert caught.value.code == "lab_not_run_yet"
 
 

@@ -18,10 +18,10 @@ from personalab.lab.engine.problem import (
     STRATEGIES,
     CasePlace,
     Engine,
+    EngineSegment,
     Observed,
     Params,
-    Problem,
-    Segment,
+    SearchProblem,
     Trial,
     candidate_of,
     check_kept,
@@ -33,10 +33,10 @@ Answer = Callable[[Trial], Observed]
 every_engine = pytest.mark.parametrize("make", ENGINES.values(), ids=ENGINES.keys())
 
 
-def problem_of(skills: int, segments: int, cases: int, kept: Sequence[int] = ()) -> Problem:
+def problem_of(skills: int, segments: int, cases: int, kept: Sequence[int] = ()) -> SearchProblem:
     """Make a problem in which the segments are dealt out to the skills in turn."""
     pieces = tuple(
-        Segment(f"seg_{i:03d}", f"skill_{i % skills}", DIMENSIONS[i % 6] if i % 4 else None)
+        EngineSegment(f"seg_{i:03d}", f"skill_{i % skills}", DIMENSIONS[i % 6] if i % 4 else None)
         for i in range(segments)
     )
     named = {
@@ -44,7 +44,7 @@ def problem_of(skills: int, segments: int, cases: int, kept: Sequence[int] = ())
         for k in range(skills)
     }
     places = tuple(CasePlace(f"case_{i:03d}", CATEGORIES[i % 3]) for i in range(cases))
-    return Problem(pieces, named, places, frozenset(f"seg_{i:03d}" for i in kept if i < segments))
+    return SearchProblem(pieces, named, places, frozenset(f"seg_{i:03d}" for i in kept if i < segments))
 
 
 def answer(trial: Trial) -> Observed:
@@ -72,7 +72,7 @@ def sometimes_failing(trial: Trial) -> Observed:
     return failing(trial) if unlucky else answer(trial)
 
 
-def known_of(problem: Problem) -> list[Observed]:
+def known_of(problem: SearchProblem) -> list[Observed]:
     """Score the originals."""
     return [
         answer(Trial(original(problem, skill_id), case.case_id))

@@ -15,11 +15,11 @@ from personalab.lab.engine.problem import (
     BestLog,
     CasePlace,
     Corrected,
+    EngineSegment,
     Observed,
     Params,
-    Problem,
     RoundLog,
-    Segment,
+    SearchProblem,
     Trial,
     candidate_of,
 )
@@ -188,10 +188,10 @@ def test_a_search_with_nothing_to_hope_for_ends_on_a_plateau() -> None:
 
 
 def test_a_problem_of_the_largest_size_is_searched() -> None:
-    segments = tuple(Segment(f"s{i:03d}", f"skill_{i % 5}", DIMENSIONS[i % 6]) for i in range(400))
+    segments = tuple(EngineSegment(f"s{i:03d}", f"skill_{i % 5}", DIMENSIONS[i % 6]) for i in range(400))
     skills = {f"skill_{k}": tuple(one.segment_id for one in segments[k::5]) for k in range(5)}
     cases = tuple(CasePlace(f"c{i:03d}", "standard") for i in range(200))
-    problem = Problem(segments, skills, cases, frozenset({"s000"}))
+    problem = SearchProblem(segments, skills, cases, frozenset({"s000"}))
     engine = LedgerEngine(problem, Params(max_rounds=2), ())
     asked = engine.ask()
     assert len(asked) == 3 * 50
@@ -212,9 +212,9 @@ def _only_whole(trial: Trial) -> Observed:
 @pytest.mark.parametrize("cases", [3, 4, 12])
 @pytest.mark.parametrize("budget", [None, 12])
 def test_what_segments_do_not_explain_is_reported_as_it_was_measured(cases: int, budget: int | None) -> None:
-    segments = tuple(Segment(f"s{i}", "skill") for i in range(3))
+    segments = tuple(EngineSegment(f"s{i}", "skill") for i in range(3))
     places = tuple(CasePlace(f"c{i:02d}", "standard") for i in range(cases))
-    problem = Problem(segments, {"skill": ("s0", "s1", "s2")}, places)
+    problem = SearchProblem(segments, {"skill": ("s0", "s1", "s2")}, places)
     original = candidate_of(("s0", "s1", "s2"))
     known = [_only_whole(Trial(original, place.case_id)) for place in places]
     engine = LedgerEngine(problem, Params(max_rounds=2, max_evaluations=budget), known)

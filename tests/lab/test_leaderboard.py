@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from personalab.lab.dimensions import DIMENSIONS
 from personalab.lab.leaderboard import (
+    AssetCatalogue,
     BoardBaseline,
     BoardProject,
     CurrentAsset,
     LeaderboardGroup,
     LeaderboardRecord,
-    Library,
     SkillTestSummary,
     board_project,
     groups_of,
@@ -28,7 +28,7 @@ from personalab.lab.leaderboard import (
     staleness_of,
     summaries_of,
 )
-from personalab.lab.projects import RankRow, Summary, breakdown_of
+from personalab.lab.projects import RankRow, RunSummary, breakdown_of
 from personalab.operations.lab.baselines import add_case
 from personalab.operations.lab.leaderboard import leaderboard
 from personalab.operations.lab.leaderboard import test_summaries as sum_up
@@ -62,7 +62,7 @@ def _asset(asset_id: str, version: str = "v1", sha256: str = "") -> CurrentAsset
     return CurrentAsset(asset_id, f"name of {asset_id}", version, "coding", sha256, 7)
 
 
-LIBRARY = Library(
+LIBRARY = AssetCatalogue(
     {"a": _asset("a", sha256="hash of a"), "b": _asset("b", "v3")}, {"base": _asset("base", sha256="cases")}
 )
 
@@ -98,7 +98,7 @@ def test_a_score_is_stale_by_version_and_by_content() -> None:
     assert staleness(_row("a", 80), version="v2") == "baseline_updated"
     assert staleness(_row("a", 80), sha256="other cases") == "baseline_updated"
     assert staleness(_row("b", 80), sha256="other cases") == "both_updated"
-    edited = Library({"a": _asset("a", sha256="edited by hand")}, LIBRARY.baselines)
+    edited = AssetCatalogue({"a": _asset("a", sha256="edited by hand")}, LIBRARY.baselines)
     assert records_of([_project(1, _row("a", 80))], edited)[0][0].staleness == "skill_updated"
     assert staleness_of(False, False) == "current"
 
@@ -189,7 +189,7 @@ def test_any_current_test_makes_a_skill_current(states: list[Any]) -> None:
 
 
 def test_with_one_baseline_the_sources_summary_is_enough() -> None:
-    summary = Summary(
+    summary = RunSummary(
         project_id="p", generated_at="2024-01-01T00:00:00.123Z", total_cases=3, ranking=(_row("a", 6),)
     )
     found = board_project(summary, "name", [("base", "Base", "v2")], {})
@@ -198,7 +198,7 @@ def test_with_one_baseline_the_sources_summary_is_enough() -> None:
 
 
 def test_with_two_baselines_each_has_the_ranking_of_the_sidecar() -> None:
-    summary = Summary(project_id="p", generated_at=NOW, total_cases=5, ranking=(_row("a", 50),))
+    summary = RunSummary(project_id="p", generated_at=NOW, total_cases=5, ranking=(_row("a", 50),))
     told = [
         {"baseline_id": name, "total_cases": cases, "ranking": [_row("a", score).model_dump()]}
         for name, cases, score in (("one", 2, 90), ("two", 3, 20))
@@ -209,7 +209,7 @@ def test_with_two_baselines_each_has_the_ranking_of_the_sidecar() -> None:
 
 
 def test_a_sidecar_of_another_summary_says_nothing() -> None:
-    summary = Summary(project_id="p", generated_at=NOW, total_cases=3, ranking=(_row("a", 8),))
+    summary = RunSummary(project_id="p", generated_at=NOW, total_cases=3, ranking=(_row("a", 8),))
     extra: dict[str, Any] = {"skills": [{"skill_id": "a", "content_sha256": "x"}]}
     assert board_project(summary, "n", [("base", "", "v1")], {**extra, "generated_at": NOW}).skill_hashes == {
         "a": "x"

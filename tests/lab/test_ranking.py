@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from personalab.lab.assets import Case, Cases
 from personalab.lab.dimensions import DIMENSIONS, MAXIMA, Category, Dimension
-from personalab.lab.projects import NO_SCORES, Result, ResultStatus, Summary, scores_of
+from personalab.lab.projects import NO_SCORES, Result, ResultStatus, RunSummary, scores_of
 from personalab.lab.ranking import (
     CaseResult,
     CostFacts,
@@ -73,7 +73,7 @@ def _row(
 
 def _run(
     totals: dict[str, list[float | None]], *, facts: RunFacts | None = None, idle: str = ""
-) -> tuple[Summary, dict[str, Any]]:
+) -> tuple[RunSummary, dict[str, Any]]:
     arms = [RankedArm(name, name.upper(), "v1", f"content of {name}", name == idle) for name in totals]
     results = {
         name: [_row(at, total) for at, total in enumerate(rows, start=1)] for name, rows in totals.items()
@@ -82,7 +82,7 @@ def _run(
     return summarise(PROJECT, NOW, arms, results, baselines=[_baseline(count)], facts=facts)
 
 
-def _order(summary: Summary) -> list[str]:
+def _order(summary: RunSummary) -> list[str]:
     return [row.skill_id for row in summary.ranking]
 
 

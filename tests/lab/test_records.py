@@ -25,7 +25,7 @@ from personalab.lab.assets import (
 from personalab.lab.dimensions import DIMENSIONS, MAXIMA, Dimension
 from personalab.lab.findings import AnalysisReport, ExplorationLog, IterationReport, Provenance, RoundConfig
 from personalab.lab.leaderboard import LeaderboardGroup, LeaderboardRecord, SkillTestSummary
-from personalab.lab.projects import NO_SCORES, ProjectConfig, Result, Summary, rounded_average, scores_of
+from personalab.lab.projects import NO_SCORES, ProjectConfig, Result, RunSummary, rounded_average, scores_of
 from personalab.lab.records import (
     Doubt,
     Record,
@@ -49,7 +49,7 @@ FILES: dict[str, type[Record]] = {
     "3.2": Cases,
     "4.1": ProjectConfig,
     "5.1": Result,
-    "5.2": Summary,
+    "5.2": RunSummary,
     "6.1": AnalysisReport,
     "6.2": Provenance,
     "7.1": RoundConfig,
@@ -132,7 +132,7 @@ def test_fields_we_do_not_know_are_kept(more: dict[str, Any]) -> None:
 
 def test_averages_that_are_not_the_sum_of_their_parts_are_doubted() -> None:
     """Resolution 2."""
-    doubts = Summary.read(EXAMPLES["5.2"], "summary.json").doubts()
+    doubts = RunSummary.read(EXAMPLES["5.2"], "summary.json").doubts()
     assert [doubt.field for doubt in doubts] == ["ranking[0].avg_score"]
     assert str(doubts[0].reason) == "85.3, but its parts are 87.3"
 
@@ -286,5 +286,5 @@ def test_a_number_without_measure_is_refused() -> None:
 
 def test_an_average_of_another_program_is_derived_from_its_parts() -> None:
     """Resolution 2."""
-    summary = Summary.read(EXAMPLES["5.2"], "summary.json")
+    summary = RunSummary.read(EXAMPLES["5.2"], "summary.json")
     assert [row.derived().avg_score for row in summary.ranking] == [87.3, 79.2]

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personalab.lab.reports.building import costs_of, judges_of, number, rank, result_notices
-from personalab.lab.reports.data import Cell, Excerpt, Judge, Notice, ReportData
+from personalab.lab.reports.data import Cell, Excerpt, Judge, ReportData, ReportNotice
 from personalab.lab.reports.html import html_report
 from personalab.lab.reports.plots import best_so_far, scale_for
 from personalab.lab.reports.visible import markup, one_line, shortened, visible
@@ -91,7 +91,7 @@ def test_no_word_of_ours_is_missing_in_either_language(language: Language) -> No
     keys = [key for key in WORDS if "_" in key and re.search(rf"\b{key}\b", text)]
     assert keys == []
     assert "{" not in text
-    notices = [Notice(code) for code in WORDS if code.startswith("notice_")]
+    notices = [ReportNotice(code) for code in WORDS if code.startswith("notice_")]
     assert all(getattr(WORDS[notice.code], language) for notice in notices)
 
 
@@ -187,8 +187,8 @@ def test_what_is_below_the_pass_score_is_marked() -> None:
 def test_an_unreal_executor_is_shown_loudly_and_first() -> None:
     for version in ("0.0.0-fake", "0.0.0-rehearsal", "0.0.0-scripted"):
         found = result_notices((), (), ["2.1.80 (Claude Code)", version])
-        assert found == [Notice("notice_rehearsal", {"versions": version}, loud=True)]
-        data = ReportData("P", notices=(Notice("notice_no_summary"), *found))
+        assert found == [ReportNotice("notice_rehearsal", {"versions": version}, loud=True)]
+        data = ReportData("P", notices=(ReportNotice("notice_no_summary"), *found))
         page = html_report(data, "en")
         assert 0 < page.index("<li class=loud>") < page.index("not the final ranking")
     assert result_notices((), (), ["2.1.80 (Claude Code)"]) == []
@@ -281,7 +281,7 @@ def test_any_text_is_shown_whole_and_as_text(text: str) -> None:
 
 def _named(text: str) -> ReportData:
     """A report with one text in several places."""
-    notice = Notice("notice_broken", {"file": text, "reason": text})
+    notice = ReportNotice("notice_broken", {"file": text, "reason": text})
     return ReportData(text, description=text, model=text, notices=(notice,))
 
 

@@ -22,8 +22,8 @@ from personalab.lab.projects import (
     NO_SCORES,
     BaselineRef,
     ContextConfig,
-    Progress,
     ProjectConfig,
+    ProjectProgress,
     Result,
     SkillRef,
     scores_of,
@@ -137,7 +137,7 @@ def make(
         ),
         cli_config=run.call_config(),
         context_config=ContextConfig(token_threshold=80_000),
-        progress=Progress(total_tasks=6, completed_tasks=0, failed_tasks=0, last_checkpoint=None),
+        progress=ProjectProgress(total_tasks=6, completed_tasks=0, failed_tasks=0, last_checkpoint=None),
     )
     return Bench(services, services.projects.create(config, run, "compare", copies))
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from personalab.lab.dimensions import DIMENSIONS
 from personalab.lab.reports.csv_table import BOM, COLUMNS, csv_report, guarded
-from personalab.lab.reports.data import CaseRow, Cell, Excerpt, ReportData, SkillRow
+from personalab.lab.reports.data import CaseRow, Cell, Excerpt, ReportData, ReportSkill
 from personalab.lab.reports.diffs import difference
 from personalab.lab.reports.junit import junit_report, not_passed
 from personalab.lab.reports.visible import one_line, visible
@@ -33,7 +33,7 @@ def small(text: str) -> ReportData:
         Cell("broken", error=text),
         None,
     )
-    rows = (SkillRow(text, text, text),)
+    rows = (ReportSkill(text, text, text),)
     return ReportData(
         text, rows=rows, cases=tuple(CaseRow(text, text, text, text, text) for _ in cells), cells=(cells,)
     )

@@ -17,7 +17,7 @@ from personalab.memory.pipeline import (
     MAX_FACTS,
     MAX_OPERATIONS,
     Reader,
-    Shown,
+    ShownEntries,
     modify_messages,
     pipeline_metadata,
     shown_entries,
@@ -165,7 +165,7 @@ def test_an_operation_that_cannot_be_done_is_refused(operation: dict[str, Any]) 
 def test_text_without_words_is_refused(text: str, talk: Conversation) -> None:
     row = {"op": "add", "type": "profile", "text": text, "reason": text, "messages": [0]}
     with pytest.raises(ValueError, match="has no words"):
-        Reader(talk).wishes(json.dumps({"operations": [row]}), Shown({}), ("profile", "event"))
+        Reader(talk).wishes(json.dumps({"operations": [row]}), ShownEntries({}), ("profile", "event"))
     with pytest.raises(ValueError, match="has no words"):
         Reader(talk).findings(json.dumps({"facts": [row]}))
 
@@ -182,10 +182,12 @@ def test_shipped_question_for_changes_has_no_sample_value_to_copy(
 
 
 def test_longer_texts_than_asked_for_are_read() -> None:
-    asked = Reader(EN).wishes_schema(Shown({}), ("profile",)).schema["properties"]["operations"]["items"]
+    asked = (
+        Reader(EN).wishes_schema(ShownEntries({}), ("profile",)).schema["properties"]["operations"]["items"]
+    )
     text = "The user waits. " * (asked["properties"]["text"]["maxLength"] // 16 + 1)
     row = {"op": "add", "text": text, "reason": "told", "messages": [0]}
-    found = Reader(EN).wishes(json.dumps({"operations": [row]}), Shown({}), ("profile",))
+    found = Reader(EN).wishes(json.dumps({"operations": [row]}), ShownEntries({}), ("profile",))
     assert [wish.text for wish in found.operations] == [text.strip()]
 
 
@@ -193,7 +195,7 @@ def test_too_many_operations_are_refused() -> None:
     operation = {"op": "add", "type": "profile", "text": "用户是医生", "messages": [0]}
     answer = json.dumps({"operations": [operation] * (MAX_OPERATIONS + 1)})
     with pytest.raises(ValueError, match="more than"):
-        Reader(ZH).wishes(answer, Shown({}), ("profile",))
+        Reader(ZH).wishes(answer, ShownEntries({}), ("profile",))
 
 
 @pytest.mark.parametrize(
@@ -202,17 +204,17 @@ def test_too_many_operations_are_refused() -> None:
 def test_a_confidence_that_is_none_is_refused(score: object) -> None:
     answer = json.dumps({"insights": "用户很高兴", "confidence_score": score, "operations": []})
     with pytest.raises(ValueError, match="confidence_score"):
-        Reader(ZH).minds(answer, Shown({}))
+        Reader(ZH).minds(answer, ShownEntries({}))
 
 
 def test_a_confidence_may_be_written_as_a_text() -> None:
     answer = json.dumps({"insights": "用户很高兴", "confidence_score": "0.5", "operations": []})
-    assert Reader(ZH).minds(answer, Shown({})).confidence_score == 0.5
+    assert Reader(ZH).minds(answer, ShownEntries({})).confidence_score == 0.5
 
 
 def test_insights_without_operations_change_nothing() -> None:
     answer = json.dumps({"insights": "用户很高兴", "confidence_score": 0.5})
-    assert Reader(ZH).minds(answer, Shown({})).operations == ()
+    assert Reader(ZH).minds(answer, ShownEntries({})).operations == ()
 
 
 def test_insights_come_with_their_confidence_and_operations_on_the_mind_list() -> None:
@@ -223,7 +225,7 @@ def test_insights_come_with_their_confidence_and_operations_on_the_mind_list() -
             "operations": [{"op": "add", "text": "The user is proud of their work", "messages": [0]}],
         }
     )
-    wishes = Reader(EN).minds(answer, Shown({}))
+    wishes = Reader(EN).minds(answer, ShownEntries({}))
     assert (wishes.insights, wishes.confidence_score) == ("The user seems proud.", 0.8)
     assert wishes.operations[0].content_type == "mind"
 

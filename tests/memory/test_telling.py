@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from personalab.errors import BadRecord
 from personalab.memory.changes import Operation, revise
-from personalab.memory.records import Entry, Memory, check_name, empty_memory, new_id
+from personalab.memory.records import Memory, MemoryEntry, check_name, empty_memory, new_id
 from personalab.memory.telling import player_text
 
 NOW = "2025-10-16T10:30:00Z"
@@ -50,7 +50,7 @@ def test_a_very_long_list_is_not_looked_through_for_a_last_gap() -> None:
 @given(st.lists(st.text(min_size=1, max_size=300), max_size=8), st.integers(50, 400))
 def test_whatever_is_known_its_room_is_kept(texts: list[str], budget: int) -> None:
     memory = _memory(*texts)
-    events = [Entry(new_id(), "event", text, place, NOW, NOW, ()) for place, text in enumerate(texts)]
+    events = [MemoryEntry(new_id(), "event", text, place, NOW, NOW, ()) for place, text in enumerate(texts)]
     heading = len("events:\n")
     assert len(player_text(memory, events, TEMPLATES, len, budget)) <= budget + heading
 

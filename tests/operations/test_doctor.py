@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from personalab.operations.doctor import Finding, Report, examine_root
+from personalab.operations.doctor import DoctorReport, Finding, examine_root
 from personalab.operations.instances import read_session
 from personalab.operations.reindex import reindex
 from personalab.services import Services, open_services
@@ -30,7 +30,7 @@ def session(services: Services, instance: str, root: Path) -> Path:
     return path
 
 
-def codes(report: Report) -> list[str]:
+def codes(report: DoctorReport) -> list[str]:
     return [finding.code for finding in report.findings]
 
 

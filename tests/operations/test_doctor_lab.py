@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph.iterate import stream_iterate
-from personalab.operations.doctor import Finding, Report, examine_root
+from personalab.operations.doctor import DoctorReport, Finding, examine_root
 from personalab.operations.lab.analysing import run_analysis
 from personalab.operations.lab.skills import edit_skill
 from personalab.services import Services, open_services
@@ -42,7 +42,7 @@ async def _run(services: Services, **options: Any) -> ProjectPlace:
     return services.projects.project(place.name)
 
 
-def _told(report: Report) -> list[tuple[str, str]]:
+def _told(report: DoctorReport) -> list[tuple[str, str]]:
     return [(finding.code, finding.file.rpartition("/")[2]) for finding in report.findings]
 
 
@@ -58,7 +58,7 @@ def _written(path: Path, data: object) -> Path:
     return path
 
 
-def _only(report: Report, code: str) -> Finding:
+def _only(report: DoctorReport, code: str) -> Finding:
     assert [finding.code for finding in report.findings] == [code]
     return report.findings[0]
 

@@ -13,7 +13,7 @@ import pytest
 from personalab.archive.cards import without_id
 from personalab.operations.exporting import ExportFormat, export_entry
 from personalab.operations.importing import import_content
-from personalab.operations.imports import ImportReport, ImportWishes
+from personalab.operations.imports import ImportOptions, ImportReport
 from personalab.services import Services
 from personalab.storage.files import dump_json
 from tests.archive import making
@@ -134,7 +134,7 @@ async def test_another_picture_takes_its_place_only_when_asked(services: Service
     assert settled(kept) == ("seraphina", "same")
     assert [told.code for told in kept.imported[0].told] == ["picture_kept"]
     assert snapshot(root) == before
-    replaced = await import_content(services, "b.png", other, ImportWishes(overwrite=True))
+    replaced = await import_content(services, "b.png", other, ImportOptions(overwrite=True))
     assert settled(replaced) == ("seraphina", "replaced")
     assert (root / "characters" / "seraphina" / "card.png").read_bytes() == other
 

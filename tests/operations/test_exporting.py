@@ -15,9 +15,15 @@ import pytest
 from personalab.archive.cards import with_id
 from personalab.archive.veloca import check_archive
 from personalab.errors import PersonaLabError, StorageError, UserError
-from personalab.operations.exporting import EXPORT_FORMATS, Exported, ExportFormat, export_entry, write_export
+from personalab.operations.exporting import (
+    EXPORT_FORMATS,
+    ExportFile,
+    ExportFormat,
+    export_entry,
+    write_export,
+)
 from personalab.operations.importing import import_content, import_files
-from personalab.operations.imports import ImportWishes
+from personalab.operations.imports import ImportOptions
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.storage.files import dump_json
@@ -140,7 +146,7 @@ async def test_a_character_written_by_hand_comes_back_elsewhere(
     definition = {**json.loads(path.read_bytes()), "mine": {"深": 1}, "greetings": ["你来了。"]}
     path.write_bytes(making.json_bytes(definition))
     out = await content(services, "char_alserqi", format)
-    report = await import_content(elsewhere, "x", out, ImportWishes(new_id="char_alserqi", overwrite=True))
+    report = await import_content(elsewhere, "x", out, ImportOptions(new_id="char_alserqi", overwrite=True))
     assert [entry.outcome for entry in report.imported] == ["replaced"]
     assert elsewhere.stories.character("char_alserqi").fields() == definition
 
@@ -150,7 +156,7 @@ async def test_a_character_written_by_hand_comes_back_elsewhere(
 
 async def test_a_lorebook_leaves_in_both_shapes(services: Services, elsewhere: Services) -> None:
     book = making.character_book()
-    await import_content(services, "a.json", making.json_bytes(book), ImportWishes(into="char_maren"))
+    await import_content(services, "a.json", making.json_bytes(book), ImportOptions(into="char_maren"))
     lorebook = json.loads(await content(services, "char_maren", "lorebook"))
     assert lorebook["spec"] == "lorebook_v3"
     assert lorebook["data"]["entries"][0]["keys"] == book["entries"][0]["keys"]
@@ -311,8 +317,8 @@ def test_the_terminal_offers_every_form() -> None:
 # --- files
 
 
-def parcel(chunks: Any) -> Exported:
-    return Exported("a.txt", "text/plain", "instances", "a", "text", chunks)
+def parcel(chunks: Any) -> ExportFile:
+    return ExportFile("a.txt", "text/plain", "instances", "a", "text", chunks)
 
 
 async def test_a_file_is_written_whole_and_never_over_another_unasked(tmp_path: Path) -> None:

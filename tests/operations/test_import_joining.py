@@ -15,7 +15,7 @@ from personalab.archive.naming import called_by_file, file_stem
 from personalab.operations.exporting import export_entry
 from personalab.operations.import_joining import join_stories
 from personalab.operations.importing import import_content, import_files
-from personalab.operations.imports import Imported, ImportWishes, OnConflict
+from personalab.operations.imports import Imported, ImportOptions, OnConflict
 from personalab.services import Services
 from tests.archive import making
 from tests.graph.turns import snapshot
@@ -29,7 +29,7 @@ CARD = making.json_bytes(making.v2_card())
 
 async def one(services: Services, name: str, content: bytes, **wishes: Any) -> Imported:
     """Import one file and return what it became."""
-    report = await import_content(services, name, content, ImportWishes(**wishes))
+    report = await import_content(services, name, content, ImportOptions(**wishes))
     assert report.skipped == []
     (entry,) = report.imported
     return entry

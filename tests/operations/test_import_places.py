@@ -10,7 +10,7 @@ import pytest
 
 from personalab.operations.exporting import ExportFormat, export_entry
 from personalab.operations.importing import import_content, import_files
-from personalab.operations.imports import ImportReport, ImportWishes
+from personalab.operations.imports import ImportOptions, ImportReport
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.storage.files import dump_json
@@ -18,7 +18,7 @@ from tests.archive import making
 from tests.graph.turns import snapshot
 
 pytestmark = pytest.mark.anyio
-OVERWRITE = ImportWishes(overwrite=True)
+OVERWRITE = ImportOptions(overwrite=True)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ async def test_of_those_that_share_an_id_the_namesake_is_replaced(services: Serv
     fresh = await import_content(services, None, card("Ann?", description="新的人。"), OVERWRITE)
     assert settled(fresh) == ("ann_2", "replaced")
     assert settled(await import_content(services, None, card("Ann."), OVERWRITE)) == ("ann_3", "new")
-    chosen = ImportWishes(overwrite=True, new_id="ann")
+    chosen = ImportOptions(overwrite=True, new_id="ann")
     assert settled(await import_content(services, None, card("Ann."), chosen)) == ("ann", "replaced")
 
 
@@ -87,7 +87,10 @@ async def test_a_world_with_its_outline_leaves_and_comes_home(
     name, out = await exported(services, "bg_lighthouse")
     assert name == "bg_lighthouse.background.json"
     assert settled(await import_content(services, name, out)) == ("bg_lighthouse", "same")
-    assert settled(await import_content(elsewhere, name, out, ImportWishes(new_id="rock"))) == ("rock", "new")
+    assert settled(await import_content(elsewhere, name, out, ImportOptions(new_id="rock"))) == (
+        "rock",
+        "new",
+    )
     there, here = elsewhere.stories.background("rock"), services.stories.background("bg_lighthouse")
     assert (there.name, there.world_setting, there.story_outline) == (
         here.name,
@@ -99,11 +102,11 @@ async def test_a_world_with_its_outline_leaves_and_comes_home(
 async def test_a_world_that_was_changed_elsewhere_replaces_only_when_asked(services: Services) -> None:
     _, out = await exported(services, "bg_lighthouse")
     book = making.json_bytes(making.character_book(name="Eldoria"))
-    await import_content(services, None, book, ImportWishes(into="bg_lighthouse"))
+    await import_content(services, None, book, ImportOptions(into="bg_lighthouse"))
     changed = making.json_bytes({**json.loads(out), "world_setting": "Fog."})
     assert settled(await import_content(services, None, changed)) == ("the_skerry_light", "new")
     assert settled(await import_content(services, None, changed, OVERWRITE))[1] == "same"
-    chosen = ImportWishes(overwrite=True, new_id="bg_lighthouse")
+    chosen = ImportOptions(overwrite=True, new_id="bg_lighthouse")
     assert settled(await import_content(services, None, changed, chosen)) == ("bg_lighthouse", "replaced")
     assert services.stories.background("bg_lighthouse").world_setting == "Fog."
     assert services.stories.beside("backgrounds", "bg_lighthouse", "lorebook.json").read_bytes() == book
@@ -150,7 +153,7 @@ async def test_a_world_that_cannot_be_used_is_refused_and_leaves_nothing(
 async def test_a_card_is_known_again_whatever_its_file_and_its_id(services: Services, root: Path) -> None:
     raw = card("李白")
     entry_id, _ = settled(await import_content(services, "card_v2.json", raw))
-    sera, _ = settled(await import_content(services, None, card("Sera"), ImportWishes(new_id="old_friend")))
+    sera, _ = settled(await import_content(services, None, card("Sera"), ImportOptions(new_id="old_friend")))
     before = snapshot(root)
     for name in ("renamed.json", "李白.json", None):
         assert settled(await import_content(services, name, raw)) == (entry_id, "same")
@@ -177,13 +180,13 @@ async def test_nothing_is_called_by_a_name_nobody_gave(services: Services, root:
     report = await import_content(services, None, chat)
     assert [skipped.error.code for skipped in report.skipped] == ["chat_nameless"]
     assert snapshot(root) == before
-    wishes = ImportWishes(character="char_maren")
+    wishes = ImportOptions(character="char_maren")
     assert settled(await import_content(services, None, chat, wishes))[1] == "new"
 
 
 async def test_a_book_that_was_given_to_a_world_becomes_one_of_its_own(services: Services) -> None:
     book = making.json_bytes(making.character_book(name="Eldoria"))
-    given = await import_content(services, None, book, ImportWishes(into="bg_lighthouse"))
+    given = await import_content(services, None, book, ImportOptions(into="bg_lighthouse"))
     assert settled(given) == ("bg_lighthouse", "given")
     assert settled(await import_content(services, None, book)) == ("eldoria", "new")
 

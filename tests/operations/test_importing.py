@@ -13,7 +13,7 @@ import pytest
 
 from personalab.errors import NotFound, UserError
 from personalab.operations.importing import import_content, import_files
-from personalab.operations.imports import ImportReport, ImportWishes
+from personalab.operations.imports import ImportOptions, ImportReport
 from personalab.services import Services
 from personalab.storage.exchange import find_files
 from tests.archive import making
@@ -104,7 +104,7 @@ async def test_another_card_of_the_same_name_gets_an_id_of_its_own(
 
 async def test_a_card_replaces_another_one_only_when_asked(services: Services, root: Path, box: Path) -> None:
     await import_files(services, [put(box, "a.png", making.card_png(making.v2_card()))])
-    wishes = ImportWishes(overwrite=True)
+    wishes = ImportOptions(overwrite=True)
     fresh = making.v2_card(description="She has changed.", character_book=None)
     report = await import_files(services, [put(box, "b.json", fresh)], wishes)
     assert outcomes(report) == [("character", "seraphina", "replaced")]
@@ -122,9 +122,9 @@ async def test_a_lorebook_of_ones_own_survives_a_new_card_without_one(
 ) -> None:
     await import_files(services, [put(box, "a.json", making.v1_card())])
     book = put(box, "book.json", making.character_book(name="Mine"))
-    await import_files(services, [book], ImportWishes(into="seraphina"))
+    await import_files(services, [book], ImportOptions(into="seraphina"))
     fresh = put(box, "b.json", making.v1_card(description="Other"))
-    await import_files(services, [fresh], ImportWishes(overwrite=True))
+    await import_files(services, [fresh], ImportOptions(overwrite=True))
     assert kept(root, "characters", "seraphina", "lorebook.json")["name"] == "Mine"
 
 
@@ -159,17 +159,17 @@ async def test_a_name_no_letter_can_tell_gets_an_id_that_stays_the_same(
 
 async def test_an_id_can_be_chosen_for_one_thing_alone(services: Services, root: Path, box: Path) -> None:
     path = put(box, "a.json", making.v1_card())
-    report = await import_files(services, [path], ImportWishes(new_id="sera"))
+    report = await import_files(services, [path], ImportOptions(new_id="sera"))
     assert outcomes(report) == [("character", "sera", "new")]
     other = put(box, "b.json", making.v1_card(name="Other"))
     before = snapshot(root)
-    taken = await import_files(services, [other], ImportWishes(new_id="sera"))
+    taken = await import_files(services, [other], ImportOptions(new_id="sera"))
     assert reasons(taken) == {"b.json": "id_taken"}
     with pytest.raises(UserError) as many:
-        await import_files(services, [box], ImportWishes(new_id="fresh"))
+        await import_files(services, [box], ImportOptions(new_id="fresh"))
     assert many.value.code == "id_for_many"
     with pytest.raises(UserError) as bad:
-        await import_files(services, [path], ImportWishes(new_id="../up"))
+        await import_files(services, [path], ImportOptions(new_id="../up"))
     assert bad.value.code == "bad_id"
     assert snapshot(root) == before
 
@@ -196,17 +196,17 @@ async def test_a_lorebook_is_given_to_someone_and_replaced_only_when_asked(
 ) -> None:
     first = put(box, "1.json", making.character_book())
     second = put(box, "2.json", making.character_book(name="Other"))
-    wishes = ImportWishes(into="char_maren")
+    wishes = ImportOptions(into="char_maren")
     given = await import_files(services, [first], wishes)
     assert outcomes(given) == [("character", "char_maren", "given")]
     assert "The glade" in given.imported[0].told[0].message("en")
     assert outcomes(await import_files(services, [first], wishes)) == [("character", "char_maren", "same")]
     assert reasons(await import_files(services, [second], wishes)) == {"2.json": "book_taken"}
-    replaced = await import_files(services, [second], ImportWishes(into="char_maren", overwrite=True))
+    replaced = await import_files(services, [second], ImportOptions(into="char_maren", overwrite=True))
     assert outcomes(replaced) == [("character", "char_maren", "given")]
     assert replaced.imported[0].told[0].code == "book_exchanged"
     assert kept(root, "characters", "char_maren", "lorebook.json")["name"] == "Other"
-    world = await import_files(services, [first], ImportWishes(into="backgrounds/bg_lighthouse"))
+    world = await import_files(services, [first], ImportOptions(into="backgrounds/bg_lighthouse"))
     assert outcomes(world) == [("background", "bg_lighthouse", "given")]
     assert services.stories.background("bg_lighthouse").world_setting
 
@@ -215,7 +215,7 @@ async def test_a_lorebook_is_given_to_someone_and_replaced_only_when_asked(
 async def test_a_lorebook_for_nobody_is_refused(services: Services, root: Path, box: Path, into: str) -> None:
     path = put(box, "1.json", making.character_book())
     before = snapshot(root)
-    report = await import_files(services, [path], ImportWishes(into=into))
+    report = await import_files(services, [path], ImportOptions(into=into))
     assert reasons(report)["1.json"] in ("no_library_entry", "bad_id")
     assert snapshot(root) == before
 
@@ -339,9 +339,9 @@ async def test_many_who_bring_the_same_card_make_one_character(
 
 async def test_wishes_nobody_can_fulfil_are_refused_at_once(services: Services, box: Path) -> None:
     with pytest.raises(NotFound):
-        await import_files(services, [box], ImportWishes(character="nobody"))
+        await import_files(services, [box], ImportOptions(character="nobody"))
     with pytest.raises(UserError):
-        await import_files(services, [box], ImportWishes(character="../x"))
+        await import_files(services, [box], ImportOptions(character="../x"))
 
 
 async def test_a_content_at_hand_comes_in_like_a_file(services: Services) -> None:

@@ -15,12 +15,12 @@ from personalab.errors import StorageError
 from personalab.operations.exporting import export_entry
 from personalab.operations.import_stories import Stories, bring_archive
 from personalab.operations.importing import import_content, import_files
-from personalab.operations.imports import Arriving, ImportReport, ImportWishes
+from personalab.operations.imports import Arriving, ImportOptions, ImportReport
 from personalab.operations.recall import look_up
 from personalab.services import Services, open_services
 from personalab.storage.veloca import VelocaStore
 from personalab.story.library import Character
-from personalab.story.recall import Search
+from personalab.story.recall import RecallQuery
 from tests.archive import making
 from tests.graph.turns import lines, say, snapshot
 
@@ -137,7 +137,7 @@ async def test_a_chat_with_nobody_known_brings_a_character_and_says_so(services:
 
 
 async def test_whose_chat_it_is_can_be_said(services: Services) -> None:
-    wishes = ImportWishes(character="char_alserqi", new_id="old_days")
+    wishes = ImportOptions(character="char_alserqi", new_id="old_days")
     report = await import_content(services, "chat.jsonl", CHAT, wishes)
     assert outcomes(report) == [("old_days", "new")]
     assert services.stories.instance("old_days").character_id == "char_alserqi"
@@ -155,7 +155,7 @@ async def test_the_same_chat_again_is_known_even_when_it_was_played_on(
     report = await import_content(services, "renamed.jsonl", CHAT)
     assert outcomes(report) == [("inst_001", "same")]
     assert snapshot(root / "instances") == before
-    other = await import_content(services, "chat.jsonl", CHAT, ImportWishes(character="char_alserqi"))
+    other = await import_content(services, "chat.jsonl", CHAT, ImportOptions(character="char_alserqi"))
     assert outcomes(other) == [("inst_002", "new")]
 
 
@@ -200,7 +200,7 @@ async def test_a_story_that_cannot_be_written_takes_its_new_character_back(
 async def test_what_came_in_can_be_recalled(services: Services) -> None:
     report = await import_content(services, "chat.jsonl", CHAT)
     assert report.not_indexed is None
-    found = await services.library.search(Search("out of the rain", ("turn",), 5, "inst_001"))
+    found = await services.library.search(RecallQuery("out of the rain", ("turn",), 5, "inst_001"))
     assert found[0].event.first_turn == 1
     assert await look_up(services, "inst_001", "rain", "turns")
 
@@ -219,10 +219,10 @@ async def test_a_library_that_cannot_be_written_is_told_and_undoes_nothing(
 
 
 async def test_each_conversation_of_an_archive_becomes_a_story(services: Services) -> None:
-    report = await import_content(services, "v.json", TALKS, ImportWishes(character="char_maren"))
+    report = await import_content(services, "v.json", TALKS, ImportOptions(character="char_maren"))
     assert outcomes(report) == [("inst_001", "new"), ("inst_002", "new")]
     assert [row["content"] for row in lines(services, "inst_002")[1:]] == ["灯塔在哪里", "在北边。"]
-    again = await import_content(services, "v.json", TALKS, ImportWishes(character="char_maren"))
+    again = await import_content(services, "v.json", TALKS, ImportOptions(character="char_maren"))
     assert outcomes(again) == [("inst_001", "same"), ("inst_002", "same")]
 
 
@@ -231,9 +231,11 @@ async def test_an_archive_that_does_not_say_with_whom_asks_for_it(services: Serv
     report = await import_content(services, "v.json", TALKS)
     assert codes(report) == ["character_needed"]
     assert "--character" in str(report.skipped[0].error)
-    many = await import_content(services, "v.json", TALKS, ImportWishes(character="char_maren", new_id="one"))
+    many = await import_content(
+        services, "v.json", TALKS, ImportOptions(character="char_maren", new_id="one")
+    )
     assert codes(many) == ["id_for_many"]
-    empty = await import_content(services, "v.json", veloca(), ImportWishes(character="char_maren"))
+    empty = await import_content(services, "v.json", veloca(), ImportOptions(character="char_maren"))
     assert codes(empty) == ["nothing_in_archive"]
     assert snapshot(root) == before
 
@@ -243,7 +245,7 @@ async def test_an_archive_comes_in_whole_or_not_at_all(services: Services, root:
     broken["entries"][-1]["role"] = "king"
     before = snapshot(root)
     report = await import_content(
-        services, "v.json", making.json_bytes(broken), ImportWishes(character="char_maren")
+        services, "v.json", making.json_bytes(broken), ImportOptions(character="char_maren")
     )
     assert len(report.skipped) == 1
     assert report.imported == []
@@ -260,7 +262,7 @@ async def test_an_archive_in_use_comes_in_with_what_is_not_folded_in_yet(
     with VelocaStore(path) as store:
         session = store.sessions()[0].session_id
         store.create_entry(session, "user", "Are you there?")
-        report = await import_files(services, [path.parent], ImportWishes(character="char_maren"))
+        report = await import_files(services, [path.parent], ImportOptions(character="char_maren"))
     assert outcomes(report) == [("inst_001", "new")]
     assert report.skipped == []
     assert [row["content"] for row in lines(services)[1:]] == ["Are you there?"]
@@ -288,9 +290,9 @@ async def test_a_story_comes_back_beside_the_one_that_went_on(
     assert lines(services, "inst_001_2")[0]["instance_id"] == "inst_001_2"
     assert len(lines(services, instance)) == 3
     assert outcomes(await import_content(services, "s.json", doc)) == [("inst_001_2", "same")]
-    wished = await import_content(services, "s.json", doc, ImportWishes(new_id="mine"))
+    wished = await import_content(services, "s.json", doc, ImportOptions(new_id="mine"))
     assert outcomes(wished) == [("mine", "new")]
-    taken = await import_content(services, "s.json", doc, ImportWishes(new_id=instance))
+    taken = await import_content(services, "s.json", doc, ImportOptions(new_id=instance))
     assert codes(taken) == ["instance_exists"]
 
 
@@ -298,21 +300,21 @@ async def test_a_story_brings_those_it_is_played_with_and_leaves_others_alone(
     services: Services, root: Path, instance: str
 ) -> None:
     book = making.json_bytes(making.character_book())
-    await import_content(services, "b.json", book, ImportWishes(into="bg_wasteland"))
+    await import_content(services, "b.json", book, ImportOptions(into="bg_wasteland"))
     doc = await taken_out(services, instance)
     for kind, entry_id in (("character", "fresh_char"), ("background", "fresh_bg")):
         doc["personalab"][kind]["id"] = entry_id
         doc["personalab"]["instance"][f"{kind}_id"] = entry_id
-    report = await import_content(services, "s.json", making.json_bytes(doc), ImportWishes(new_id="one"))
+    report = await import_content(services, "s.json", making.json_bytes(doc), ImportOptions(new_id="one"))
     assert sorted(told(report)) == ["background_brought", "character_brought", "id_changed"]
     assert services.stories.character("fresh_char").base_persona
     assert json.loads((root / "backgrounds" / "fresh_bg" / "lorebook.json").read_bytes())["entries"]
-    known = await import_content(services, "s.json", making.json_bytes(doc), ImportWishes(new_id="two"))
+    known = await import_content(services, "s.json", making.json_bytes(doc), ImportOptions(new_id="two"))
     assert told(known) == ["id_changed"]
     before = snapshot(root / "characters") | snapshot(root / "backgrounds")
     doc["personalab"]["character"]["definition"]["base_persona"] = "Somebody else."
     doc["personalab"]["background"]["beside"] = {}
-    kept = await import_content(services, "s.json", making.json_bytes(doc), ImportWishes(new_id="three"))
+    kept = await import_content(services, "s.json", making.json_bytes(doc), ImportOptions(new_id="three"))
     assert sorted(told(kept)) == ["background_kept", "character_kept", "id_changed"]
     assert snapshot(root / "characters") | snapshot(root / "backgrounds") == before
 
@@ -347,7 +349,7 @@ async def test_a_story_that_was_tampered_with_is_refused_and_leaves_nothing(
     doc = await taken_out(services, instance)
     doc["personalab"].update(change)
     before = snapshot(root)
-    report = await import_content(services, "s.json", making.json_bytes(doc), ImportWishes(new_id="fresh"))
+    report = await import_content(services, "s.json", making.json_bytes(doc), ImportOptions(new_id="fresh"))
     assert len(report.skipped) == 1
     assert report.skipped[0].error.message("zh")
     assert snapshot(root) == before
@@ -371,7 +373,7 @@ async def test_those_who_bring_the_same_chats_at_once_bring_each_once(
 
 
 async def test_what_another_one_brought_meanwhile_is_known_at_the_next_file(services: Services) -> None:
-    stories = Stories(services.stories, ImportWishes(), services.now)
+    stories = Stories(services.stories, ImportOptions(), services.now)
     stories.look()
     await import_content(services, "a.jsonl", CHAT)
     stories.look()
@@ -380,7 +382,7 @@ async def test_what_another_one_brought_meanwhile_is_known_at_the_next_file(serv
 
 def test_an_archive_that_broke_off_is_not_taken_for_brought(services: Services, root: Path) -> None:
     said = [("user", "Hello"), ("assistant", "Good evening.")]
-    stories = Stories(services.stories, ImportWishes(character="char_maren"), services.now)
+    stories = Stories(services.stories, ImportOptions(character="char_maren"), services.now)
     both = BytesIO(veloca(said, [("user", "x" * 200_000)]))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))

@@ -11,7 +11,7 @@ import pytest
 
 from personalab.operations.reindex import reindex, session_events
 from personalab.services import Services, open_services
-from personalab.story.recall import Search
+from personalab.story.recall import RecallQuery
 
 pytestmark = pytest.mark.anyio
 
@@ -71,7 +71,7 @@ def story(services: Services, instance: str) -> str:
 async def answers(services: Services, instance: str) -> list[list[tuple[str, float, str]]]:
     found: list[list[tuple[str, float, str]]] = []
     for question in QUESTIONS:
-        hits = await services.library.search(Search(question, ("summary", "plot", "turn"), 20, instance))
+        hits = await services.library.search(RecallQuery(question, ("summary", "plot", "turn"), 20, instance))
         found.append([(hit.event.event_id, round(hit.score, 4), hit.event.text) for hit in hits])
     return found
 
@@ -95,7 +95,7 @@ async def test_an_index_from_files_alone_answers_as_the_one_written_at_first(
 
 async def test_a_summary_belongs_to_the_session_it_tells_of(services: Services, story: str) -> None:
     await reindex(services)
-    hits = await services.library.search(Search("雨夜的背叛", ("summary",), 5, story))
+    hits = await services.library.search(RecallQuery("雨夜的背叛", ("summary",), 5, story))
     event = hits[0].event
     assert (event.event_id, event.related_id) == (f"summary_{story}_sess_001_1", f"plot_{story}_sess_001_1")
     assert (event.first_turn, event.last_turn) == (1, 3)
@@ -125,7 +125,7 @@ async def test_turns_that_no_index_can_hold_cost_no_more_than_their_line(
     (folder / "sess_002.plots.json").write_text(json.dumps({"points": points}), encoding="utf-8")
     rebuilt = await reindex(services)
     assert rebuilt.skipped == []
-    hits = await services.library.search(Search("雨夜", ("summary",), 5, story))
+    hits = await services.library.search(RecallQuery("雨夜", ("summary",), 5, story))
     assert (hits[0].event.first_turn, hits[0].event.last_turn) == (0, 0)
     write_session(folder / "sess_001.jsonl", [{**row, "turn": 10**30} for row in lines()])
     rebuilt = await reindex(services)

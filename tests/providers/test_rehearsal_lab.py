@@ -20,7 +20,7 @@ from personalab.lab.findings import AdvantageSegment, AnalysisReport
 from personalab.lab.generating import cases_schema, generation_prompt, read_cases
 from personalab.lab.judging import Judgement, asked_again, judge_call, read_judgement
 from personalab.lab.projects import RankRow, breakdown_of
-from personalab.lab.recomposing import Choice, WriterReader, choose, writer_call
+from personalab.lab.recomposing import SegmentSelection, WriterReader, choose, writer_call
 from personalab.lab.tagging import TAG_SCHEMA, read_tags, tag_prompt
 from personalab.providers.chat_executor import ChatExecutor
 from personalab.providers.rehearsal import RehearsalModel
@@ -196,7 +196,7 @@ def test_a_recomposition_keeps_what_must_stay_and_drops_what_must_go(
         update={"advantage_segments": segments}
     )
     rules = {"zh": "必须保留seg_002，去掉seg_003", "en": "Keep seg_002 and drop seg_003"}[language]
-    choice: Choice = choose(report, None, rules)
+    choice: SegmentSelection = choose(report, None, rules)
     assert (list(choice.kept), list(choice.gone)) == (["seg_002"], ["seg_003"])
     asked = writer_call(choice, rules, language)
     answer = ask(tmp_path, asked.system, asked.text, asked.schema, "recompose")

@@ -27,7 +27,7 @@ from personalab.providers.lent import Remembering
 from personalab.providers.model_settings import ModelSettings
 from personalab.providers.openai_chat import OpenAIEndpoint, open_chat_openai
 from personalab.providers.openai_source import OpenAISource
-from personalab.providers.provider_model import ProviderModel, Source
+from personalab.providers.provider_model import ProviderModel, ReplySource
 from personalab.providers.schema_requests import SchemaSupport, openai_format, schema_options
 from personalab.providers.scripted import ScriptedModel
 from tests.openai_server import (
@@ -103,7 +103,7 @@ def both_ways(
         return endpoint
 
     chat = partial(open_chat_openai, endpoint, settings)
-    sources: list[Source] = [
+    sources: list[ReplySource] = [
         LangChainSource(chat, settings, openai_wire=True),
         OpenAISource(ready, settings, speech_body=speech or {}),
     ]

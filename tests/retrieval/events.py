@@ -6,7 +6,7 @@ from pathlib import Path
 
 from personalab.retrieval.embedders import open_embedder
 from personalab.retrieval.library import ChromaLibrary
-from personalab.story.recall import Kind, Search, StoryEvent
+from personalab.story.recall import Kind, RecallQuery, StoryEvent
 
 
 def event(
@@ -39,9 +39,9 @@ def event(
     )
 
 
-def looking(query: str, *kinds: Kind, instance: str = "inst_001", limit: int = 10) -> Search:
+def looking(query: str, *kinds: Kind, instance: str = "inst_001", limit: int = 10) -> RecallQuery:
     """Make a search in one instance."""
-    return Search(query, kinds or ("turn",), limit, instance)
+    return RecallQuery(query, kinds or ("turn",), limit, instance)
 
 
 def open_library(folder: Path) -> ChromaLibrary:

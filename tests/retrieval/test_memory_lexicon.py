@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from personalab.retrieval.memory.backend import Text
+from personalab.retrieval.memory.backend import SearchableText
 from personalab.retrieval.memory.lexicon import Lexicon
 
 _WORDS = st.sampled_from(["猫", "灯塔", "lighthouse", "tea", "sea", "song", "tea sea", "猫 tea"])
@@ -15,8 +15,8 @@ _STATES = st.lists(
 )
 
 
-def texts(state: dict[int, tuple[str, str]]) -> list[Text]:
-    return [Text(str(number), kind, words) for number, (kind, words) in sorted(state.items())]
+def texts(state: dict[int, tuple[str, str]]) -> list[SearchableText]:
+    return [SearchableText(str(number), kind, words) for number, (kind, words) in sorted(state.items())]
 
 
 @given(_STATES, _WORDS)
@@ -38,16 +38,16 @@ def test_an_index_brought_up_to_date_finds_what_a_new_one_finds(
 
 def test_what_has_not_changed_is_not_read_again() -> None:
     lexicon = Lexicon()
-    lexicon.refresh(1, lambda: [Text("a", "profile", "tea")])
+    lexicon.refresh(1, lambda: [SearchableText("a", "profile", "tea")])
     lexicon.refresh(1, list)
     assert list(lexicon.words("tea", 10, None).scores) == ["a"]
 
 
 def test_of_many_texts_a_few_are_hidden_and_many_make_it_anew() -> None:
-    many = [Text(str(number), "event", f"tea {number}") for number in range(1_500)]
+    many = [SearchableText(str(number), "event", f"tea {number}") for number in range(1_500)]
     lexicon = Lexicon()
     lexicon.refresh(1, lambda: many)
-    changed = [Text("0", "event", "a song"), *many[2:]]
+    changed = [SearchableText("0", "event", "a song"), *many[2:]]
     lexicon.refresh(2, lambda: changed)
     assert "1" not in lexicon.words("tea 1", 2_000, None).scores
     assert next(iter(lexicon.words("song", 10, None).scores)) == "0"
@@ -59,8 +59,12 @@ def test_of_many_texts_a_few_are_hidden_and_many_make_it_anew() -> None:
 
 
 def test_few_of_a_type_are_found_among_very_many_of_another() -> None:
-    many = [Text(str(number), "event", f"tea and milk and sugar {number}") for number in range(60_000)]
+    many = [
+        SearchableText(str(number), "event", f"tea and milk and sugar {number}") for number in range(60_000)
+    ]
     lexicon = Lexicon()
-    lexicon.refresh(1, lambda: [*many, Text("wanted", "profile", "tea and milk and honey and much more")])
+    lexicon.refresh(
+        1, lambda: [*many, SearchableText("wanted", "profile", "tea and milk and honey and much more")]
+    )
     assert list(lexicon.words("tea milk sugar honey", 10, ("profile",)).scores) == ["wanted"]
     assert list(lexicon.words("tea milk sugar", 10, ("profile",)).scores) == ["wanted"]

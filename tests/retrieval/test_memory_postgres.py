@@ -19,7 +19,7 @@ import pytest
 
 from personalab.errors import BadRecord, PersonaLabError, StorageError
 from personalab.memory.changes import Change, Operation, Revised, Step, revise
-from personalab.memory.records import Entry, Memory, new_id
+from personalab.memory.records import Memory, MemoryEntry, new_id
 from personalab.retrieval.memory.backend import Kind
 from personalab.retrieval.memory.postgres import PostgresBackend
 from tests.conftest import NOW, PROJECT
@@ -92,7 +92,9 @@ def remembered(backend: PostgresBackend, *texts: str) -> Memory:
     backend.save_conversation(said(1))
     memory = backend.memory("agent", "user")
     assert memory is not None
-    entries = tuple(Entry(new_id(), "event", text, place, NOW, NOW) for place, text in enumerate(texts, 1))
+    entries = tuple(
+        MemoryEntry(new_id(), "event", text, place, NOW, NOW) for place, text in enumerate(texts, 1)
+    )
     change = Change(new_id(), memory.memory_id, 1, NOW, "edit", tuple(Step(None, entry) for entry in entries))
     revised = Revised(replace(memory, entries=entries, version=1, updated_at=NOW), change)
     assert backend.commit(revised, None, None)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from personalab.retrieval.fusion import DENSE_WEIGHT, fuse
-from personalab.retrieval.shelf import Shelf
+from personalab.retrieval.shelf import EventCollection
 from tests.retrieval.events import event
 
 SCORES = st.dictionaries(st.sampled_from("abcdef"), st.floats(0, 1.3))
@@ -36,13 +36,13 @@ def test_words_lead_where_they_are_there_and_meaning_where_they_are_not() -> Non
 @given(st.lists(st.integers(1, 30), unique=True, max_size=12), st.integers(0, 12))
 def test_a_shelf_is_the_same_whether_filled_at_once_or_in_two_steps(numbers: list[int], cut: int) -> None:
     events = [event(number, f"灯塔 {number}") for number in numbers]
-    whole, grown = Shelf(events), Shelf(events[:cut]).with_events(events[cut:])
+    whole, grown = EventCollection(events), EventCollection(events[:cut]).with_events(events[cut:])
     assert whole.events == grown.events
     assert whole.numbers == grown.numbers
     assert whole.lexical.search("灯塔 7", 9) == grown.lexical.search("灯塔 7", 9)
 
 
 def test_a_replaced_event_is_found_by_its_new_words_only() -> None:
-    shelf = Shelf([event(1, "灯塔"), event(2, "海")]).with_events([event(1, "地图")])
+    shelf = EventCollection([event(1, "灯塔"), event(2, "海")]).with_events([event(1, "地图")])
     assert [one.text for one in shelf.events] == ["地图", "海"]
     assert not shelf.lexical.search("灯塔", 5).matches

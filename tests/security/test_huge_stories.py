@@ -25,7 +25,7 @@ from personalab.services import Services
 from personalab.settings import read_settings
 from personalab.storage.preferences import PreferenceFiles
 from personalab.story.lines import AssistantLine, UserLine, dump_line
-from personalab.story.prompt import FAR_OVER, Material, assemble, check_budget
+from personalab.story.prompt import FAR_OVER, PromptMaterial, assemble, check_budget
 from personalab.story.recall import FINDABLE_CHARACTERS, QUERY_CHARACTERS, plan_lookup, turn_event
 from personalab.story.transcript import Transcript
 from personalab.texts import LANGUAGES
@@ -77,8 +77,8 @@ def transcript_of(*texts: str) -> Transcript:
     return transcript
 
 
-def material(transcript: Transcript) -> Material:
-    return Material("p", "", "", None, None, [], transcript.turns)
+def material(transcript: Transcript) -> PromptMaterial:
+    return PromptMaterial("p", "", "", None, None, [], transcript.turns)
 
 
 # --- counting

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personalab import config
-from personalab.config import FIELDS, SOURCE_FIELDS, Whole
+from personalab.config import FIELDS, SOURCE_FIELDS, IntRange
 from personalab.errors import StorageError, UserError
 from personalab.services import Services
 
@@ -81,7 +81,7 @@ def test_a_value_is_stored_exactly_when_it_is_within_its_range(name: str, value:
 ])  # fmt: skip
 def test_the_ranges_are_the_specs(name: str, low: int, high: int) -> None:
     rule = FIELDS[config.full_name(name)]
-    assert isinstance(rule, Whole)
+    assert isinstance(rule, IntRange)
     assert (rule.low, rule.high) == (low, high)
     assert not rule.accepts(True)
 

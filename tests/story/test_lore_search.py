@@ -12,7 +12,7 @@ from personalab.config import LoreModule
 from personalab.story.lore import Lore, Lorebook, LoreEntry, activate
 from personalab.story.lore_index import KeyIndex
 from personalab.story.lore_matching import Allowance, Heard
-from personalab.story.lore_scan import MAX_SAID, Scan, Situation
+from personalab.story.lore_scan import MAX_SAID, LoreScan, Situation
 from personalab.story.macros import Names
 
 MODULE = LoreModule(enabled=True, scan_depth=4, max_tokens=1_000, recursive=True)
@@ -96,10 +96,10 @@ def test_keys_that_begin_alike_are_told_apart_by_their_ends() -> None:
 def test_a_search_without_time_ends_and_says_so() -> None:
     book = Lorebook("b", (LoreEntry("1", "x", ("灯塔",)), LoreEntry("2", "y", (), constant=True)))
     at = Situation(["灯塔"], MODULE, 1, str, None)
-    scan = Scan([book], at, Allowance(search=0.0))
+    scan = LoreScan([book], at, Allowance(search=0.0))
     assert [called.one.entry.entry_id for called in scan.first()] == ["2"]
     assert scan.unfinished == [0]
-    whole = Scan([book], at)
+    whole = LoreScan([book], at)
     assert len(whole.first()) == 2
     assert whole.unfinished == []
 
@@ -138,7 +138,7 @@ def test_patterns_there_is_no_time_for_are_not_tried_one_by_one() -> None:
     ]
     book = Lorebook("b", tuple(entries))
     at = Situation([f"a {n}" for n in range(500)], MODULE, 1, str, None)
-    scan = Scan([book], at, Allowance(patterns=0.0))
+    scan = LoreScan([book], at, Allowance(patterns=0.0))
     assert work(lambda: scan.first()) < 100_000
     assert {bad.reason for bad in scan.bad_keys} == {"pattern_slow"}
 

@@ -28,7 +28,7 @@ from personalab.story.ids import check_id, is_id
 from personalab.story.instance import PLOT_STATUSES, PlotState
 from personalab.story.library import Background, OutlinePoint
 from personalab.story.lines import AssistantLine, Summary, UserLine
-from personalab.story.prompt import Material, assemble, window_start
+from personalab.story.prompt import PromptMaterial, assemble, window_start
 from personalab.story.recall import extract_query, plan_lookup
 from personalab.story.transcript import Transcript, Turn, usable_reply
 from personalab.texts import TEXTS, fill
@@ -153,7 +153,7 @@ def test_the_sections_token_counts_add_up_to_exactly_the_single_texts(
     for number, (said, answered) in enumerate(turns, 1):
         transcript.add(UserLine("x" + said, number, ""))
         transcript.add(AssistantLine("y" + answered, number, ""))
-    material = Material(
+    material = PromptMaterial(
         "p" + persona,
         "",
         "w" + world,
@@ -177,7 +177,7 @@ def test_the_window_holds_the_newest_whole_turns_that_fit(texts: list[str], budg
     start = window_start(transcript.turns, templates, COUNTER.count, budget)
 
     def cost(at: int) -> int:
-        material = Material("", "", "", None, None, [], transcript.turns[at:])
+        material = PromptMaterial("", "", "", None, None, [], transcript.turns[at:])
         prompt = assemble(material, templates, COUNTER.count, Config())
         return prompt.sections[-1].tokens - COUNTER.count("=== 当前会话完整对话 ===\n")
 
@@ -198,7 +198,10 @@ def test_summaries_stand_where_the_file_has_them_and_roles_take_turns() -> None:
     ):
         transcript.add(line)
     prompt = assemble(
-        Material("p", "", "", None, None, [], transcript.turns), _templates("zh"), COUNTER.count, Config()
+        PromptMaterial("p", "", "", None, None, [], transcript.turns),
+        _templates("zh"),
+        COUNTER.count,
+        Config(),
     )
     assert [message["role"] for message in prompt.messages] == ["system", "user", "assistant", "user"]
     text = prompt.text()
@@ -344,7 +347,7 @@ def test_an_old_reply_of_markers_alone_can_be_tried_again() -> None:
 @pytest.mark.parametrize("said", [7_000, 8_500])
 def test_examples_do_not_come_and_go_with_what_is_recalled(said: int) -> None:
     def messages(recalled: list[str]) -> tuple[Message, ...]:
-        material = Material(
+        material = PromptMaterial(
             base_persona="Ann",
             evolved_persona="",
             world_setting="",

@@ -21,7 +21,7 @@ from tests.mcp_server.processes import begin_stories, with_provider, world
 from tests.web.browser import browser, visit
 from tests.web.serving import SECONDS, Served, serving
 from tests.web.slow_model import HandedModel, SlowModel
-from web.desk import Desk
+from web.desk import AppContext
 from web.joining import whole_app
 
 __all__ = ["begin_stories", "browser", "visit", "with_provider", "world"]
@@ -37,7 +37,7 @@ class Live:
     """Talks over a real socket, so that streams come as they are sent."""
 
     @property
-    def desk(self) -> Desk:
+    def desk(self) -> AppContext:
         """What the application's routes work with."""
         return self.app.state.desk
 

@@ -23,7 +23,7 @@ from tests.web.listening import listen, listening, take, text_of
 from tests.web.slow_model import HandedModel
 from tests.web.test_streams import begin, forget, session
 from tests.web.test_watching import ODD
-from web.turns import Wanted
+from web.turns import ReplyQuery
 from web.watching import Log, size_of
 
 pytestmark = pytest.mark.anyio
@@ -158,7 +158,7 @@ async def test_a_reply_that_ends_while_it_is_looked_at_is_not_taken_for_one_whos
     elsewhere.say("all of it, ")
     ends = [elsewhere.end]
     services.stories.cache = Looked(lambda: ends.pop()() if ends else None)
-    found = await live.desk.turns.find(Wanted("inst_001", 1))
+    found = await live.desk.turns.find(ReplyQuery("inst_001", 1))
     assert not ends
     assert found.is_being_written
     heard = await listen(live.client, STREAM)

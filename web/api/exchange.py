@@ -19,20 +19,20 @@ from personalab.archive.cards import CardVersion
 from personalab.errors import UserError
 from personalab.operations.exporting import (
     EXPORT_FORMATS,
-    Exported,
+    ExportFile,
     ExportFormat,
     export_entry,
     file_of,
     formats_of,
 )
 from personalab.operations.importing import import_stream, spooled
-from personalab.operations.imports import ImportReport, ImportWishes, OnConflict, Outcome, WorldStatus
+from personalab.operations.imports import ImportOptions, ImportReport, OnConflict, Outcome, WorldStatus
 from personalab.services import Services
 from personalab.storage.stories import Kind
 from personalab.tasks import end_tasks
 from web.api.jobs import started
-from web.desk import AtDesk
-from web.shapes import Id, JobStarted, QuerySessionId, Readable, Told
+from web.desk import ContextDep
+from web.shapes import Id, JobStarted, QuerySessionId, Readable, ResponseModel
 
 router = APIRouter(prefix="/api", tags=["exchange"])
 
@@ -63,7 +63,7 @@ _FILES: dict[int | str, dict[str, Any]] = {
 }
 
 
-class NamedWorld(Told):
+class NamedWorldResponse(ResponseModel):
     """A lorebook that a card names."""
 
     name: Readable
@@ -71,7 +71,7 @@ class NamedWorld(Told):
     background_ids: list[str]
 
 
-class ImportedEntry(Told):
+class ImportedEntry(ResponseModel):
     """What a file became, or a part of it."""
 
     file: Readable
@@ -84,12 +84,12 @@ class ImportedEntry(Told):
     options: list[OnConflict] = Field(
         default=[], description="With the outcome exists: what on_conflict may be in another request"
     )
-    world: NamedWorld | None = Field(
+    world: NamedWorldResponse | None = Field(
         default=None, description="The lorebook that a card names and does not bring"
     )
 
 
-class ImportedFile(Told):
+class ImportedFile(ResponseModel):
     """What was brought in."""
 
     imported: list[ImportedEntry]
@@ -98,7 +98,7 @@ class ImportedFile(Told):
     )
 
 
-class FileFormat(Told):
+class FileFormat(ResponseModel):
     """A form in which something can leave."""
 
     format: ExportFormat
@@ -106,7 +106,7 @@ class FileFormat(Told):
     media_type: str
 
 
-class FormatList(Told):
+class FormatList(ResponseModel):
     """What a kind can leave as, the usual one first."""
 
     kind: EntryKind
@@ -124,7 +124,7 @@ _BROUGHT: dict[int | str, dict[str, Any]] = {
 
 @router.post("/import", response_model=None, responses=_BROUGHT, openapi_extra=_BODY)
 async def import_file(
-    desk: AtDesk,
+    desk: ContextDep,
     request: Request,
     response: Response,
     name: Annotated[str | None, Query(max_length=1000, description="What the file is called")] = None,
@@ -143,7 +143,7 @@ async def import_file(
     """Bring a file in, whole or not at all: a character card, a lorebook, a chat or an archive."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _BYTES:
         raise UserError("import_type_wrong")
-    wishes = ImportWishes(character, into, new_id, overwrite, on_conflict)
+    wishes = ImportOptions(character, into, new_id, overwrite, on_conflict)
     async with AsyncExitStack() as stack:
         try:
             spool = await stack.enter_async_context(spooled(request.stream()))
@@ -165,7 +165,7 @@ def _plain(name: str | None) -> str | None:
 
 
 async def _import(
-    services: Services, name: str | None, spool: BinaryIO, wishes: ImportWishes
+    services: Services, name: str | None, spool: BinaryIO, wishes: ImportOptions
 ) -> AsyncGenerator[dict[str, Any]]:
     """Import a file, yielding indexing progress and last what it became."""
     news = asyncio.Queue[str | None]()
@@ -208,7 +208,7 @@ async def _closing(
 
 @router.get("/export", response_class=StreamingResponse, responses=_FILES)
 async def export_file(
-    desk: AtDesk,
+    desk: ContextDep,
     kind: EntryKind,
     entry_id: Annotated[Id, Query(alias="id")],
     format: Annotated[ExportFormat | None, Query(description="The usual one, if left out")] = None,
@@ -232,7 +232,7 @@ async def export_file(
     return StreamingResponse(exported.chunks, media_type=exported.media_type, headers=_as_file(exported))
 
 
-def _as_file(exported: Exported) -> dict[str, str]:
+def _as_file(exported: ExportFile) -> dict[str, str]:
     plain = exported.name.encode("ascii", "replace").decode().replace('"', "_")
     named = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(exported.name, safe='')}"
     return {

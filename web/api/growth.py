@@ -25,9 +25,9 @@ from personalab.storage.story_lock import running
 from personalab.story.ids import check_id
 from personalab.story.persona_history import revision_of
 from web.api.jobs import started
-from web.desk import AtDesk, Desk
+from web.desk import AppContext, ContextDep
 from web.jobs import Job
-from web.shapes import Asked, InstanceId, JobStarted, Readable, Told
+from web.shapes import InstanceId, JobStarted, Readable, RequestModel, ResponseModel
 
 router = APIRouter(prefix="/api/instances/{instance_id}", tags=["growth"])
 
@@ -35,7 +35,7 @@ _RESULT = ("instance_id", "session_id", "new_session_id", "status", "turns", "ke
 _GROWN = ("before", "evolved_persona", "changes", "diff", "revision", "memory", "warnings", "usage")
 
 
-class Growing(Asked):
+class Growing(RequestModel):
     """How a session is summed up, or a character grows."""
 
     dry_run: bool = Field(default=False, description="Only show what it would become; nothing is written")
@@ -45,7 +45,7 @@ class Growing(Asked):
     )
 
 
-class UndoneSummary(Told):
+class UndoneSummary(ResponseModel):
     """A summary that was taken back."""
 
     instance_id: str
@@ -53,14 +53,14 @@ class UndoneSummary(Told):
     turns: int = Field(description="How many turns came after the summary; they are set aside, not deleted")
 
 
-class PersonaChange(Told):
+class PersonaChangeResponse(ResponseModel):
     """One way in which a character changed."""
 
     change: Readable
     turns: list[int] = Field(description="The turns it rests on")
 
 
-class RevisionTold(Told):
+class RevisionResponse(ResponseModel):
     """One step of a character's growth."""
 
     revision: int
@@ -73,10 +73,10 @@ class RevisionTold(Told):
     turns: list[int] | None = Field(
         default=None, description="The first and the last turn that it looked back on"
     )
-    changes: list[PersonaChange]
+    changes: list[PersonaChangeResponse]
 
 
-class Persona(Told):
+class Persona(ResponseModel):
     """Who a character is in a story, and how it came to be."""
 
     instance_id: str
@@ -85,11 +85,11 @@ class Persona(Told):
     evolved_persona: Readable
     edited_by_hand: bool = Field(description="Whether someone wrote another text since the last revision")
     count: int = Field(description="How many revisions there are")
-    revisions: list[RevisionTold] = Field(description="The newest of them, the oldest first")
-    withdrawn: list[RevisionTold] = Field(description="What was taken back, the newest ones")
+    revisions: list[RevisionResponse] = Field(description="The newest of them, the oldest first")
+    withdrawn: list[RevisionResponse] = Field(description="What was taken back, the newest ones")
 
 
-class UndoneGrowth(Told):
+class UndoneGrowth(ResponseModel):
     """Who the character is again."""
 
     instance_id: str
@@ -98,7 +98,7 @@ class UndoneGrowth(Told):
 
 
 @router.post("/summary", status_code=202)
-async def sum_up(desk: AtDesk, instance_id: InstanceId, asked: Growing) -> JobStarted:
+async def sum_up(desk: ContextDep, instance_id: InstanceId, asked: Growing) -> JobStarted:
     """Turn the current session into points and go on in a new one.
 
     The job's result: ``status`` (``done`` or ``preview``), ``session_id``, ``new_session_id``, ``points`` (each with
@@ -114,7 +114,7 @@ async def sum_up(desk: AtDesk, instance_id: InstanceId, asked: Growing) -> JobSt
 
 
 @router.post("/summary/undo")
-async def undo_last_summary(desk: AtDesk, instance_id: InstanceId) -> UndoneSummary:
+async def undo_last_summary(desk: ContextDep, instance_id: InstanceId) -> UndoneSummary:
     """Make the session before the last summary current again."""
     undone = await undo_summary(desk.services, instance_id)
     session_id = undone.current_session_id
@@ -122,7 +122,7 @@ async def undo_last_summary(desk: AtDesk, instance_id: InstanceId) -> UndoneSumm
 
 
 @router.post("/persona", status_code=202)
-async def grow(desk: AtDesk, instance_id: InstanceId, asked: Growing) -> JobStarted:
+async def grow(desk: ContextDep, instance_id: InstanceId, asked: Growing) -> JobStarted:
     """Let the character grow by the last turns and learn about the player.
 
     The job's result: ``status`` (``done``, ``unchanged`` or ``preview``), ``before``, ``evolved_persona``, ``changes``
@@ -139,7 +139,7 @@ async def grow(desk: AtDesk, instance_id: InstanceId, asked: Growing) -> JobStar
 
 @router.get("/persona")
 async def read_persona(
-    desk: AtDesk,
+    desk: ContextDep,
     instance_id: InstanceId,
     newest: Annotated[int, Query(ge=0, le=200, description="So many revisions, the newest")] = 20,
 ) -> Persona:
@@ -158,7 +158,7 @@ async def read_persona(
 
 
 @router.post("/persona/undo")
-async def undo_growth(desk: AtDesk, instance_id: InstanceId) -> UndoneGrowth:
+async def undo_growth(desk: ContextDep, instance_id: InstanceId) -> UndoneGrowth:
     """Give the character back who it was before the last change."""
     state = await undo_persona(desk.services, instance_id)
     return UndoneGrowth(
@@ -169,13 +169,13 @@ async def undo_growth(desk: AtDesk, instance_id: InstanceId) -> UndoneGrowth:
 # --- the work itself
 
 
-async def _check_story(desk: Desk, instance_id: str) -> None:
+async def _check_story(desk: AppContext, instance_id: str) -> None:
     """Refuse a story that is not there before anything is begun."""
     await asyncio.to_thread(desk.services.stories.instance, check_id(instance_id, "instance_id"))
 
 
 def _begin(
-    desk: Desk,
+    desk: AppContext,
     kind: str,
     task: str,
     instance_id: str,
@@ -198,14 +198,14 @@ def _begin(
     return started(job)
 
 
-async def _placed(desk: Desk, stream: AsyncGenerator[Any]) -> AsyncGenerator[Any]:
+async def _placed(desk: AppContext, stream: AsyncGenerator[Any]) -> AsyncGenerator[Any]:
     """Run a graph in one of the server's places."""
     async with desk.places.place(), aclosing(stream) as parts:
         async for part in parts:
             yield part
 
 
-async def _stop(desk: Desk, job: Job, task: str) -> None:
+async def _stop(desk: AppContext, job: Job, task: str) -> None:
     """Stop the work through its lease; while it only waits for one that another writer holds, end the waiting."""
     folder = desk.services.stories.instances / job.subject
     holder = await asyncio.to_thread(running, folder) or {}
@@ -224,13 +224,13 @@ def _told(result: Mapping[str, Any]) -> dict[str, Any]:
     return json.loads(well_formed(json.dumps(known, ensure_ascii=False)))
 
 
-def _revisions(rows: Sequence[Mapping[str, Any]], newest: int) -> list[RevisionTold]:
+def _revisions(rows: Sequence[Mapping[str, Any]], newest: int) -> list[RevisionResponse]:
     return [_revision(row) for row in rows[len(rows) - min(newest, len(rows)) :]]
 
 
-def _revision(row: Mapping[str, Any]) -> RevisionTold:
+def _revision(row: Mapping[str, Any]) -> RevisionResponse:
     """Describe a revision; other values in its file may have any shape, and are included only where they fit."""
-    return RevisionTold(
+    return RevisionResponse(
         revision=row["revision"],
         time=row["time"],
         before=row["before"],
@@ -239,7 +239,9 @@ def _revision(row: Mapping[str, Any]) -> RevisionTold:
         model=_text(row.get("model")),
         session_id=_text(row.get("session_id")),
         turns=_pair(row.get("turns")),
-        changes=[PersonaChange(change=one["change"], turns=one["turns"]) for one in row.get("changes", [])],
+        changes=[
+            PersonaChangeResponse(change=one["change"], turns=one["turns"]) for one in row.get("changes", [])
+        ],
     )
 
 

@@ -14,8 +14,8 @@ from personalab.operations.overview import Story, list_stories
 from personalab.operations.pictures import picture_mark
 from personalab.services import Services
 from personalab.story.library import Background, Character
-from web.desk import AtDesk
-from web.shapes import Asked, Id, InstanceId, Named, Readable, Told
+from web.desk import ContextDep
+from web.shapes import Id, InstanceId, Named, Readable, RequestModel, ResponseModel
 
 router = APIRouter(prefix="/api", tags=["instances"])
 
@@ -28,7 +28,7 @@ class Met(Named):
     picture: str | None = Field(default=None, description="Where its picture is")
 
 
-class Last(Told):
+class Last(ResponseModel):
     """What was said last."""
 
     text: Readable = Field(description="How it begins")
@@ -36,7 +36,7 @@ class Last(Told):
     timestamp: Readable
 
 
-class StoryEntry(Told):
+class StoryEntry(ResponseModel):
     """A story in a list; of one that cannot be read only the id and the reason."""
 
     instance_id: str
@@ -50,13 +50,13 @@ class StoryEntry(Told):
     error: Readable | None = Field(default=None, description="Why it cannot be read")
 
 
-class StoryList(Told):
+class StoryList(ResponseModel):
     """All stories, the one that was played last first."""
 
     instances: list[StoryEntry]
 
 
-class NewStory(Asked):
+class NewStory(RequestModel):
     """Whom to meet, and where."""
 
     character_id: Id
@@ -68,7 +68,7 @@ class NewStory(Asked):
     )
 
 
-class BegunStory(Told):
+class BegunStory(ResponseModel):
     """A story that was begun."""
 
     instance_id: str
@@ -78,13 +78,13 @@ class BegunStory(Told):
     opening: Readable = Field(description="What the character says first; blank if the person does")
 
 
-class Move(Asked):
+class Move(RequestModel):
     """Where a story goes on."""
 
     background_id: Id | None = Field(description="null: in no world")
 
 
-class Moved(Told):
+class Moved(ResponseModel):
     """Where a story goes on."""
 
     instance_id: str
@@ -92,7 +92,7 @@ class Moved(Told):
 
 
 @router.get("/instances")
-async def list_instances(desk: AtDesk) -> StoryList:
+async def list_instances(desk: ContextDep) -> StoryList:
     """List the stories, the one that was played last first."""
 
     def read() -> list[StoryEntry]:
@@ -148,7 +148,7 @@ class _Shown:
 
 
 @router.post("/instances", status_code=201)
-async def begin_story(desk: AtDesk, asked: NewStory) -> BegunStory:
+async def begin_story(desk: ContextDep, asked: NewStory) -> BegunStory:
     """Begin a story with a character, in a world or in none."""
     place = (asked.character_id, asked.background_id, asked.instance_id)
     state = await new_instance(desk.services, *place, greeting=asked.greeting)
@@ -163,7 +163,7 @@ async def begin_story(desk: AtDesk, asked: NewStory) -> BegunStory:
 
 
 @router.put("/instances/{instance_id}/background")
-async def move_story(desk: AtDesk, instance_id: InstanceId, asked: Move) -> Moved:
+async def move_story(desk: ContextDep, instance_id: InstanceId, asked: Move) -> Moved:
     """Move a story to another world, or to none; where it stands in its plot is kept."""
     state = await switch_background(desk.services, instance_id, asked.background_id)
     return Moved(instance_id=instance_id, background_id=state.background_id)

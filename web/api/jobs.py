@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 from fastapi.responses import StreamingResponse
 
-from web.desk import AtDesk
+from web.desk import ContextDep
 from web.jobs import Job
-from web.shapes import JobStarted, JobState, Told
+from web.shapes import JobStarted, JobState, ResponseModel
 from web.streaming import described, events
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
@@ -17,13 +17,13 @@ router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 JobId = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
 
 
-class JobList(Told):
+class JobList(ResponseModel):
     """The jobs of one subject."""
 
     jobs: list[JobState]
 
 
-class JobNews(Told):
+class JobNews(ResponseModel):
     """How far a job is, or something to know about it; what else is told depends on the job."""
 
     type: str
@@ -40,7 +40,7 @@ def started(job: Job) -> JobStarted:
 
 @router.get("")
 async def list_jobs(
-    desk: AtDesk,
+    desk: ContextDep,
     subject: Annotated[str, Query(max_length=200, description="A story or a project of the lab")],
 ) -> JobList:
     """List what was and is being done with a story or a project, the newest first."""
@@ -48,19 +48,19 @@ async def list_jobs(
 
 
 @router.get("/{job_id}")
-async def job_state(desk: AtDesk, job_id: JobId) -> JobState:
+async def job_state(desk: ContextDep, job_id: JobId) -> JobState:
     """Tell how a job stands."""
     return JobState(**desk.jobs.get(job_id).fields())
 
 
 @router.get("/{job_id}/stream", response_class=StreamingResponse, responses=_STREAM)
-async def follow_job(desk: AtDesk, job_id: JobId) -> Response:
+async def follow_job(desk: ContextDep, job_id: JobId) -> Response:
     """Follow a job from its beginning: ``progress`` and ``warning``, then ``done`` or ``error`` with its state."""
     return events(desk.jobs.get(job_id).log.watch(None), desk.seats)
 
 
 @router.post("/{job_id}/stop")
-async def stop_job(desk: AtDesk, job_id: JobId) -> JobState:
+async def stop_job(desk: ContextDep, job_id: JobId) -> JobState:
     """Ask a job to end early; what it has done so far is kept where it can be gone on with."""
     job = desk.jobs.get(job_id)
     await desk.jobs.stop(job)

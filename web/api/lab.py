@@ -17,22 +17,22 @@ from personalab.services import Services
 from web.api.jobs import started
 from web.api.lab_shapes import (
     AssetId,
-    AssetTags,
+    AssetTagsResponse,
     BaselineList,
+    BaselineResponse,
     BaselineRow,
-    BaselineView,
     JudgedTag,
     ProposedTags,
     SkillList,
+    SkillResponse,
     SkillRow,
-    SkillView,
     Tag,
     Version,
     WaitingTag,
     WaitingTags,
 )
 from web.api.lab_wording import unread_text
-from web.desk import AtDesk, Desk
+from web.desk import AppContext, ContextDep
 from web.shapes import JobStarted
 
 router = APIRouter(prefix="/api/lab", tags=["lab"])
@@ -45,7 +45,7 @@ OneVersion = Annotated[Version | None, Query(description="The newest if left out
 
 
 @router.get("/skills")
-async def skill_list(desk: AtDesk, archived: Archived = False, query: Words = None) -> SkillList:
+async def skill_list(desk: ContextDep, archived: Archived = False, query: Words = None) -> SkillList:
     """List the skills with their tags and how they did."""
     found = await list_skills(desk.services, archived=archived, query=query)
     rows = [SkillRow.model_validate(row) for row in found]
@@ -53,11 +53,11 @@ async def skill_list(desk: AtDesk, archived: Archived = False, query: Words = No
 
 
 @router.get("/skills/{skill_id}")
-async def skill_get(desk: AtDesk, skill_id: AssetId, version: OneVersion = None) -> SkillView:
+async def skill_get(desk: ContextDep, skill_id: AssetId, version: OneVersion = None) -> SkillResponse:
     """Give one version of a skill, whole."""
     found = await get_skill(desk.services, skill_id, version)
     provenance: Mapping[str, Any] = found["provenance"] or {}
-    return SkillView(
+    return SkillResponse(
         skill=SkillRow.model_validate({**_with_tags(found), "testSummary": found["testSummary"]}),
         content=found["content"],
         all_tags=_tags(found["tags"]),
@@ -68,7 +68,7 @@ async def skill_get(desk: AtDesk, skill_id: AssetId, version: OneVersion = None)
 
 
 @router.get("/baselines")
-async def baseline_list(desk: AtDesk, archived: Archived = False, query: Words = None) -> BaselineList:
+async def baseline_list(desk: ContextDep, archived: Archived = False, query: Words = None) -> BaselineList:
     """List the baselines."""
     found = await list_baselines(desk.services, archived=archived, query=query)
     return BaselineList(
@@ -77,10 +77,12 @@ async def baseline_list(desk: AtDesk, archived: Archived = False, query: Words =
 
 
 @router.get("/baselines/{baseline_id}")
-async def baseline_get(desk: AtDesk, baseline_id: AssetId, version: OneVersion = None) -> BaselineView:
+async def baseline_get(
+    desk: ContextDep, baseline_id: AssetId, version: OneVersion = None
+) -> BaselineResponse:
     """Give one version of a baseline with its cases."""
     found = await get_baseline(desk.services, baseline_id, version)
-    return BaselineView(
+    return BaselineResponse(
         baseline=BaselineRow(**_with_tags(found)),
         cases=found["cases"],
         all_tags=_tags(found["tags"]),
@@ -89,7 +91,7 @@ async def baseline_get(desk: AtDesk, baseline_id: AssetId, version: OneVersion =
     )
 
 
-async def _unread(desk: Desk, shelf: str) -> list[str]:
+async def _unread(desk: AppContext, shelf: str) -> list[str]:
     """Return a sentence per skill or baseline that is not listed because it cannot be read."""
     found = await asyncio.to_thread(desk.services.assets.problems)
     broken = [one for one in found if one.broken and one.folder.split("/")[1] == shelf]
@@ -118,7 +120,7 @@ def _tags(tags: Mapping[str, Any]) -> list[Tag]:
 
 
 @router.get("/tags")
-async def waiting_tags(desk: AtDesk) -> WaitingTags:
+async def waiting_tags(desk: ContextDep) -> WaitingTags:
     """List the tags that models proposed and that wait for a person's word."""
     return WaitingTags(waiting=await asyncio.to_thread(_waiting, desk.services))
 
@@ -141,23 +143,23 @@ def _waiting(services: Services) -> list[WaitingTag]:
 
 
 @router.post("/tags/approve")
-async def approve_tag(desk: AtDesk, asked: JudgedTag) -> AssetTags:
+async def approve_tag(desk: ContextDep, asked: JudgedTag) -> AssetTagsResponse:
     """Accept a tag that a model proposed."""
     return _tagged(await tagging.approve_tag(desk.services, asked.kind, asked.asset_id, asked.tag))
 
 
 @router.post("/tags/reject")
-async def reject_tag(desk: AtDesk, asked: JudgedTag) -> AssetTags:
+async def reject_tag(desk: ContextDep, asked: JudgedTag) -> AssetTagsResponse:
     """Refuse a tag that a model proposed; it is not proposed again."""
     return _tagged(await tagging.reject_tag(desk.services, asked.kind, asked.asset_id, asked.tag))
 
 
-def _tagged(told: Mapping[str, Any]) -> AssetTags:
-    return AssetTags(kind=told["kind"], asset_id=told["id"], all_tags=_tags(told))
+def _tagged(told: Mapping[str, Any]) -> AssetTagsResponse:
+    return AssetTagsResponse(kind=told["kind"], asset_id=told["id"], all_tags=_tags(told))
 
 
 @router.post("/tags/propose", status_code=202)
-async def propose_tags(desk: AtDesk, asked: ProposedTags) -> JobStarted:
+async def propose_tags(desk: ContextDep, asked: ProposedTags) -> JobStarted:
     """Let a model propose tags, by one call; they wait for a person's word."""
     services = desk.services
     stored = await asyncio.to_thread(tagging.find_asset, services, asked.kind, asked.asset_id)

@@ -25,23 +25,23 @@ from web.api.jobs import started
 from web.api.lab import check_confirmed
 from web.api.lab_projects import models_of, running, subject_of
 from web.api.lab_result_shapes import (
-    AnalysisAsked,
+    AnalysisRequest,
     AnalysisView,
-    Board,
     BoardGroup,
-    DiffLine,
+    DiffLineResponse,
     Dot,
-    Issue,
+    IssueResponse,
+    LeaderboardResponse,
     Round,
-    SearchAsked,
     SearchPlan,
+    SearchRequest,
     SearchView,
-    Segment,
+    SegmentResponse,
 )
 from web.api.lab_results import ends_of
 from web.api.lab_shapes import Paused, ProjectName
 from web.api.lab_wording import search_plan_text, search_text
-from web.desk import AtDesk, Desk
+from web.desk import AppContext, ContextDep
 from web.shapes import Id, JobStarted
 
 router = APIRouter(prefix="/api/lab", tags=["lab"])
@@ -53,7 +53,7 @@ _SEARCHED = ("project", "status", "round", "evaluations", "stop_cause", "skill_i
 
 
 @router.get("/projects/{project}/analysis")
-async def analysis(desk: AtDesk, project: ProjectName) -> AnalysisView:
+async def analysis(desk: ContextDep, project: ProjectName) -> AnalysisView:
     """Give the segments that make skills better, and what they lack, if that was found out."""
     language = desk.language
     data = await report_data(desk.services, project, language)
@@ -62,7 +62,7 @@ async def analysis(desk: AtDesk, project: ProjectName) -> AnalysisView:
         project=project,
         done=found is not None,
         segments=[
-            Segment(
+            SegmentResponse(
                 id=row.segment_id,
                 skill=row.skill,
                 kind=row.kind,
@@ -74,7 +74,7 @@ async def analysis(desk: AtDesk, project: ProjectName) -> AnalysisView:
             for row in (found.segments if found else ())
         ],
         issues=[
-            Issue(
+            IssueResponse(
                 skill=row.skill,
                 dimension=row.dimension,
                 dimension_label=word(row.dimension, language),
@@ -86,7 +86,7 @@ async def analysis(desk: AtDesk, project: ProjectName) -> AnalysisView:
 
 
 @router.post("/projects/{project}/analysis", status_code=202)
-async def analyse(desk: AtDesk, project: ProjectName, asked: AnalysisAsked) -> JobStarted:
+async def analyse(desk: ContextDep, project: ProjectName, asked: AnalysisRequest) -> JobStarted:
     """Find out, with one call of a model, what makes the better skills of a project better."""
     status = await project_status(desk.services, project)
     name = status["project"]
@@ -104,12 +104,12 @@ async def analyse(desk: AtDesk, project: ProjectName, asked: AnalysisAsked) -> J
 
 
 @router.post("/projects/{project}/iteration/plan")
-async def search_plan(desk: AtDesk, project: ProjectName, asked: SearchAsked) -> SearchPlan:
+async def search_plan(desk: ContextDep, project: ProjectName, asked: SearchRequest) -> SearchPlan:
     """Tell what a search takes at the most, before anything is spent; nothing is changed."""
     return (await _bound(desk, project, asked))[1]
 
 
-async def _bound(desk: Desk, project: str, asked: SearchAsked) -> tuple[str, SearchPlan]:
+async def _bound(desk: AppContext, project: str, asked: SearchRequest) -> tuple[str, SearchPlan]:
     status = await project_status(desk.services, project)
     options: Mapping[str, Any] = status["options"]
     bound = await iteration_bound(desk.services, status["project"], _wishes(asked))
@@ -129,12 +129,12 @@ async def _bound(desk: Desk, project: str, asked: SearchAsked) -> tuple[str, Sea
     return status["project"], plan
 
 
-def _wishes(asked: SearchAsked) -> dict[str, Any]:
+def _wishes(asked: SearchRequest) -> dict[str, Any]:
     return asked.model_dump(exclude_none=True, exclude={"confirm"})
 
 
 @router.post("/projects/{project}/iteration", status_code=202)
-async def search(desk: AtDesk, project: ProjectName, asked: SearchAsked) -> JobStarted:
+async def search(desk: ContextDep, project: ProjectName, asked: SearchRequest) -> JobStarted:
     """Search for a better skill, or go on with a search; where it may cost money it has to be confirmed."""
     name, plan = await _bound(desk, project, asked)
     check_confirmed(plan.models, plan.calls, confirm=asked.confirm)
@@ -152,13 +152,13 @@ def _searched(result: dict[str, Any]) -> dict[str, Any]:
 
 
 @router.post("/projects/{project}/iteration/stop")
-async def stop_search(desk: AtDesk, project: ProjectName) -> Paused:
+async def stop_search(desk: ContextDep, project: ProjectName) -> Paused:
     """End a search with its report, whoever began it; pausing it instead lets it be gone on with."""
     return Paused(**await stop_iteration(desk.services, project))
 
 
 @router.get("/projects/{project}/iteration")
-async def search_state(desk: AtDesk, project: ProjectName) -> SearchView:
+async def search_state(desk: ContextDep, project: ProjectName) -> SearchView:
     """Tell how a search goes or went, round by round."""
     name = (await project_status(desk.services, project))["project"]
     try:
@@ -233,9 +233,11 @@ def _round(mark: RoundMark, best: float | None) -> Round:
     )
 
 
-def _diff(pair: ContentPair) -> list[DiffLine]:
+def _diff(pair: ContentPair) -> list[DiffLineResponse]:
     lines = difference(pair.before, pair.after).lines
-    return [DiffLine(kind=line.kind, text=line.text, count=line.count) for line in lines[:_DIFF_LINES]]
+    return [
+        DiffLineResponse(kind=line.kind, text=line.text, count=line.count) for line in lines[:_DIFF_LINES]
+    ]
 
 
 # --- all projects
@@ -243,14 +245,14 @@ def _diff(pair: ContentPair) -> list[DiffLine]:
 
 @router.get("/leaderboard")
 async def board(
-    desk: AtDesk,
+    desk: ContextDep,
     baseline_id: Annotated[Id | None, Query()] = None,
     purpose: Annotated[str | None, Query(max_length=200)] = None,
-) -> Board:
+) -> LeaderboardResponse:
     """Tell how every skill did on every baseline, over all projects, and whether that still holds."""
     found = await leaderboard(desk.services, baseline_id=baseline_id, purpose=purpose)
     archived, language = set(found["archived_baselines"]), desk.language
-    return Board(
+    return LeaderboardResponse(
         groups=[_group(group, archived, language) for group in found["groups"]],
         warnings=[warning_text(row, language) for row in found["warnings"]],
     )

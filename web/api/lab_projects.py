@@ -19,21 +19,21 @@ from web.api.lab import check_confirmed
 from web.api.lab_shapes import (
     NewProject,
     Paused,
-    Plan,
-    Progress,
+    PlanResponse,
+    ProgressResponse,
+    ProjectJobResponse,
     ProjectList,
     ProjectName,
+    ProjectResponse,
     ProjectRow,
-    ProjectView,
-    RunAsked,
-    Running,
-    Skipped,
+    RunRequest,
+    SkippedResponse,
     Skipping,
 )
 from web.api.lab_wording import plan_text, spent_text, status_text, unread_text
-from web.desk import AtDesk, Desk
+from web.desk import AppContext, ContextDep
 from web.shapes import JobStarted
-from web.turns import Refused
+from web.turns import TurnRejected
 
 router = APIRouter(prefix="/api/lab/projects", tags=["lab"])
 
@@ -42,7 +42,7 @@ Again = Annotated[bool, Query(description="Whether what failed is done anew")]
 
 
 @router.get("")
-async def project_list(desk: AtDesk) -> ProjectList:
+async def project_list(desk: ContextDep) -> ProjectList:
     """List the projects, the newest first."""
     found = await projects.list_projects(desk.services)
     problems = await asyncio.to_thread(desk.services.projects.problems)
@@ -53,7 +53,7 @@ async def project_list(desk: AtDesk) -> ProjectList:
 
 
 @router.post("", status_code=201)
-async def create(desk: AtDesk, asked: NewProject) -> ProjectView:
+async def create(desk: ContextDep, asked: NewProject) -> ProjectResponse:
     """Make a project with copies of the newest versions of skills and baselines; nothing is run yet."""
     options = await asyncio.to_thread(_options, desk, asked.options.model_dump(exclude_none=True))
     made = await projects.create_project(
@@ -67,17 +67,17 @@ async def create(desk: AtDesk, asked: NewProject) -> ProjectView:
     return await view(desk, made["project"])
 
 
-def _options(desk: Desk, given: Mapping[str, Any]) -> RunOptions:
+def _options(desk: AppContext, given: Mapping[str, Any]) -> RunOptions:
     return RunOptions.read({**usual_options(desk.services), **given}, "options")
 
 
 @router.get("/{project}")
-async def project_get(desk: AtDesk, project: ProjectName) -> ProjectView:
+async def project_get(desk: ContextDep, project: ProjectName) -> ProjectResponse:
     """Tell how a project stands, and what its calls have cost."""
     return await view(desk, project)
 
 
-async def view(desk: Desk, project: str) -> ProjectView:
+async def view(desk: AppContext, project: str) -> ProjectResponse:
     """Return a project's status."""
     status = await projects.project_status(desk.services, project)
     free, spent = all(map(is_free, models_of(status["options"]))), status["spent_usd"]
@@ -87,12 +87,12 @@ async def view(desk: Desk, project: str) -> ProjectView:
         "has_results": bool(status["ranking"])
         or status["progress"]["left"] < status["progress"]["total_tasks"],
     }
-    return ProjectView.model_validate({**status, **_row(desk, status), **more})
+    return ProjectResponse.model_validate({**status, **_row(desk, status), **more})
 
 
-def _row(desk: Desk, row: Mapping[str, Any]) -> dict[str, Any]:
+def _row(desk: AppContext, row: Mapping[str, Any]) -> dict[str, Any]:
     counts = row["progress"]
-    progress = Progress(
+    progress = ProgressResponse(
         total=counts["total_tasks"],
         completed=counts["completed_tasks"],
         failed=counts["failed_tasks"],
@@ -109,11 +109,11 @@ def subject_of(project: str) -> str:
     return f"lab:{project}"
 
 
-def running(desk: Desk, project: str) -> Running | None:
+def running(desk: AppContext, project: str) -> ProjectJobResponse | None:
     """Find the job that works on a project."""
     for job in desk.jobs.of(subject_of(project)):
         if job.status == "running":
-            return Running(job_id=job.job_id, kind=job.kind)
+            return ProjectJobResponse(job_id=job.job_id, kind=job.kind)
     return None
 
 
@@ -126,19 +126,19 @@ def models_of(options: Mapping[str, Any]) -> list[str]:
 
 
 @router.get("/{project}/plan")
-async def plan(desk: AtDesk, project: ProjectName, rerun_failed: Again = False) -> Plan:
+async def plan(desk: ContextDep, project: ProjectName, rerun_failed: Again = False) -> PlanResponse:
     """Tell how many calls a run would make, and about how many tokens and how much money they take."""
     return await _planned(desk, {"project": project, "rerun_failed": rerun_failed})
 
 
 @router.post("/{project}/plan")
-async def plan_with(desk: AtDesk, project: ProjectName, asked: RunAsked) -> Plan:
+async def plan_with(desk: ContextDep, project: ProjectName, asked: RunRequest) -> PlanResponse:
     """Tell the same for a run with other limits; nothing is changed."""
     return await _planned(desk, _call(project, asked))
 
 
 @router.post("/{project}/run", status_code=202)
-async def run(desk: AtDesk, project: ProjectName, asked: RunAsked) -> JobStarted:
+async def run(desk: ContextDep, project: ProjectName, asked: RunRequest) -> JobStarted:
     """Run a project, or go on with it; what is done is not done, or paid for, again.
 
     Where it may cost money it has to be confirmed by someone who has seen the plan.
@@ -156,7 +156,7 @@ async def run(desk: AtDesk, project: ProjectName, asked: RunAsked) -> JobStarted
     return started(desk.jobs.begin("lab_run", subject_of(name), stream, stop=stop, told=_ran))
 
 
-def _call(project: str, asked: RunAsked) -> dict[str, Any]:
+def _call(project: str, asked: RunRequest) -> dict[str, Any]:
     limits = asked.model_dump(include={"max_calls", "max_usd"}, exclude_unset=True)
     return {"project": project, "rerun_failed": asked.rerun_failed, "changes": limits}
 
@@ -165,7 +165,7 @@ def _ran(result: dict[str, Any]) -> dict[str, Any]:
     return {name: result.get(name) for name in _RESULT}
 
 
-async def _planned(desk: Desk, call: Mapping[str, Any]) -> Plan:
+async def _planned(desk: AppContext, call: Mapping[str, Any]) -> PlanResponse:
     status = await projects.project_status(desk.services, call["project"])
     graph = await asyncio.to_thread(importlib.import_module, "graph.evaluate")
     found: dict[str, Any] = {}
@@ -173,11 +173,11 @@ async def _planned(desk: Desk, call: Mapping[str, Any]) -> Plan:
         if "type" not in part:
             found = part
     if error := found.get("error"):
-        raise Refused(dict(error))
+        raise TurnRejected(dict(error))
     models = models_of(status["options"])
     free = all(map(is_free, models))
     planned: dict[str, Any] = found["plan"]
-    return Plan(
+    return PlanResponse(
         **planned,
         models=models,
         is_free=free,
@@ -187,13 +187,13 @@ async def _planned(desk: Desk, call: Mapping[str, Any]) -> Plan:
 
 
 @router.post("/{project}/pause")
-async def pause_run(desk: AtDesk, project: ProjectName) -> Paused:
+async def pause_run(desk: ContextDep, project: ProjectName) -> Paused:
     """Pause a run or a search, whoever began it: no call begins any more, and those under way come to their end."""
     return Paused(**await pause(desk.services, project))
 
 
 @router.post("/{project}/skip")
-async def skip(desk: AtDesk, project: ProjectName, asked: Skipping) -> Skipped:
+async def skip(desk: ContextDep, project: ProjectName, asked: Skipping) -> SkippedResponse:
     """Leave a skill's case out of the next runs, or take it in again; what is completed stays."""
     told = await projects.skip_task(
         desk.services,
@@ -203,4 +203,4 @@ async def skip(desk: AtDesk, project: ProjectName, asked: Skipping) -> Skipped:
         baseline_id=asked.baseline_id,
         undo=asked.undo,
     )
-    return Skipped(**told)
+    return SkippedResponse(**told)

@@ -9,13 +9,13 @@ from pydantic import Field
 from personalab.lab.leaderboard import Staleness
 from personalab.lab.reports.data import CellStatus
 from personalab.lab.reports.diffs import LineKind
-from web.api.lab_shapes import LabTold
-from web.shapes import Asked, Id
+from web.api.lab_shapes import LabResponse
+from web.shapes import Id, RequestModel
 
 # --- results
 
 
-class Ranked(LabTold):
+class RankedSkillResponse(LabResponse):
     """A skill's place; unknown is null. Skills of one tie group cannot be told apart."""
 
     skill_id: str
@@ -38,7 +38,7 @@ class Ranked(LabTold):
     notes: list[str] = Field(description="What has to be known about its place, in words")
 
 
-class Notice(LabTold):
+class ReportNoticeResponse(LabResponse):
     """What a reader must know before believing a figure."""
 
     code: str
@@ -46,7 +46,7 @@ class Notice(LabTold):
     loud: bool
 
 
-class JudgeView(LabTold):
+class JudgeView(LabResponse):
     """Who scored, and whether it could tell planted answers apart."""
 
     model: str
@@ -54,18 +54,18 @@ class JudgeView(LabTold):
     passed: bool | None
 
 
-class Ranking(LabTold):
+class RankingResponse(LabResponse):
     """The skills in order."""
 
     project: str
-    rows: list[Ranked]
+    rows: list[RankedSkillResponse]
     detectable: float | None = Field(description="A smaller difference could not have been seen")
     pass_score: float
     judges: list[JudgeView]
-    notices: list[Notice]
+    notices: list[ReportNoticeResponse]
 
 
-class MatrixCell(LabTold):
+class MatrixCell(LabResponse):
     """A skill on a case."""
 
     status: CellStatus | Literal["open"]
@@ -73,7 +73,7 @@ class MatrixCell(LabTold):
     text: str = Field(description="The score, or in words why there is none")
 
 
-class MatrixRow(LabTold):
+class MatrixRow(LabResponse):
     """A case, with a cell per skill in the order of ``skills``."""
 
     case_id: str
@@ -85,7 +85,7 @@ class MatrixRow(LabTold):
     cells: list[MatrixCell]
 
 
-class MatrixSkill(LabTold):
+class MatrixSkill(LabResponse):
     """A column of the matrix."""
 
     skill_id: str
@@ -94,7 +94,7 @@ class MatrixSkill(LabTold):
     is_no_skill: bool
 
 
-class Matrix(LabTold):
+class Matrix(LabResponse):
     """Skills × cases; the best skill first."""
 
     project: str
@@ -105,7 +105,7 @@ class Matrix(LabTold):
     next_offset: int | None
 
 
-class DimensionScore(LabTold):
+class DimensionScore(LabResponse):
     """One of the six scores of an answer."""
 
     dimension: str
@@ -114,7 +114,7 @@ class DimensionScore(LabTold):
     maximum: int
 
 
-class CellView(LabTold):
+class CellView(LabResponse):
     """What a skill did with a case."""
 
     project: str
@@ -144,7 +144,7 @@ class CellView(LabTold):
 # --- findings
 
 
-class Segment(LabTold):
+class SegmentResponse(LabResponse):
     """A stretch of a skill that does it good; it stands there letter by letter."""
 
     id: str
@@ -156,7 +156,7 @@ class Segment(LabTold):
     reason: str
 
 
-class Issue(LabTold):
+class IssueResponse(LabResponse):
     """What a skill lacks."""
 
     skill: str
@@ -165,22 +165,22 @@ class Issue(LabTold):
     description: str
 
 
-class AnalysisView(LabTold):
+class AnalysisView(LabResponse):
     """Why the better skills are better."""
 
     project: str
     done: bool
-    segments: list[Segment]
-    issues: list[Issue]
+    segments: list[SegmentResponse]
+    issues: list[IssueResponse]
 
 
-class AnalysisAsked(Asked):
+class AnalysisRequest(RequestModel):
     """An analysis takes one call."""
 
     confirm: bool = Field(default=False, description="A person agreed to the call, where it may cost money")
 
 
-class SearchAsked(Asked):
+class SearchRequest(RequestModel):
     """How a search for a better skill is begun or gone on with."""
 
     confirm: bool = Field(default=False, description="A person has seen the plan and agreed to it")
@@ -195,7 +195,7 @@ class SearchAsked(Asked):
     )
 
 
-class SearchPlan(LabTold):
+class SearchPlan(LabResponse):
     """What a search takes at the most; none if it has come to its end."""
 
     evaluations: int
@@ -209,7 +209,7 @@ class SearchPlan(LabTold):
     text: list[str] = Field(description="The same in words")
 
 
-class Dot(LabTold):
+class Dot(LabResponse):
     """A candidate of a round; one without a score was screened out or failed."""
 
     strategy: str
@@ -218,7 +218,7 @@ class Dot(LabTold):
     error: str
 
 
-class Round(LabTold):
+class Round(LabResponse):
     """One round of a search."""
 
     round: int
@@ -229,7 +229,7 @@ class Round(LabTold):
     candidates: list[Dot]
 
 
-class DiffLine(LabTold):
+class DiffLineResponse(LabResponse):
     """One line of a difference; ``skipped`` stands for ``count`` equal ones."""
 
     kind: LineKind
@@ -237,7 +237,7 @@ class DiffLine(LabTold):
     count: int
 
 
-class SearchView(LabTold):
+class SearchView(LabResponse):
     """How a search for a better skill goes or went."""
 
     project: str
@@ -257,12 +257,12 @@ class SearchView(LabTold):
     winner_skill_id: str | None = Field(description="The winner in the library, if it is a new skill")
     rounds: list[Round]
     parent: str = Field(description="With whom the winner is compared")
-    diff: list[DiffLine] = Field(
+    diff: list[DiffLineResponse] = Field(
         description="What the winner has that its parent has not, and the other way round"
     )
 
 
-class BoardRow(LabTold):
+class BoardRow(LabResponse):
     """One test of one skill on one baseline."""
 
     skill_id: str
@@ -279,7 +279,7 @@ class BoardRow(LabTold):
     staleness_text: str
 
 
-class BoardGroup(LabTold):
+class BoardGroup(LabResponse):
     """All tests on one baseline, the best first."""
 
     baseline_id: str
@@ -290,7 +290,7 @@ class BoardGroup(LabTold):
     records: list[BoardRow]
 
 
-class Board(LabTold):
+class LeaderboardResponse(LabResponse):
     """How every skill did on every baseline, over all projects."""
 
     groups: list[BoardGroup]

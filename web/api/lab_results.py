@@ -12,8 +12,8 @@ from personalab.errors import NotFound
 from personalab.lab.dimensions import MAXIMA
 from personalab.lab.options import NO_SKILL_ID
 from personalab.lab.projects import Result
-from personalab.lab.reports.data import Cell, ReportData, SkillRow
-from personalab.lab.reports.data import Notice as Told
+from personalab.lab.reports.data import Cell, ReportData, ReportSkill
+from personalab.lab.reports.data import ReportNotice as Told
 from personalab.lab.reports.words import word
 from personalab.lab.statistics import Interval
 from personalab.operations.lab.projects import project_status
@@ -29,13 +29,13 @@ from web.api.lab_result_shapes import (
     MatrixCell,
     MatrixRow,
     MatrixSkill,
-    Notice,
-    Ranked,
-    Ranking,
+    RankedSkillResponse,
+    RankingResponse,
+    ReportNoticeResponse,
 )
 from web.api.lab_shapes import ProjectName
 from web.api.lab_wording import cell_text, rank_notes, score
-from web.desk import AtDesk
+from web.desk import ContextDep
 from web.shapes import Id
 
 router = APIRouter(prefix="/api/lab/projects", tags=["lab"])
@@ -54,11 +54,11 @@ Offset = Annotated[int, Query(ge=0, le=10**9)]
 
 
 @router.get("/{project}/ranking")
-async def ranking(desk: AtDesk, project: ProjectName) -> Ranking:
+async def ranking(desk: ContextDep, project: ProjectName) -> RankingResponse:
     """Rank the skills by the results at hand, with intervals; what cannot be told apart is a tie."""
     language = desk.language
     data, name = await _data(desk.services, project, language)
-    return Ranking(
+    return RankingResponse(
         project=name,
         rows=[_ranked(row, _is_tied(row, data), language) for row in data.rows],
         detectable=data.detectable,
@@ -73,20 +73,20 @@ async def _data(services: Services, project: str, language: Language) -> tuple[R
     return await report_data(services, name, language), name
 
 
-def _is_tied(row: SkillRow, data: ReportData) -> bool:
+def _is_tied(row: ReportSkill, data: ReportData) -> bool:
     groups = [other.tie_group for other in data.rows]
     return row.tie_group is not None and groups.count(row.tie_group) > 1
 
 
-def _detectable(data: ReportData, language: Language) -> list[Notice]:
+def _detectable(data: ReportData, language: Language) -> list[ReportNoticeResponse]:
     if data.detectable is None:
         return []
     message = say("web_lab_detectable", language, value=score(data.detectable))
-    return [Notice(code="detectable", message=message, loud=False)]
+    return [ReportNoticeResponse(code="detectable", message=message, loud=False)]
 
 
-def _ranked(row: SkillRow, tied: bool, language: Language) -> Ranked:
-    found = {name: getattr(row, name) for name in Ranked.model_fields if hasattr(row, name)}
+def _ranked(row: ReportSkill, tied: bool, language: Language) -> RankedSkillResponse:
+    found = {name: getattr(row, name) for name in RankedSkillResponse.model_fields if hasattr(row, name)}
     told = {
         "name": _name(row, language),
         "interval": ends_of(row.interval),
@@ -95,10 +95,10 @@ def _ranked(row: SkillRow, tied: bool, language: Language) -> Ranked:
         "tied": tied,
         "notes": rank_notes(row, tied=tied, language=language),
     }
-    return Ranked.model_validate({**found, **told})
+    return RankedSkillResponse.model_validate({**found, **told})
 
 
-def _name(row: SkillRow, language: Language) -> str:
+def _name(row: ReportSkill, language: Language) -> str:
     return word("no_skill_name", language) if row.is_no_skill else row.name
 
 
@@ -107,8 +107,10 @@ def ends_of(interval: Interval | None) -> tuple[float, float] | None:
     return None if interval is None else (interval.low, interval.high)
 
 
-def _notice(notice: Told, language: Language) -> Notice:
-    return Notice(code=notice.code, message=word(notice.code, language, **notice.params), loud=notice.loud)
+def _notice(notice: Told, language: Language) -> ReportNoticeResponse:
+    return ReportNoticeResponse(
+        code=notice.code, message=word(notice.code, language, **notice.params), loud=notice.loud
+    )
 
 
 # --- the matrix
@@ -116,7 +118,7 @@ def _notice(notice: Told, language: Language) -> Notice:
 
 @router.get("/{project}/results")
 async def results(
-    desk: AtDesk,
+    desk: ContextDep,
     project: ProjectName,
     offset: Offset = 0,
     limit: Annotated[int, Query(ge=1, le=500, description="So many cases at once")] = 100,
@@ -163,7 +165,7 @@ def _cell(cell: Cell | None, language: Language) -> MatrixCell:
 
 @router.get("/{project}/cell")
 async def cell(
-    desk: AtDesk,
+    desk: ContextDep,
     project: ProjectName,
     skill_id: Annotated[Id, Query()],
     case_id: Annotated[Id, Query()],
@@ -240,7 +242,7 @@ def _cell_view(project: str, task: Task, result: Result | None, offset: int, lan
 
 
 @router.get("/{project}/report", response_class=Response, responses=_REPORT)
-async def report(desk: AtDesk, project: ProjectName, format: ReportFormat = "html") -> Response:
+async def report(desk: ContextDep, project: ProjectName, format: ReportFormat = "html") -> Response:
     """Give a report of a project as a file: one page, JUnit's XML for CI, or a table."""
     made = await project_report(desk.services, project, format, desk.language)
     headers = {"content-disposition": f'attachment; filename="{made.name}"', "cache-control": "no-store"}

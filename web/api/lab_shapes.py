@@ -13,7 +13,7 @@ from personalab.lab.leaderboard import Staleness
 from personalab.lab.projects import ProjectStatus
 from personalab.lab.records import AssetKind
 from personalab.providers.well_formed import well_formed
-from web.shapes import Asked, Fields, Id, Told
+from web.shapes import Fields, Id, RequestModel, ResponseModel
 
 _ID = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 ProjectName = Annotated[
@@ -29,7 +29,7 @@ Calls = Annotated[int, Field(ge=0, le=10**9)]
 UNREAD = "What is not listed because it cannot be read, and why, in words"
 
 
-class LabTold(Told):
+class LabResponse(ResponseModel):
     """What is told of the lab's files, which any program may have written: also texts that are not well formed."""
 
     @model_validator(mode="before")
@@ -53,7 +53,7 @@ def _sendable(given: object) -> object:
 # --- skills, baselines, tags
 
 
-class TestSummary(LabTold):
+class TestSummary(LabResponse):
     """How a skill did over all its tests."""
 
     has_tests: bool
@@ -63,7 +63,7 @@ class TestSummary(LabTold):
     staleness: Staleness | None
 
 
-class AssetRow(LabTold):
+class AssetRow(LabResponse):
     """What a list shows of a skill or a baseline."""
 
     id: str
@@ -92,21 +92,21 @@ class BaselineRow(AssetRow):
     case_count: int
 
 
-class SkillList(LabTold):
+class SkillList(LabResponse):
     """The skills, by name."""
 
     skills: list[SkillRow]
     unread: list[str] = Field(description=UNREAD)
 
 
-class BaselineList(LabTold):
+class BaselineList(LabResponse):
     """The baselines, by name."""
 
     baselines: list[BaselineRow]
     unread: list[str] = Field(description=UNREAD)
 
 
-class Tag(LabTold):
+class Tag(LabResponse):
     """A tag of a person (approved from the beginning), or one that a model proposed."""
 
     id: str
@@ -115,7 +115,7 @@ class Tag(LabTold):
     status: TagStatus
 
 
-class AssetChange(LabTold):
+class AssetChange(LabResponse):
     """A step from one version to the next."""
 
     from_version: str
@@ -124,7 +124,7 @@ class AssetChange(LabTold):
     changed_fields: list[str]
 
 
-class SkillView(LabTold):
+class SkillResponse(LabResponse):
     """One version of a skill, whole."""
 
     skill: SkillRow
@@ -135,7 +135,7 @@ class SkillView(LabTold):
     strategy: str | None = Field(description="How it was put together, if it was made of others")
 
 
-class CaseView(LabTold):
+class CaseView(LabResponse):
     """A case of a baseline."""
 
     id: str
@@ -146,7 +146,7 @@ class CaseView(LabTold):
     expected_output: str
 
 
-class BaselineView(LabTold):
+class BaselineResponse(LabResponse):
     """One version of a baseline, whole."""
 
     baseline: BaselineRow
@@ -156,7 +156,7 @@ class BaselineView(LabTold):
     history: list[AssetChange]
 
 
-class WaitingTag(LabTold):
+class WaitingTag(LabResponse):
     """A tag that a model proposed and that waits for a person's word."""
 
     kind: AssetKind
@@ -167,13 +167,13 @@ class WaitingTag(LabTold):
     generated_at: str
 
 
-class WaitingTags(LabTold):
+class WaitingTags(LabResponse):
     """All of them."""
 
     waiting: list[WaitingTag]
 
 
-class JudgedTag(Asked):
+class JudgedTag(RequestModel):
     """Which tag is approved or rejected."""
 
     kind: AssetKind
@@ -181,7 +181,7 @@ class JudgedTag(Asked):
     tag: Annotated[str, Field(min_length=1, max_length=200, description="Its id or its value")]
 
 
-class AssetTags(LabTold):
+class AssetTagsResponse(LabResponse):
     """The tags of an asset after a change."""
 
     kind: AssetKind
@@ -189,7 +189,7 @@ class AssetTags(LabTold):
     all_tags: list[Tag]
 
 
-class ProposedTags(Asked):
+class ProposedTags(RequestModel):
     """Of what a model proposes tags."""
 
     kind: AssetKind
@@ -200,7 +200,7 @@ class ProposedTags(Asked):
 # --- projects
 
 
-class Part(LabTold):
+class Part(LabResponse):
     """A skill or a baseline of a project: a copy of that version."""
 
     id: str
@@ -208,7 +208,7 @@ class Part(LabTold):
     version: str
 
 
-class Progress(LabTold):
+class ProgressResponse(LabResponse):
     """How many tasks (a skill on a case) are through."""
 
     total: int
@@ -218,14 +218,14 @@ class Progress(LabTold):
     text: str = Field(description="The same in words")
 
 
-class Running(LabTold):
+class ProjectJobResponse(LabResponse):
     """The job of this server that works on a project."""
 
     job_id: str
     kind: str
 
 
-class ProjectRow(LabTold):
+class ProjectRow(LabResponse):
     """What a list shows of a project."""
 
     project: str = Field(description="Its folder's name: how it is addressed")
@@ -236,19 +236,19 @@ class ProjectRow(LabTold):
     updated_at: str
     skills: list[Part]
     baselines: list[Part]
-    progress: Progress
-    running: Running | None
+    progress: ProgressResponse
+    running: ProjectJobResponse | None
     status_text: str = Field(description="What is done with it now, in words")
 
 
-class ProjectList(LabTold):
+class ProjectList(LabResponse):
     """The projects, the newest first."""
 
     projects: list[ProjectRow]
     unread: list[str] = Field(description=UNREAD)
 
 
-class ProjectView(ProjectRow):
+class ProjectResponse(ProjectRow):
     """How a project stands."""
 
     id: str
@@ -261,7 +261,7 @@ class ProjectView(ProjectRow):
     has_results: bool
 
 
-class Plan(LabTold):
+class PlanResponse(LabResponse):
     """What a run would take, before anything is spent."""
 
     tasks: int
@@ -284,7 +284,7 @@ class Plan(LabTold):
     text: list[str] = Field(description="The same in words")
 
 
-class ProjectOptions(Asked):
+class ProjectOptions(RequestModel):
     """How a project is run; what is left out has its usual value."""
 
     model: Model | None = Field(
@@ -305,7 +305,7 @@ class ProjectOptions(Asked):
     language: Literal["zh", "en"] | None = None
 
 
-class NewProject(Asked):
+class NewProject(RequestModel):
     """A project to be made, with copies of the newest versions."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
@@ -315,7 +315,7 @@ class NewProject(Asked):
     options: ProjectOptions = ProjectOptions()
 
 
-class RunAsked(Asked):
+class RunRequest(RequestModel):
     """How a project is run now."""
 
     confirm: bool = Field(default=False, description="A person has seen the plan and agreed to it")
@@ -324,14 +324,14 @@ class RunAsked(Asked):
     max_usd: Usd | None = Field(default=None, description="Over all its runs; null takes the limit away")
 
 
-class Paused(LabTold):
+class Paused(LabResponse):
     """What became of a wish to pause or stop."""
 
     project: str
     status: str = Field(description="The run's or search's own; stopping: calls are under way still")
 
 
-class Skipping(Asked):
+class Skipping(RequestModel):
     """A skill's case that is left out, or taken in again."""
 
     skill_id: Id
@@ -340,7 +340,7 @@ class Skipping(Asked):
     undo: bool = False
 
 
-class Skipped(LabTold):
+class SkippedResponse(LabResponse):
     """What was left out or taken in again."""
 
     project: str

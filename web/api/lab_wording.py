@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from personalab.errors import PersonaLabError
-from personalab.lab.reports.data import Iteration, SkillRow
+from personalab.lab.reports.data import Iteration, ReportSkill
 from personalab.lab.reports.words import word
 from personalab.texts import Language, say
 
@@ -76,7 +76,7 @@ def spent_text(calls: int, spent: float | None, language: Language, *, free: boo
     return say("web_lab_spent", language, calls=calls, usd=usd(spent))
 
 
-def rank_notes(row: SkillRow, *, tied: bool, language: Language) -> list[str]:
+def rank_notes(row: ReportSkill, *, tied: bool, language: Language) -> list[str]:
     """Word what has to be known about a skill's place."""
     said = [say("web_lab_tie", language)] if tied else []
     if row.behind is not None and (span := row.behind_interval):

@@ -23,8 +23,8 @@ from personalab.operations.pictures import character_picture, picture_mark
 from personalab.services import Services
 from personalab.storage.stories import Kind, Listed
 from personalab.story.library import Background, Character
-from web.desk import AtDesk
-from web.shapes import Asked, BackgroundId, CharacterId, Readable, Told
+from web.desk import ContextDep
+from web.shapes import BackgroundId, CharacterId, Readable, RequestModel, ResponseModel
 
 router = APIRouter(prefix="/api", tags=["library"])
 
@@ -49,7 +49,7 @@ Language = Literal["zh", "en"]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 
 
-class Entry(Told):
+class LibraryEntryResponse(ResponseModel):
     """What a list shows of every entry; of one that cannot be read only the id and the reason."""
 
     name: Readable
@@ -58,7 +58,7 @@ class Entry(Told):
     error: Readable | None = Field(default=None, description="Why it cannot be read")
 
 
-class CharacterEntry(Entry):
+class CharacterEntry(LibraryEntryResponse):
     """A character in a list."""
 
     character_id: str
@@ -69,13 +69,13 @@ class CharacterEntry(Entry):
     greetings: int = Field(default=0, description="How many ways there are to open a story with it")
 
 
-class CharacterList(Told):
+class CharacterList(ResponseModel):
     """All characters."""
 
     characters: list[CharacterEntry]
 
 
-class CardNotes(Told):
+class CardNotes(ResponseModel):
     """What a card says to people, not to the model."""
 
     creator: Readable
@@ -83,7 +83,7 @@ class CardNotes(Told):
     tags: list[Readable]
 
 
-class WholeCharacter(Told):
+class WholeCharacter(ResponseModel):
     """A character as its author wrote it."""
 
     character_id: str
@@ -101,7 +101,7 @@ class WholeCharacter(Told):
     worlds: list[str] = Field(description="The backgrounds that speak of it by its name")
 
 
-class WrittenCharacter(Asked):
+class WrittenCharacter(RequestModel):
     """A character to be saved."""
 
     name: Name
@@ -113,20 +113,20 @@ class WrittenCharacter(Asked):
     replace: bool = Field(default=False, description="Change one that exists; else its id has to be free")
 
 
-class BackgroundEntry(Entry):
+class BackgroundEntry(LibraryEntryResponse):
     """A background in a list."""
 
     background_id: str
     points: int = Field(default=0, description="How many points its outline has")
 
 
-class BackgroundList(Told):
+class BackgroundList(ResponseModel):
     """All backgrounds."""
 
     backgrounds: list[BackgroundEntry]
 
 
-class WholeBackground(Told):
+class WholeBackground(ResponseModel):
     """A background as its author wrote it."""
 
     background_id: str
@@ -136,7 +136,7 @@ class WholeBackground(Told):
     has_lorebook: bool
 
 
-class WrittenBackground(Asked):
+class WrittenBackground(RequestModel):
     """A background to be saved."""
 
     name: Name
@@ -147,7 +147,7 @@ class WrittenBackground(Asked):
     replace: bool = Field(default=False, description="Change one that exists; else its id has to be free")
 
 
-class Saved(Told):
+class SaveResponse(ResponseModel):
     """What was saved."""
 
     id: str
@@ -155,14 +155,14 @@ class Saved(Told):
     created: bool
 
 
-_SAVED: dict[int | str, dict[str, Any]] = {201: {"model": Saved, "description": "It is new"}}
+_SAVED: dict[int | str, dict[str, Any]] = {201: {"model": SaveResponse, "description": "It is new"}}
 
 
 # --- characters
 
 
 @router.get("/characters")
-async def list_characters(desk: AtDesk) -> CharacterList:
+async def list_characters(desk: ContextDep) -> CharacterList:
     """List the characters, also those whose files cannot be read."""
 
     def read() -> list[CharacterEntry]:
@@ -190,7 +190,7 @@ def _character_entry(services: Services, listed: Listed) -> CharacterEntry:
 
 
 @router.get("/characters/{character_id}")
-async def show_character(desk: AtDesk, character_id: CharacterId) -> WholeCharacter:
+async def show_character(desk: ContextDep, character_id: CharacterId) -> WholeCharacter:
     """Show a character whole."""
     return await asyncio.to_thread(_whole_character, desk.services, character_id)
 
@@ -226,8 +226,8 @@ def _card_notes(services: Services, character_id: str) -> CardNotes | None:
 
 @router.put("/characters/{character_id}", responses=_SAVED)
 async def write_character(
-    desk: AtDesk, response: Response, character_id: CharacterId, asked: WrittenCharacter
-) -> Saved:
+    desk: ContextDep, response: Response, character_id: CharacterId, asked: WrittenCharacter
+) -> SaveResponse:
     """Make a character, or change one; stories that were begun keep the one they began with."""
     saved = await save_character(
         desk.services,
@@ -239,12 +239,12 @@ async def write_character(
         overwrite=asked.replace,
     )
     response.status_code = 201 if saved.created else 200
-    return Saved(id=character_id, name=saved.entry.name, created=saved.created)
+    return SaveResponse(id=character_id, name=saved.entry.name, created=saved.created)
 
 
 @router.get("/characters/{character_id}/picture", response_class=Response, responses=_PICTURES)
 async def show_picture(
-    desk: AtDesk,
+    desk: ContextDep,
     character_id: CharacterId,
     v: Annotated[str | None, Query(max_length=64, description="Which one, as lists name it")] = None,
 ) -> Response:
@@ -258,7 +258,7 @@ async def show_picture(
 
 
 @router.get("/backgrounds")
-async def list_backgrounds(desk: AtDesk) -> BackgroundList:
+async def list_backgrounds(desk: ContextDep) -> BackgroundList:
     """List the backgrounds, also those whose files cannot be read."""
 
     def read() -> list[BackgroundEntry]:
@@ -284,7 +284,7 @@ def _background_entry(services: Services, listed: Listed) -> BackgroundEntry:
 
 
 @router.get("/backgrounds/{background_id}")
-async def show_background(desk: AtDesk, background_id: BackgroundId) -> WholeBackground:
+async def show_background(desk: ContextDep, background_id: BackgroundId) -> WholeBackground:
     """Show a background whole."""
 
     def read() -> WholeBackground:
@@ -302,8 +302,8 @@ async def show_background(desk: AtDesk, background_id: BackgroundId) -> WholeBac
 
 @router.put("/backgrounds/{background_id}", responses=_SAVED)
 async def write_background(
-    desk: AtDesk, response: Response, background_id: BackgroundId, asked: WrittenBackground
-) -> Saved:
+    desk: ContextDep, response: Response, background_id: BackgroundId, asked: WrittenBackground
+) -> SaveResponse:
     """Make a background, or change one; its stories see it from the next turn on."""
     saved = await save_background(
         desk.services,
@@ -314,7 +314,7 @@ async def write_background(
         overwrite=asked.replace,
     )
     response.status_code = 201 if saved.created else 200
-    return Saved(id=background_id, name=saved.entry.name, created=saved.created)
+    return SaveResponse(id=background_id, name=saved.entry.name, created=saved.created)
 
 
 # --- both

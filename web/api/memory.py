@@ -40,14 +40,14 @@ from web.api.memory_shapes import (
     Acquaintance,
     Acquaintances,
     Changed,
+    ConversationResponse,
     Conversations,
-    ConversationTold,
-    Forgotten,
+    ForgetResponse,
     Hits,
-    HitTold,
     MemoryChanges,
-    MemoryTold,
-    MessageTold,
+    MemoryHitResponse,
+    MemoryResponse,
+    MessageResponse,
     SaveConversation,
     SavedConversation,
     Undoing,
@@ -59,7 +59,7 @@ from web.api.memory_shapes import (
     conversation_fields,
     lists_told,
 )
-from web.desk import AtDesk
+from web.desk import ContextDep
 from web.shapes import InstanceId, JobStarted
 
 router = APIRouter(prefix="/api", tags=["memory"])
@@ -74,7 +74,7 @@ _REASONS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class AgentAndUser:
     """Who knows about whom."""
 
     agent_id: str
@@ -82,18 +82,18 @@ class Pair:
 
 
 async def _pair(
-    desk: AtDesk,
+    desk: ContextDep,
     agent_id: Annotated[
         str, Query(min_length=1, max_length=MAX_NAME, description="Who knows: a character's id, or any name")
     ],
     user_id: Annotated[
         str | None, Query(min_length=1, max_length=MAX_NAME, description="About whom; the player if left out")
     ] = None,
-) -> Pair:
-    return Pair(agent_id, user_id if user_id is not None else await _player(desk.services))
+) -> AgentAndUser:
+    return AgentAndUser(agent_id, user_id if user_id is not None else await _player(desk.services))
 
 
-Between = Annotated[Pair, Depends(_pair)]
+Between = Annotated[AgentAndUser, Depends(_pair)]
 
 
 # --- looking
@@ -101,7 +101,7 @@ Between = Annotated[Pair, Depends(_pair)]
 
 @router.get("/memories")
 async def list_memories(
-    desk: AtDesk,
+    desk: ContextDep,
     after: Annotated[
         str | None, Query(pattern=UUID, description="The last memory_id of the page before")
     ] = None,
@@ -129,13 +129,13 @@ async def _strangers(services: Services, player: str) -> AsyncGenerator[dict[str
 
 @router.get("/memory")
 async def show_memory(
-    desk: AtDesk,
+    desk: ContextDep,
     pair: Between,
     newest: Annotated[
         int | None,
         Query(ge=1, le=100_000, description="Only so many of each list, the newest; all if left out"),
     ] = None,
-) -> MemoryTold:
+) -> MemoryResponse:
     """Show what an agent knows about a user, which may be nothing."""
     services, names = desk.services, {"agent_id": pair.agent_id, "user_id": pair.user_id}
     module = (await asyncio.to_thread(services.preferences.read)).memory
@@ -152,11 +152,13 @@ async def show_memory(
     stories = (await asyncio.to_thread(_stories, services)).get(pair.agent_id, []) if is_player else []
     about = {"is_player": is_player, "enabled": module.enabled, "stories": stories}
     name = known.get(pair.agent_id, pair.agent_id)
-    return MemoryTold.model_validate({**fields, **lists_told(memory, changes), **about, "agent_name": name})
+    return MemoryResponse.model_validate(
+        {**fields, **lists_told(memory, changes), **about, "agent_name": name}
+    )
 
 
 @router.get("/memory/changes")
-async def list_changes(desk: AtDesk, pair: Between, limit: Count = 50) -> MemoryChanges:
+async def list_changes(desk: ContextDep, pair: Between, limit: Count = 50) -> MemoryChanges:
     """List what changed in a memory, the newest first."""
     found = await memory_changes(desk.services, pair.agent_id, pair.user_id, limit=limit)
     return MemoryChanges(changes=[change_told(change) for change in found])
@@ -164,7 +166,7 @@ async def list_changes(desk: AtDesk, pair: Between, limit: Count = 50) -> Memory
 
 @router.get("/memory/search")
 async def search(
-    desk: AtDesk,
+    desk: ContextDep,
     pair: Between,
     query: SearchText,
     content_type: Annotated[list[ContentType] | None, Query(max_length=3)] = None,
@@ -174,12 +176,12 @@ async def search(
     found = await search_memory(
         desk.services, query, pair.agent_id, pair.user_id, limit=limit, types=content_type or ()
     )
-    return Hits(hits=[HitTold(**{**hit.fields(), **hit.entry.fields()}) for hit in found])
+    return Hits(hits=[MemoryHitResponse(**{**hit.fields(), **hit.entry.fields()}) for hit in found])
 
 
 @router.get("/memory/conversations")
 async def list_conversations(
-    desk: AtDesk,
+    desk: ContextDep,
     pair: Between,
     query: Annotated[str | None, Query(min_length=1, max_length=2_000)] = None,
     before: Annotated[str | None, Query(pattern=UUID, description="The last one of the page before")] = None,
@@ -192,19 +194,19 @@ async def list_conversations(
         found = [hit.conversation for hit in hits]
     else:
         found = await services.memories.conversations(*names, limit=limit, before=before and before.lower())
-    return Conversations(conversations=[ConversationTold(**conversation_fields(one)) for one in found])
+    return Conversations(conversations=[ConversationResponse(**conversation_fields(one)) for one in found])
 
 
 @router.get("/memory/conversations/{conversation_id}")
 async def show_conversation(
-    desk: AtDesk,
+    desk: ContextDep,
     conversation_id: ConversationId,
     first: Annotated[int, Query(ge=0, le=10**6, description="The first message of the page")] = 0,
     count: Annotated[int, Query(ge=1, le=_PAGE)] = 50,
 ) -> WholeConversation:
     """Show what was said in a conversation, page by page."""
     found = await get_conversation(desk.services, conversation_id.lower())
-    shown = [MessageTold(**message.fields()) for message in found.messages[first : first + count]]
+    shown = [MessageResponse(**message.fields()) for message in found.messages[first : first + count]]
     result = dict(found.pipeline_result) if found.pipeline_result is not None else None
     return WholeConversation(**conversation_fields(found), messages=shown, pipeline_result=result)
 
@@ -213,21 +215,21 @@ async def show_conversation(
 
 
 @router.post("/memory/conversations", status_code=201)
-async def save(desk: AtDesk, asked: SaveConversation) -> SavedConversation:
+async def save(desk: ContextDep, asked: SaveConversation) -> SavedConversation:
     """Save a conversation without learning from it; saving the same one again changes nothing."""
     request = asked.model_dump(exclude_none=True)
     return SavedConversation(**saved_response(await save_conversation(desk.services, request)))
 
 
 @router.post("/memory/entries", status_code=201)
-async def write_entry(desk: AtDesk, pair: Between, asked: Writing) -> Changed:
+async def write_entry(desk: ContextDep, pair: Between, asked: Writing) -> Changed:
     """Write something down by hand; nothing changes where it is known."""
     made = await add_entry(desk.services, pair.agent_id, pair.user_id, asked.content_type, asked.text)
     return changed(made)
 
 
 @router.put("/memory/entries/{content_id}")
-async def reword_entry(desk: AtDesk, pair: Between, content_id: ContentId, asked: Wording) -> Changed:
+async def reword_entry(desk: ContextDep, pair: Between, content_id: ContentId, asked: Wording) -> Changed:
     """Word an entry differently; what it said stays in the history."""
     if asked.was is not None:
         memory = await get_memory(desk.services, pair.agent_id, pair.user_id)
@@ -238,13 +240,13 @@ async def reword_entry(desk: AtDesk, pair: Between, content_id: ContentId, asked
 
 
 @router.delete("/memory/entries/{content_id}")
-async def forget_entry(desk: AtDesk, pair: Between, content_id: ContentId) -> Changed:
+async def forget_entry(desk: ContextDep, pair: Between, content_id: ContentId) -> Changed:
     """Take an entry out; it stays in the history until the whole memory is forgotten."""
     return changed(await remove_entry(desk.services, pair.agent_id, pair.user_id, content_id))
 
 
 @router.post("/memory/undo")
-async def undo(desk: AtDesk, pair: Between, asked: Undoing) -> Changed:
+async def undo(desk: ContextDep, pair: Between, asked: Undoing) -> Changed:
     """Take the newest change back that was not taken back yet."""
     if asked.change_id is not None:
         newest = await memory_changes(desk.services, pair.agent_id, pair.user_id, limit=1)
@@ -254,17 +256,17 @@ async def undo(desk: AtDesk, pair: Between, asked: Undoing) -> Changed:
 
 
 @router.delete("/memory")
-async def forget(desk: AtDesk, pair: Between) -> Forgotten:
+async def forget(desk: ContextDep, pair: Between) -> ForgetResponse:
     """Forget a user for good: all that is known, its history and its conversations."""
     await forget_memory(desk.services, pair.agent_id, pair.user_id)
-    return Forgotten(agent_id=pair.agent_id, user_id=pair.user_id)
+    return ForgetResponse(agent_id=pair.agent_id, user_id=pair.user_id)
 
 
 # --- learning
 
 
 @router.post("/instances/{instance_id}/learn", status_code=202)
-async def learn(desk: AtDesk, instance_id: InstanceId) -> JobStarted:
+async def learn(desk: ContextDep, instance_id: InstanceId) -> JobStarted:
     """Let a story's character learn about the player from the turns it has not learned from yet."""
     await asyncio.to_thread(desk.services.stories.instance, instance_id)
     asked = asyncio.Event()

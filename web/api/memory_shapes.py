@@ -20,20 +20,20 @@ from personalab.memory.records import (
     Memory,
     Role,
 )
-from web.shapes import Asked, Readable, Told
+from web.shapes import Readable, RequestModel, ResponseModel
 
 UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 Text = Annotated[str, Field(min_length=1, max_length=MAX_ENTRY)]
 
 
-class Writing(Asked):
+class Writing(RequestModel):
     """Something to write down by hand."""
 
     content_type: ContentType
     text: Text
 
 
-class Wording(Asked):
+class Wording(RequestModel):
     """Other words for an entry."""
 
     text: Text
@@ -42,7 +42,7 @@ class Wording(Asked):
     )
 
 
-class Undoing(Asked):
+class Undoing(RequestModel):
     """What to take back."""
 
     change_id: Annotated[str, Field(pattern=UUID)] | None = Field(
@@ -50,7 +50,7 @@ class Undoing(Asked):
     )
 
 
-class SavedMessage(Asked):
+class SavedMessage(RequestModel):
     """One message of a conversation to save."""
 
     role: Role
@@ -66,7 +66,7 @@ class SavedMessage(Asked):
     )
 
 
-class SaveConversation(Asked):
+class SaveConversation(RequestModel):
     """A conversation to save."""
 
     agent_id: Annotated[str, Field(min_length=1, max_length=MAX_NAME, description="Who remembers")]
@@ -80,7 +80,7 @@ class SaveConversation(Asked):
     )
 
 
-class SavedConversation(Told):
+class SavedConversation(ResponseModel):
     """A conversation that was saved; the same one again gives the same answer."""
 
     success: Literal[True]
@@ -91,7 +91,7 @@ class SavedConversation(Told):
     message_count: int
 
 
-class Acquaintance(Told):
+class Acquaintance(ResponseModel):
     """A memory in a list of them."""
 
     memory_id: str | None = Field(description="Null where nothing is known yet")
@@ -103,7 +103,7 @@ class Acquaintance(Told):
     conversations: int
 
 
-class Acquaintances(Told):
+class Acquaintances(ResponseModel):
     """Who knows about whom; the last page ends with the characters of stories who know nothing yet."""
 
     memories: list[Acquaintance]
@@ -112,14 +112,14 @@ class Acquaintances(Told):
     enabled: bool = Field(description="Whether what is known stands in the prompt (modules/memory.json)")
 
 
-class SourceTold(Told):
+class SourceResponse(ResponseModel):
     """The messages of a conversation that an entry rests on."""
 
     conversation_id: str
     messages: list[int]
 
 
-class EntryTold(Told):
+class MemoryEntryResponse(ResponseModel):
     """One thing that is known; without sources, a person wrote it."""
 
     content_id: str
@@ -129,10 +129,10 @@ class EntryTold(Told):
     created_at: str
     updated_at: str
     reason: str | None = Field(default=None, description="Why it is known, where that was told of late")
-    sources: list[SourceTold]
+    sources: list[SourceResponse]
 
 
-class MemoryTold(Told):
+class MemoryResponse(ResponseModel):
     """What an agent knows about a user, list by list, in order."""
 
     memory_id: str | None = Field(description="Null where nothing is known yet")
@@ -148,12 +148,12 @@ class MemoryTold(Told):
     profile_content: list[str]
     event_content: list[str]
     mind_content: list[str]
-    profile: list[EntryTold]
-    event: list[EntryTold]
-    mind: list[EntryTold]
+    profile: list[MemoryEntryResponse]
+    event: list[MemoryEntryResponse]
+    mind: list[MemoryEntryResponse]
 
 
-class StepTold(Told):
+class StepResponse(ResponseModel):
     """What was done to one entry: its words before and after."""
 
     verb: Literal["add", "replace", "remove", "cite"]
@@ -164,7 +164,7 @@ class StepTold(Told):
     reason: str
 
 
-class ChangeTold(Told):
+class MemoryChangeResponse(ResponseModel):
     """What was changed at once."""
 
     change_id: str
@@ -173,35 +173,35 @@ class ChangeTold(Told):
     origin: Origin
     conversation_id: str | None
     undoes: str | None = Field(description="The change that this one takes back")
-    steps: list[StepTold]
+    steps: list[StepResponse]
 
 
-class MemoryChanges(Told):
+class MemoryChanges(ResponseModel):
     """What changed, the newest first."""
 
-    changes: list[ChangeTold]
+    changes: list[MemoryChangeResponse]
 
 
-class Changed(Told):
+class Changed(ResponseModel):
     """What a call changed; null where it was known before."""
 
-    change: ChangeTold | None
+    change: MemoryChangeResponse | None
 
 
-class HitTold(EntryTold):
+class MemoryHitResponse(MemoryEntryResponse):
     """An entry that was found."""
 
     score: float = Field(description="How well it fits among these")
     confidence: float = Field(description="How sure it fits, from 0 to 1")
 
 
-class Hits(Told):
+class Hits(ResponseModel):
     """What was found, the best first."""
 
-    hits: list[HitTold]
+    hits: list[MemoryHitResponse]
 
 
-class StoryPart(Told):
+class StoryPart(ResponseModel):
     """The turns of a story that a conversation is."""
 
     instance_id: str
@@ -209,7 +209,7 @@ class StoryPart(Told):
     turns: list[int] = Field(description="The first and the last")
 
 
-class ConversationTold(Told):
+class ConversationResponse(ResponseModel):
     """A saved conversation in a list of them."""
 
     conversation_id: str
@@ -224,13 +224,13 @@ class ConversationTold(Told):
     story: StoryPart | None
 
 
-class Conversations(Told):
+class Conversations(ResponseModel):
     """Conversations, the newest first, or the best first where they were searched."""
 
-    conversations: list[ConversationTold]
+    conversations: list[ConversationResponse]
 
 
-class MessageTold(Told):
+class MessageResponse(ResponseModel):
     """One thing that was said."""
 
     message_id: str
@@ -240,16 +240,16 @@ class MessageTold(Told):
     created_at: str
 
 
-class WholeConversation(ConversationTold):
+class WholeConversation(ConversationResponse):
     """A saved conversation and a page of its messages."""
 
-    messages: list[MessageTold]
+    messages: list[MessageResponse]
     pipeline_result: dict[str, Any] | None = Field(
         description="What each stage of learning found and changed; null where nothing was learned from it"
     )
 
 
-class Forgotten(Told):
+class ForgetResponse(ResponseModel):
     """Whom an agent does not know any more."""
 
     agent_id: str
@@ -291,14 +291,14 @@ def changed(made: Change | None) -> Changed:
     return Changed(change=change_told(made) if made else None)
 
 
-def change_told(change: Change) -> ChangeTold:
+def change_told(change: Change) -> MemoryChangeResponse:
     """Describe a change."""
     steps = [_step(step) for step in change.steps]
-    return ChangeTold.model_validate({**change.fields(), "steps": steps})
+    return MemoryChangeResponse.model_validate({**change.fields(), "steps": steps})
 
 
-def _step(step: Step) -> StepTold:
-    return StepTold(
+def _step(step: Step) -> StepResponse:
+    return StepResponse(
         verb=step.verb,
         content_id=step.entry.content_id,
         content_type=step.entry.content_type,

@@ -18,11 +18,11 @@ from personalab.operations.recall import Depth, look_up
 from personalab.ports import Preferences
 from personalab.services import Services
 from personalab.story.open_turn import Scene
-from personalab.story.prompt import HEAD_WARNING_TOKENS, Section, check_budget
+from personalab.story.prompt import HEAD_WARNING_TOKENS, PromptPart, check_budget
 from personalab.story.recall import plan_lookup
 from personalab.texts import say
-from web.desk import AtDesk
-from web.shapes import Asked, InstanceId, Readable, Told, WarningTold
+from web.desk import ContextDep
+from web.shapes import InstanceId, Readable, RequestModel, ResponseModel, WarningResponse
 
 router = APIRouter(prefix="/api/instances/{instance_id}", tags=["prompt"])
 
@@ -44,13 +44,13 @@ _FAILURES = {
 """The warning that tells that a section is missing because it could not be read."""
 
 
-class Supposed(Asked):
+class Supposed(RequestModel):
     """What a person might say next."""
 
     text: str = Field(default="", max_length=MAX_INPUT_CHARACTERS)
 
 
-class PromptSection(Told):
+class PromptSection(ResponseModel):
     """A part of the prompt, or one that is left out of it."""
 
     name: str
@@ -64,7 +64,7 @@ class PromptSection(Told):
     text: Readable
 
 
-class PromptTokens(Told):
+class PromptTokens(ResponseModel):
     """How long the prompt is, and how long it may be."""
 
     total: int
@@ -79,7 +79,7 @@ class PromptTokens(Told):
     middle_warning: int
 
 
-class Recalled(Told):
+class RecalledEventResponse(ResponseModel):
     """An event of the past."""
 
     event_id: Readable
@@ -91,7 +91,7 @@ class Recalled(Told):
     confidence: float = Field(description="From 0 to 1: how surely it is meant")
 
 
-class LoreTold(Told):
+class LoreResponse(ResponseModel):
     """An entry of a lorebook that was called up."""
 
     book: Readable
@@ -102,7 +102,7 @@ class LoreTold(Told):
     why: Readable
 
 
-class PromptTold(Told):
+class PromptResponse(ResponseModel):
     """What the next turn would send."""
 
     instance_id: str
@@ -112,57 +112,59 @@ class PromptTold(Told):
     sections: list[PromptSection] = Field(
         description="In the order of the prompt, also those that are left out"
     )
-    recalled: list[Recalled]
-    lore: list[LoreTold]
-    warnings: list[WarningTold]
+    recalled: list[RecalledEventResponse]
+    lore: list[LoreResponse]
+    warnings: list[WarningResponse]
 
 
-class Found(Told):
+class RecallResponse(ResponseModel):
     """What was found in a story's past, the best first."""
 
     instance_id: str
     query: str
-    events: list[Recalled]
+    events: list[RecalledEventResponse]
 
 
 @router.get("/prompt")
 async def preview(
-    desk: AtDesk,
+    desk: ContextDep,
     instance_id: InstanceId,
     text: Annotated[str, Query(max_length=_LONGEST_QUERY, description="What would be said next")] = "",
-) -> PromptTold:
+) -> PromptResponse:
     """Assemble the prompt of the turn that would come next; nothing is written or sent."""
     return await _preview(desk.services, instance_id, text)
 
 
 @router.post("/prompt")
-async def preview_long(desk: AtDesk, instance_id: InstanceId, asked: Supposed) -> PromptTold:
+async def preview_long(desk: ContextDep, instance_id: InstanceId, asked: Supposed) -> PromptResponse:
     """Assemble it as ``GET`` does, for a text of any length that can be said."""
     return await _preview(desk.services, instance_id, asked.text)
 
 
 @router.get("/recall")
 async def recall(
-    desk: AtDesk,
+    desk: ContextDep,
     instance_id: InstanceId,
     query: Annotated[str, Query(min_length=1, max_length=_LONGEST_QUERY)],
     n: Annotated[int, Query(ge=1, le=50)] = 10,
     depth: Depth = "auto",
-) -> Found:
+) -> RecallResponse:
     """Search the story's past on purpose."""
     events = await look_up(desk.services, instance_id, query, depth, n)
-    return Found(instance_id=instance_id, query=query, events=[Recalled(**event) for event in events])
+    return RecallResponse(
+        instance_id=instance_id, query=query, events=[RecalledEventResponse(**event) for event in events]
+    )
 
 
-async def _preview(services: Services, instance_id: str, text: str) -> PromptTold:
+async def _preview(services: Services, instance_id: str, text: str) -> PromptResponse:
     said = text if text.strip() else _UNSAID
     found = await preview_prompt(services, instance_id, said)
     scene = await services.turns.preview(instance_id, said, services.now())
-    return await asyncio.to_thread(_Look(scene, found, said).told)
+    return await asyncio.to_thread(_PromptPreview(scene, found, said).told)
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _PromptPreview:
     """A prompt preview, with everything that decides its content."""
 
     scene: Scene
@@ -174,7 +176,7 @@ class _Look:
         """What a person set."""
         return self.scene.data.preferences
 
-    def told(self) -> PromptTold:
+    def told(self) -> PromptResponse:
         """Return the whole prompt."""
         config, found = self.preferences.config, self.found
         warnings, too_long = list(found.warnings), None
@@ -184,7 +186,7 @@ class _Look:
         except UserError as error:
             too_long = error.message(config.language)
         report = found.tokens
-        return PromptTold(
+        return PromptResponse(
             instance_id=self.scene.instance.instance_id,
             turn=found.turn,
             tokens=PromptTokens(
@@ -199,9 +201,9 @@ class _Look:
             ),
             too_long=too_long,
             sections=self._sections(),
-            recalled=[Recalled(**event) for event in found.recalled],
+            recalled=[RecalledEventResponse(**event) for event in found.recalled],
             lore=[self._lore(hit) for hit in found.lore],
-            warnings=[WarningTold.model_validate(event) for event in warnings],
+            warnings=[WarningResponse.model_validate(event) for event in warnings],
         )
 
     def _sections(self) -> list[PromptSection]:
@@ -209,7 +211,7 @@ class _Look:
         order = [(name, "head") for name in _HEAD] + [(name, "middle") for name in _MIDDLE]
         return [self._section(name, zone, known.get(name)) for name, zone in order]
 
-    def _section(self, name: str, zone: Any, section: Section | None) -> PromptSection:
+    def _section(self, name: str, zone: Any, section: PromptPart | None) -> PromptSection:
         text = section.text if section else ""
         return PromptSection(
             name=name,
@@ -304,13 +306,13 @@ class _Look:
             return self._say("why.conversation", **numbers)
         return self._say("why.conversation_window", limit=config.conversation_max_tokens, **numbers)
 
-    def _lore(self, hit: Mapping[str, Any]) -> LoreTold:
+    def _lore(self, hit: Mapping[str, Any]) -> LoreResponse:
         now = "_now" if hit["why"] == "key" and hit.get("ago") == 0 else ""
         words = {name: hit.get(name, "") for name in ("key", "ago", "caller")}
         why = self._say(f"lore.{hit['why']}{now}", **words)
         if not hit["shown"]:
             why = self._say("lore.left_out", why=why, reason=self._say(f"lore.{hit['left_out']}"))
-        return LoreTold(
+        return LoreResponse(
             book=hit["book"],
             name=hit["name"] or hit["entry"],
             section=f"lorebook_{hit['position']}",

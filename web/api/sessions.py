@@ -20,9 +20,9 @@ from personalab.story.instance import InstanceState, PlotStatus
 from personalab.story.library import NO_BACKGROUND, Background
 from personalab.story.lines import AssistantLine
 from personalab.story.transcript import Transcript, Turn, usable_reply
-from web.desk import AtDesk
-from web.shapes import InstanceId, Named, Plot, SessionId, Told
-from web.turns import TURN_TASKS, Which, succeeding_attempt
+from web.desk import ContextDep
+from web.shapes import InstanceId, Named, Plot, ResponseModel, SessionId
+from web.turns import TURN_TASKS, ReplyRef, succeeding_attempt
 
 router = APIRouter(prefix="/api/instances/{instance_id}", tags=["sessions"])
 
@@ -31,7 +31,7 @@ _PAGE_CHARACTERS = 1_000_000
 """A page has no more turns than fit this, but at least one."""
 
 
-class Point(Told):
+class OutlinePointResponse(ResponseModel):
     """A point of the outline with where it stands, as the prompt shows it."""
 
     index: int
@@ -39,7 +39,7 @@ class Point(Told):
     status: PlotStatus
 
 
-class Doing(Told):
+class Doing(ResponseModel):
     """What is being done with a story right now; where a reply is being written, which one."""
 
     task: str = Field(description="say, retry, summarize, update-memory, …")
@@ -48,7 +48,7 @@ class Doing(Told):
     attempt: int | None = None
 
 
-class StoryState(Told):
+class StoryState(ResponseModel):
     """Everything a chat shows around what is said."""
 
     instance_id: str
@@ -58,7 +58,7 @@ class StoryState(Told):
     current_session_id: str
     session_ids: list[str] = Field(description="The oldest first")
     plot_state: Plot
-    outline: list[Point]
+    outline: list[OutlinePointResponse]
     current_point: int | None = Field(description="The index of the point the story should move to")
     director_enabled: bool = Field(description="Whether replies move the plot")
     show_markers: bool = Field(description="Whether views show the plot markers in replies")
@@ -68,14 +68,14 @@ class StoryState(Told):
     version: str = Field(description="Changes whenever something was said, answered or summed up")
 
 
-class Said(Told):
+class UserLineResponse(ResponseModel):
     """What the person said."""
 
     content: str
     timestamp: str
 
 
-class Replied(Told):
+class Replied(ResponseModel):
     """One try at a reply; it is not closed while it is being written, or where its writer died."""
 
     attempt: int
@@ -93,16 +93,16 @@ class Replied(Told):
     reasoning: str | None = Field(description="What it thought; only where ``reasoning=true`` asks for it")
 
 
-class TurnShown(Told):
+class TurnShown(ResponseModel):
     """One turn."""
 
     turn: int
-    user: Said | None = Field(description="Empty where the character opens the story")
+    user: UserLineResponse | None = Field(description="Empty where the character opens the story")
     replies: list[Replied]
     summaries: list[str] = Field(description="What stands right before it about earlier times")
 
 
-class TurnPage(Told):
+class TurnPage(ResponseModel):
     """Some turns of a session, the oldest first."""
 
     session_id: str
@@ -114,7 +114,7 @@ class TurnPage(Told):
     total: int
 
 
-class SessionShown(Told):
+class SessionShown(ResponseModel):
     """One session of a story."""
 
     session_id: str
@@ -123,27 +123,27 @@ class SessionShown(Told):
     is_current: bool
 
 
-class SessionList(Told):
+class SessionList(ResponseModel):
     """The sessions of a story, the oldest first."""
 
     sessions: list[SessionShown]
 
 
 @router.get("")
-async def story_state(desk: AtDesk, instance_id: InstanceId) -> StoryState:
+async def story_state(desk: ContextDep, instance_id: InstanceId) -> StoryState:
     """Tell where a story stands: who, where, in which session, at which point, and what is being done with it."""
     return await asyncio.to_thread(_state, desk.services, instance_id, desk.turns.running(instance_id))
 
 
 @router.get("/sessions")
-async def list_sessions(desk: AtDesk, instance_id: InstanceId) -> SessionList:
+async def list_sessions(desk: ContextDep, instance_id: InstanceId) -> SessionList:
     """List a story's sessions; each but the first goes on from another one."""
     return await asyncio.to_thread(_sessions, desk.services, instance_id)
 
 
 @router.get("/sessions/{session_id}/turns")
 async def read_turns(
-    desk: AtDesk,
+    desk: ContextDep,
     instance_id: InstanceId,
     session_id: SessionId,
     before: Annotated[
@@ -175,7 +175,7 @@ class _PageRequest:
 # --- the story
 
 
-def _state(services: Services, instance_id: str, here: Which | None) -> StoryState:
+def _state(services: Services, instance_id: str, here: ReplyRef | None) -> StoryState:
     stories = services.stories
     state = stories.instance(instance_id)
     session = stories.session(instance_id, state.current_session_id)
@@ -222,11 +222,11 @@ def _named(state: InstanceState, background: Background) -> Named | None:
     return Named(id=known, name=well_formed(background.name) or known)
 
 
-def _point(index: int, content: str, status: PlotStatus) -> Point:
-    return Point(index=index, content=well_formed(content), status=status)
+def _point(index: int, content: str, status: PlotStatus) -> OutlinePointResponse:
+    return OutlinePointResponse(index=index, content=well_formed(content), status=status)
 
 
-def _doing(services: Services, state: InstanceState, here: Which | None, seen: Transcript) -> Doing | None:
+def _doing(services: Services, state: InstanceState, here: ReplyRef | None, seen: Transcript) -> Doing | None:
     """Find what is being done, by this server or by another program."""
     held = running(services.stories.instances / state.instance_id)
     task = str((held or {}).get("task", "say"))[:80]
@@ -313,7 +313,9 @@ def _turn(turn: Turn, *, with_reasoning: bool) -> TurnShown:
     user = turn.user
     return TurnShown(
         turn=turn.number,
-        user=Said(content=well_formed(user.content), timestamp=well_formed(user.timestamp)) if user else None,
+        user=UserLineResponse(content=well_formed(user.content), timestamp=well_formed(user.timestamp))
+        if user
+        else None,
         replies=[
             _reply(line, attempt, with_reasoning=with_reasoning)
             for attempt, line in enumerate(turn.replies, start=1)

@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter
 from pydantic import Field
 
-from personalab.config import FIELDS, Choice, Name, Rule, Switch, Trigger, Whole
+from personalab.config import FIELDS, ChoiceSetting, IntRange, Name, Rule, Switch, Trigger
 from personalab.services import Services
 from personalab.storage.preferences import Module
 from personalab.story.events import Notice
 from personalab.texts import Language
-from web.desk import AtDesk
-from web.shapes import Asked, Readable, Told
+from web.desk import ContextDep
+from web.shapes import Readable, RequestModel, ResponseModel
 
 router = APIRouter(prefix="/api/settings", tags=["settings"])
 
@@ -25,7 +25,7 @@ Given = Any
 Value = bool | int | str
 
 
-class SettingChanges(Asked):
+class SettingChanges(RequestModel):
     """Settings to change, all of them or none."""
 
     values: Annotated[dict[Dotted, Given], Field(min_length=1, max_length=50)] = Field(
@@ -33,13 +33,13 @@ class SettingChanges(Asked):
     )
 
 
-class Switched(Asked):
+class Switched(RequestModel):
     """Whether a module is to work."""
 
     on: bool
 
 
-class RuleOf(Told):
+class RuleOf(ResponseModel):
     """What a setting may be."""
 
     type: Literal["whole", "choice", "switch", "name"]
@@ -49,14 +49,14 @@ class RuleOf(Told):
     longest: int | None = Field(default=None, description="How many characters a name may have")
 
 
-class Director(Told):
+class Director(ResponseModel):
     """Whether replies move the plot."""
 
     enabled: bool
     file: str = "modules/director.json"
 
 
-class Recall(Told):
+class Recall(ResponseModel):
     """When the past is looked up."""
 
     trigger: Trigger
@@ -64,7 +64,7 @@ class Recall(Told):
     file: str = "modules/recall.json"
 
 
-class MemoryOfPlayer(Told):
+class MemoryOfPlayer(ResponseModel):
     """Whether and how much of what is known about the player stands in the prompt."""
 
     enabled: bool
@@ -74,7 +74,7 @@ class MemoryOfPlayer(Told):
     file: str = "modules/memory.json"
 
 
-class Lorebook(Told):
+class LorebookModuleResponse(ResponseModel):
     """Whether and how much of the lorebooks stands in the prompt."""
 
     enabled: bool
@@ -84,16 +84,16 @@ class Lorebook(Told):
     file: str = "modules/lorebook.json"
 
 
-class Modules(Told):
+class Modules(ResponseModel):
     """The switches of the modules; each stands in its own file of the data folder."""
 
     director: Director
     recall: Recall
     memory: MemoryOfPlayer
-    lorebook: Lorebook
+    lorebook: LorebookModuleResponse
 
 
-class Settings(Told):
+class SettingsResponse(ResponseModel):
     """Everything that is set."""
 
     values: dict[str, Value]
@@ -106,26 +106,26 @@ class Settings(Told):
 
 
 @router.get("")
-async def get_settings(desk: AtDesk) -> Settings:
+async def get_settings(desk: ContextDep) -> SettingsResponse:
     """Show every setting with its range and default, and the modules' switches."""
     return await asyncio.to_thread(_settings, desk.services)
 
 
 @router.put("")
-async def change_settings(desk: AtDesk, asked: SettingChanges) -> Settings:
+async def change_settings(desk: ContextDep, asked: SettingChanges) -> SettingsResponse:
     """Save some settings, all of them or none; they hold from the next turn on, in every process."""
 
-    def change() -> Settings:
+    def change() -> SettingsResponse:
         return _settings(desk.services, desk.services.preferences.change(asked.values))
 
     return await asyncio.to_thread(change)
 
 
 @router.put("/modules/{module}")
-async def switch_module(desk: AtDesk, module: Module, asked: Switched) -> Settings:
+async def switch_module(desk: ContextDep, module: Module, asked: Switched) -> SettingsResponse:
     """Switch a module on or off, from the next turn on; recall is on when it decides by itself."""
 
-    def switch() -> Settings:
+    def switch() -> SettingsResponse:
         desk.services.preferences.switch(module, on=asked.on)
         return _settings(desk.services)
 
@@ -133,21 +133,21 @@ async def switch_module(desk: AtDesk, module: Module, asked: Switched) -> Settin
 
 
 @router.post("/reset")
-async def reset_settings(desk: AtDesk) -> Settings:
+async def reset_settings(desk: ContextDep) -> SettingsResponse:
     """Restore the defaults, also where the file cannot be read any more; the language stays."""
 
-    def reset() -> Settings:
+    def reset() -> SettingsResponse:
         return _settings(desk.services, desk.services.preferences.reset())
 
     return await asyncio.to_thread(reset)
 
 
-def _settings(services: Services, values: dict[str, Any] | None = None) -> Settings:
+def _settings(services: Services, values: dict[str, Any] | None = None) -> SettingsResponse:
     """Return the settings as they are in the files now."""
     found = services.preferences.read()
     language = found.config.language
     recall, memory, lore = found.recall, found.memory, found.lore
-    return Settings(
+    return SettingsResponse(
         values=services.preferences.values() if values is None else values,
         defaults={name: rule.default for name, rule in FIELDS.items()},
         rules={name: _rule(rule) for name, rule in FIELDS.items()},
@@ -155,7 +155,7 @@ def _settings(services: Services, values: dict[str, Any] | None = None) -> Setti
             director=Director(enabled=found.director.enabled),
             recall=Recall(trigger=recall.trigger, n_results=recall.n_results),
             memory=MemoryOfPlayer(**asdict(memory)),
-            lorebook=Lorebook(**asdict(lore)),
+            lorebook=LorebookModuleResponse(**asdict(lore)),
         ),
         notices=[_worded(notice, language) for notice in found.notices],
     )
@@ -163,9 +163,9 @@ def _settings(services: Services, values: dict[str, Any] | None = None) -> Setti
 
 def _rule(rule: Rule) -> RuleOf:
     match rule:
-        case Whole():
+        case IntRange():
             return RuleOf(type="whole", low=rule.low, high=rule.high)
-        case Choice():
+        case ChoiceSetting():
             return RuleOf(type="choice", words=list(rule.words))
         case Switch():
             return RuleOf(type="switch")

@@ -13,20 +13,20 @@ from pydantic import Field
 from personalab.errors import Busy, UserError
 from personalab.serving.clients import FailedLogins
 from personalab.serving.door import COOKIE, client_of, is_token, pass_for
-from web.desk import AtDesk
-from web.shapes import Asked, Told
+from web.desk import ContextDep
+from web.shapes import RequestModel, ResponseModel
 
 router = APIRouter(tags=["system"])
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Health(Told):
+class Health(ResponseModel):
     """A sign of life."""
 
     status: Literal["ok", "ending"]
 
 
-class Info(Told):
+class Info(ResponseModel):
     """What a page needs to know first."""
 
     name: str
@@ -40,32 +40,32 @@ class Info(Told):
     turns_running: int
 
 
-class Login(Asked):
+class Login(RequestModel):
     """The way in for a browser."""
 
     token: Annotated[str, Field(min_length=1, max_length=4096)]
 
 
-class LoggedIn(Told):
+class LoggedIn(ResponseModel):
     """Whether a token is needed at all; if so, the browser has a pass now."""
 
     needed: bool
 
 
 @router.get("/healthz")
-async def healthz(desk: AtDesk) -> Health:
+async def healthz(desk: ContextDep) -> Health:
     """Tell whether the server takes turns."""
     return Health(status="ending" if desk.places.closing else "ok")
 
 
 @router.get("/metrics", response_class=PlainTextResponse, responses={200: {"content": {"text/plain": {}}}})
-async def metrics(desk: AtDesk) -> PlainTextResponse:
+async def metrics(desk: ContextDep) -> PlainTextResponse:
     """Tell what was counted, in Prometheus' format."""
     return PlainTextResponse(desk.metrics.page(), media_type=_TEXT)
 
 
 @router.get("/api/info")
-async def info(desk: AtDesk, request: Request) -> Info:
+async def info(desk: ContextDep, request: Request) -> Info:
     """Tell what this server is."""
     model = desk.services.model_name()
     language, chosen = await asyncio.to_thread(desk.services.preferences.chosen_language)
@@ -81,7 +81,7 @@ async def info(desk: AtDesk, request: Request) -> Info:
 
 
 @router.post("/api/login")
-async def login(desk: AtDesk, request: Request, response: Response, asked: Login) -> LoggedIn:
+async def login(desk: ContextDep, request: Request, response: Response, asked: Login) -> LoggedIn:
     """Exchange the token for a pass that the browser keeps and pages cannot read."""
     token: str | None = request.app.state.token
     if token is None:

@@ -13,21 +13,21 @@ from pydantic import Field
 from nodes.chat_turn.append_input import MAX_INPUT_CHARACTERS
 from nodes.chat_turn.state import TurnInput
 from personalab.story.lines import MAX_REQUEST_ID_CHARACTERS, AssistantLine
-from web.desk import AtDesk
+from web.desk import ContextDep
 from web.errors import ErrorDetail
 from web.shapes import (
-    Asked,
     Fields,
     InstanceId,
     Plot,
     QueryInstanceId,
     QuerySessionId,
+    RequestModel,
+    ResponseModel,
     SessionId,
-    Told,
-    WarningTold,
+    WarningResponse,
 )
 from web.streaming import described, events, resumed_at
-from web.turns import Wanted, Which
+from web.turns import ReplyQuery, ReplyRef
 from web.watching import size_of
 
 router = APIRouter(prefix="/api", tags=["turns"])
@@ -38,7 +38,7 @@ Attempt = Annotated[
 ]
 
 
-class Saying(Asked):
+class Saying(RequestModel):
     """What a person says."""
 
     text: str = Field(min_length=1, max_length=MAX_INPUT_CHARACTERS, description="Word for word")
@@ -50,7 +50,7 @@ class Saying(Asked):
     )
 
 
-class BegunTurn(Told):
+class TurnStartedResponse(ResponseModel):
     """A turn that was begun; it goes on in the server."""
 
     instance_id: str
@@ -60,14 +60,14 @@ class BegunTurn(Told):
     stream: str = Field(description="Where to watch it, as server-sent events")
 
 
-class Stopped(Told):
+class StopResponse(ResponseModel):
     """What was interrupted."""
 
     instance_id: str
     stopped: str = Field(description="What was being done: say, retry, summarize, …")
 
 
-class CurrentResponse(Told):
+class CurrentResponse(ResponseModel):
     """A reply as its file holds it now."""
 
     instance_id: str
@@ -91,7 +91,7 @@ class CurrentResponse(Told):
 # --- events of a stream
 
 
-class TokenTold(Told):
+class TokenResponse(ResponseModel):
     """More of the reply; the event's id is the offset it leads to."""
 
     turn: int
@@ -100,7 +100,7 @@ class TokenTold(Told):
     offset: int = Field(description="How many bytes of UTF-8 of the reply stand before it")
 
 
-class ReasoningEventData(Told):
+class ReasoningEventData(ResponseModel):
     """More of what the model thinks, apart from the reply; the event has no id."""
 
     turn: int
@@ -110,13 +110,13 @@ class ReasoningEventData(Told):
     )
 
 
-class TurnWarning(WarningTold):
+class TurnWarning(WarningResponse):
     """Something the reader should know about a turn."""
 
     turn: int | None
 
 
-class DoneTold(Told):
+class DoneResponse(ResponseModel):
     """The reply is whole and its line is closed."""
 
     turn: int
@@ -140,7 +140,7 @@ class TurnError(ErrorDetail):
     turn: int | None
 
 
-class CareTold(Told):
+class CareResponse(ResponseModel):
     """Something was begun or done by itself after the turn."""
 
     turn: int | None
@@ -151,11 +151,11 @@ class CareTold(Told):
 
 TURN_STREAM = described(
     reasoning=ReasoningEventData,
-    token=TokenTold,
+    token=TokenResponse,
     warning=TurnWarning,
     error=TurnError,
-    done=DoneTold,
-    care=CareTold,
+    done=DoneResponse,
+    care=CareResponse,
 )
 
 
@@ -163,7 +163,7 @@ TURN_STREAM = described(
 
 
 @router.post("/instances/{instance_id}/turns", status_code=202)
-async def begin_turn(desk: AtDesk, instance_id: InstanceId, asked: Saying) -> BegunTurn:
+async def begin_turn(desk: ContextDep, instance_id: InstanceId, asked: Saying) -> TurnStartedResponse:
     """Say something. The answer comes as soon as it is in the file; the reply is watched at ``stream``."""
     call: TurnInput = {"instance_id": instance_id, "user_input": asked.text, "action": "say"}
     if asked.request_id is not None:
@@ -172,20 +172,20 @@ async def begin_turn(desk: AtDesk, instance_id: InstanceId, asked: Saying) -> Be
 
 
 @router.post("/instances/{instance_id}/retry", status_code=202)
-async def retry_turn(desk: AtDesk, instance_id: InstanceId) -> BegunTurn:
+async def retry_turn(desk: ContextDep, instance_id: InstanceId) -> TurnStartedResponse:
     """Answer the last turn again, if its reply is missing, broken off, empty or failed."""
     return _begun(await desk.turns.begin({"instance_id": instance_id, "action": "retry"}))
 
 
 @router.post("/instances/{instance_id}/stop")
-async def stop_turn(desk: AtDesk, instance_id: InstanceId) -> Stopped:
+async def stop_turn(desk: ContextDep, instance_id: InstanceId) -> StopResponse:
     """Interrupt what is being written; what is written so far stays, marked as interrupted."""
-    return Stopped(instance_id=instance_id, stopped=await desk.turns.stop(instance_id))
+    return StopResponse(instance_id=instance_id, stopped=await desk.turns.stop(instance_id))
 
 
 @router.get("/chat/stream", response_class=StreamingResponse, responses=TURN_STREAM)
 async def watch_turn(
-    desk: AtDesk,
+    desk: ContextDep,
     instance_id: QueryInstanceId,
     turn: TurnNumber,
     session_id: QuerySessionId = None,
@@ -202,21 +202,21 @@ async def watch_turn(
     Reasoning is sent again to a client that comes back: a ``reasoning`` event with offset 0 replaces what it has, any
     other one is added to it.
     """
-    wanted = Wanted(instance_id, turn, session_id, attempt)
+    wanted = ReplyQuery(instance_id, turn, session_id, attempt)
     stream = await desk.turns.watch(wanted, resumed_at(last_event_id, offset))
     return events(stream, desk.seats)
 
 
 @router.get("/sessions/{session_id}/current_response")
 async def current_response(
-    desk: AtDesk,
+    desk: ContextDep,
     session_id: SessionId,
     instance_id: QueryInstanceId,
     turn: TurnNumber,
     attempt: Attempt = None,
 ) -> CurrentResponse:
     """Read what the file holds of a reply, also while it is being written."""
-    found = await desk.turns.find(Wanted(instance_id, turn, session_id, attempt))
+    found = await desk.turns.find(ReplyQuery(instance_id, turn, session_id, attempt))
     which, line = found.which, found.line or AssistantLine("", turn, "")
     ended = "unanswered" if found.line is None else line.status
     content = found.text if found.is_being_written else line.content
@@ -238,7 +238,7 @@ async def current_response(
     )
 
 
-def _begun(which: Which) -> BegunTurn:
+def _begun(which: ReplyRef) -> TurnStartedResponse:
     """Return where to watch a turn."""
     query = urlencode(asdict(which))
-    return BegunTurn(**asdict(which), stream=f"/api/chat/stream?{query}")
+    return TurnStartedResponse(**asdict(which), stream=f"/api/chat/stream?{query}")

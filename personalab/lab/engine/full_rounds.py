@@ -14,8 +14,8 @@ from personalab.lab.engine.problem import (
     Corrected,
     Observed,
     Params,
-    Problem,
     RoundLog,
+    SearchProblem,
     StopCause,
     Strategy,
     Trial,
@@ -30,10 +30,10 @@ _TRIES = 40
 
 
 @dataclass(frozen=True)
-class Standing:
+class ProposalContext:
     """What a proposer may look at."""
 
-    problem: Problem
+    problem: SearchProblem
     book: Scorebook
     base: Candidate | None
     ranked: tuple[Candidate, ...]
@@ -43,12 +43,12 @@ class Standing:
 
 Draw = tuple[Strategy, frozenset[str], tuple[str, ...]]
 """A strategy, the segments it chose, and the ids of the candidates they came from."""
-Propose = Callable[[Standing, int], Draw | None]
+Propose = Callable[[ProposalContext, int], Draw | None]
 """Makes the nth proposal of a round."""
 
 
 @dataclass(frozen=True)
-class Screen:
+class ScreeningRule:
     """Try a candidate on a few cases first; only one that passes goes on to the rest."""
 
     cases: int
@@ -60,12 +60,12 @@ class FullRounds:
 
     def __init__(
         self,
-        problem: Problem,
+        problem: SearchProblem,
         params: Params,
         known: Sequence[Observed],
         propose: Propose,
         width: int,
-        screen: Screen | None = None,
+        screen: ScreeningRule | None = None,
     ) -> None:
         self._problem = problem
         self._params = params
@@ -219,7 +219,7 @@ class FullRounds:
         rng = self._rng("proposals")
         ranked = tuple(self._ranked())
         base = ranked[0] if ranked else None
-        standing = Standing(self._problem, self._book, base, ranked, self._level(), rng)
+        standing = ProposalContext(self._problem, self._book, base, ranked, self._level(), rng)
         found: dict[str, Candidate] = {}
         for turn in range(self._room()):
             candidate = self._first_new(standing, turn, found)
@@ -227,7 +227,9 @@ class FullRounds:
                 found[candidate.candidate_id] = candidate
         return list(found.values())
 
-    def _first_new(self, standing: Standing, turn: int, found: dict[str, Candidate]) -> Candidate | None:
+    def _first_new(
+        self, standing: ProposalContext, turn: int, found: dict[str, Candidate]
+    ) -> Candidate | None:
         for attempt in range(_TRIES):
             drawn = self._propose(standing, turn + attempt // 8)
             if drawn is None:

@@ -44,7 +44,7 @@ _LEEWAY = Scales(segment=1.5, pair=1.2, own=1.2)
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class ScoreTable:
     """Everything scored: the sets as rows of zeros and ones, and per answer its set, its case and its six scores."""
 
     sets: Floats
@@ -123,7 +123,7 @@ class Ledger:
         return Landscape(float(_LEVEL * weights.sum()) + shift, main, pairs)
 
 
-def balance(sheet: Sheet, scales: Scales) -> Ledger:
+def balance(sheet: ScoreTable, scales: Scales) -> Ledger:
     """Weigh all evidence, starting from the scales found last time.
 
     How easy each case is and how good each set is are estimated in turns, each given the other.
@@ -136,7 +136,9 @@ def balance(sheet: Sheet, scales: Scales) -> Ledger:
     return ledger
 
 
-def _turn(sheet: Sheet, count: Floats, told: Floats, noise: float, scales: Scales, *, search: bool) -> Ledger:
+def _turn(
+    sheet: ScoreTable, count: Floats, told: Floats, noise: float, scales: Scales, *, search: bool
+) -> Ledger:
     level = sheet.scores - _ease(sheet.scores - told[sheet.owner], sheet, noise)[sheet.case]
     means = _by(sheet.owner, level, len(count)) / count[:, None]
     left = level - means[sheet.owner]
@@ -206,23 +208,23 @@ def _surprise(sets: Floats, values: Floats, noise: Floats, scales: Scales) -> fl
     return float(0.5 * scaled @ scaled + np.log(np.diagonal(lower)).sum()) + 0.5 * far
 
 
-def _ease(left: Floats, sheet: Sheet, noise: float) -> Floats:
+def _ease(left: Floats, sheet: ScoreTable, noise: float) -> Floats:
     """Estimate how easy each case is, drawn to nought where little is known of it."""
     count = np.bincount(sheet.case, minlength=sheet.cases)
     ease = _by(sheet.case, left, sheet.cases) / (count + noise / _CASE)[:, None]
     return ease - ease.mean(axis=0) if len(ease) else ease
 
 
-def _noise(left: Floats, sheet: Sheet) -> float:
+def _noise(left: Floats, sheet: ScoreTable) -> float:
     freedom = max(len(left) - len(sheet.sets) - sheet.cases + 1, 1)
     return float((left @ left + _NOISE * _NOISE_WORTH) / (freedom + _NOISE_WORTH))
 
 
 def sheet_of(
     sets: Sequence[Floats], rows: Sequence[tuple[int, int, Sequence[float]]], segments: int, cases: int
-) -> Sheet:
+) -> ScoreTable:
     """Lay out sets and answers; each answer names its set, its case and its six scores."""
-    return Sheet(
+    return ScoreTable(
         np.array(sets, dtype=np.float64).reshape(len(sets), segments),
         np.array([row[0] for row in rows], dtype=np.int64),
         np.array([row[1] for row in rows], dtype=np.int64),

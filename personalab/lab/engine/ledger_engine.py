@@ -24,8 +24,8 @@ from personalab.lab.engine.problem import (
     Corrected,
     Observed,
     Params,
-    Problem,
     RoundLog,
+    SearchProblem,
     StopCause,
     Strategy,
     Trial,
@@ -78,7 +78,7 @@ def screened(cases: int) -> int:
 class LedgerEngine:
     """Asks for evaluations, round by round; the same answers always lead to the same questions."""
 
-    def __init__(self, problem: Problem, params: Params, known: Sequence[Observed] = ()) -> None:
+    def __init__(self, problem: SearchProblem, params: Params, known: Sequence[Observed] = ()) -> None:
         self._problem = problem
         self._params = params
         self._place = {one.segment_id: place for place, one in enumerate(problem.segments)}

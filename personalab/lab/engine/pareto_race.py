@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from personalab.lab.engine.full_rounds import Draw, FullRounds, Screen, Standing
-from personalab.lab.engine.problem import Candidate, Observed, Params, Problem, Strategy
+from personalab.lab.engine.full_rounds import Draw, FullRounds, ProposalContext, ScreeningRule
+from personalab.lab.engine.problem import Candidate, Observed, Params, SearchProblem, Strategy
 from personalab.lab.engine.scorebook import Scorebook
 from personalab.lab.engine.source_beam import edited
 
@@ -21,11 +21,11 @@ _EDITS: tuple[Strategy, ...] = ("GREEDY", "DIMENSION_FOCUS", "SEGMENT_EXPLORE", 
 class ParetoRace(FullRounds):
     """One edit of a parent from the front at a time; it goes on only if it beats the parent on a few cases."""
 
-    def __init__(self, problem: Problem, params: Params, known: Sequence[Observed] = ()) -> None:
-        super().__init__(problem, params, known, propose, 1, Screen(_SCREENED, beats_its_parent))
+    def __init__(self, problem: SearchProblem, params: Params, known: Sequence[Observed] = ()) -> None:
+        super().__init__(problem, params, known, propose, 1, ScreeningRule(_SCREENED, beats_its_parent))
 
 
-def propose(standing: Standing, turn: int) -> Draw | None:
+def propose(standing: ProposalContext, turn: int) -> Draw | None:
     """Edit a parent, the likelier the more cases it is the best on."""
     del turn
     front = _front(standing)
@@ -33,7 +33,7 @@ def propose(standing: Standing, turn: int) -> Draw | None:
     return edited(replace(standing, base=parent), standing.rng.choice(_EDITS))
 
 
-def _front(standing: Standing) -> list[Candidate]:
+def _front(standing: ProposalContext) -> list[Candidate]:
     """Return the best candidate of each case; one that is the best on two is listed twice."""
     front: dict[str, tuple[float, Candidate]] = {}
     for one in standing.ranked:

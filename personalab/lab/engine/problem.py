@@ -16,7 +16,7 @@ StopCause = Literal["threshold", "max_rounds", "budget", "plateau", "manual", "e
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class EngineSegment:
     """A piece of an original skill; ``dimension`` is the analyst's tag, which is often wrong."""
 
     segment_id: str
@@ -33,10 +33,10 @@ class CasePlace:
 
 
 @dataclass(frozen=True)
-class Problem:
+class SearchProblem:
     """The pieces, the originals they come from, the cases, and the pieces every candidate has to contain."""
 
-    segments: tuple[Segment, ...]
+    segments: tuple[EngineSegment, ...]
     skills: Mapping[str, tuple[str, ...]]
     cases: tuple[CasePlace, ...]
     kept: frozenset[str] = frozenset()
@@ -171,12 +171,12 @@ def candidate_of(
     return Candidate(candidate_id_of(chosen), chosen, strategy, tuple(parents))
 
 
-def original(problem: Problem, skill_id: str) -> Candidate:
+def original(problem: SearchProblem, skill_id: str) -> Candidate:
     """Return an original skill as the set of all its segments."""
     return candidate_of(problem.skills[skill_id])
 
 
-def check_kept(problem: Problem, candidate: Candidate) -> Candidate:
+def check_kept(problem: SearchProblem, candidate: Candidate) -> Candidate:
     """Refuse a candidate that lost a segment which had to stay."""
     lost = problem.kept - set(candidate.segments)
     if lost:

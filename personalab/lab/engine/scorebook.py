@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from personalab.lab.dimensions import DIMENSIONS, Dimension
-from personalab.lab.engine.problem import Candidate, CandidateLog, Observed, Problem, original
+from personalab.lab.engine.problem import Candidate, CandidateLog, Observed, SearchProblem, original
 
 Scores = Mapping[Dimension, float]
 
@@ -22,7 +22,7 @@ class Average:
 class Scorebook:
     """Keeps every answer once, by candidate, case and repeat."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: SearchProblem) -> None:
         self._cases = {case.case_id for case in problem.cases}
         self._answers: dict[str, dict[tuple[str, int], Scores | None]] = {}
         self._tried: dict[str, set[str]] = {}
@@ -103,7 +103,7 @@ class Scorebook:
         return Average(sum(breakdown.values()), breakdown)
 
 
-def opened(problem: Problem, known: Sequence[Observed]) -> Scorebook:
+def opened(problem: SearchProblem, known: Sequence[Observed]) -> Scorebook:
     """Open a book with what is known of the originals."""
     book = Scorebook(problem)
     told = {one.candidate_id for one in known}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from personalab.lab.dimensions import CATEGORIES, Category
-from personalab.lab.engine.problem import Candidate, Problem
+from personalab.lab.engine.problem import Candidate, SearchProblem
 from personalab.lab.engine.scorebook import Scorebook
 
 
 def cases_for(
-    problem: Problem,
+    problem: SearchProblem,
     book: Scorebook,
     candidate: Candidate,
     many: int,
@@ -33,7 +33,7 @@ def cases_for(
     return chosen
 
 
-def use_of(problem: Problem, book: Scorebook) -> dict[str, int]:
+def use_of(problem: SearchProblem, book: Scorebook) -> dict[str, int]:
     """Count how often each case was tried."""
     use = {one.case_id: 0 for one in problem.cases}
     for one in book.candidates:

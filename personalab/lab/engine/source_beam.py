@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from personalab.lab.dimensions import DIMENSIONS, MAXIMA, Dimension
-from personalab.lab.engine.full_rounds import Draw, FullRounds, Standing
-from personalab.lab.engine.problem import Observed, Params, Problem, Strategy
+from personalab.lab.engine.full_rounds import Draw, FullRounds, ProposalContext
+from personalab.lab.engine.problem import Observed, Params, SearchProblem, Strategy
 
 _MENUS: Mapping[int, tuple[Strategy, ...]] = {
     0: ("GREEDY", "DIMENSION_FOCUS", "SEGMENT_EXPLORE"),
@@ -26,19 +26,24 @@ class SourceBeam(FullRounds):
     """The source's beam; a beam of one is its standard mode."""
 
     def __init__(
-        self, problem: Problem, params: Params, known: Sequence[Observed] = (), *, width: int | None = None
+        self,
+        problem: SearchProblem,
+        params: Params,
+        known: Sequence[Observed] = (),
+        *,
+        width: int | None = None,
     ) -> None:
         wide = params.beam_width if width is None else width
         super().__init__(problem, replace(params, beam_width=wide), known, propose, wide)
 
 
-def propose(standing: Standing, turn: int) -> Draw | None:
+def propose(standing: ProposalContext, turn: int) -> Draw | None:
     """Choose segments by the strategy that is next at this plateau level."""
     menu = _MENUS[standing.level]
     return edited(standing, menu[turn % len(menu)])
 
 
-def edited(standing: Standing, strategy: Strategy) -> Draw | None:
+def edited(standing: ProposalContext, strategy: Strategy) -> Draw | None:
     """Choose segments by a strategy, starting from the base."""
     if standing.base is None:
         return "RANDOM_SUBSET", _random_subset(standing), ()
@@ -58,7 +63,7 @@ def edited(standing: Standing, strategy: Strategy) -> Draw | None:
     return None if chosen is None else (strategy, chosen, parents)
 
 
-def _greedy(standing: Standing, base: frozenset[str]) -> frozenset[str] | None:
+def _greedy(standing: ProposalContext, base: frozenset[str]) -> frozenset[str] | None:
     """Add a segment of the best other candidate that has one to give."""
     for candidate in standing.ranked[1:]:
         spare = [name for name in candidate.segments if name not in base]
@@ -67,7 +72,7 @@ def _greedy(standing: Standing, base: frozenset[str]) -> frozenset[str] | None:
     return None
 
 
-def _dimension_focus(standing: Standing, base: frozenset[str]) -> frozenset[str] | None:
+def _dimension_focus(standing: ProposalContext, base: frozenset[str]) -> frozenset[str] | None:
     """Add a segment tagged with the base's weakest dimension, or drop one that is not."""
     assert standing.base is not None
     average = standing.book.average(standing.base.candidate_id)
@@ -80,7 +85,7 @@ def _dimension_focus(standing: Standing, base: frozenset[str]) -> frozenset[str]
     return base - {standing.rng.choice(other)} if other else None
 
 
-def _cross_pollinate(standing: Standing, base: frozenset[str]) -> Draw | None:
+def _cross_pollinate(standing: ProposalContext, base: frozenset[str]) -> Draw | None:
     """Mix the base with another good candidate: what both have stays, the rest is drawn."""
     partners = standing.ranked[1 : 1 + _PARTNERS]
     if not partners:
@@ -92,5 +97,5 @@ def _cross_pollinate(standing: Standing, base: frozenset[str]) -> Draw | None:
     return "CROSS_POLLINATE", (base & theirs) | mixed, (standing.base.candidate_id, partner.candidate_id)
 
 
-def _random_subset(standing: Standing) -> frozenset[str]:
+def _random_subset(standing: ProposalContext) -> frozenset[str]:
     return frozenset(one.segment_id for one in standing.problem.segments if standing.rng.random() < 0.5)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from personalab.lab.dimensions import DIMENSIONS
 from personalab.lab.engine.landscape import Floats
 from personalab.lab.engine.ledger import Ledger
-from personalab.lab.engine.problem import STRATEGIES, Corrected, Problem, Strategy
+from personalab.lab.engine.problem import STRATEGIES, Corrected, SearchProblem, Strategy
 from personalab.lab.engine.scorebook import Scorebook
 
 SURE = 1.96
@@ -20,7 +20,7 @@ _UNLIKELY, _STRANGE = 2.0, 3.0
 """From how many standard deviations a re-test, or a first test, which the search chose for its luck, is no chance."""
 
 
-def segment_rows(problem: Problem, ledger: Ledger, chosen: Floats) -> list[dict[str, Any]]:
+def segment_rows(problem: SearchProblem, ledger: Ledger, chosen: Floats) -> list[dict[str, Any]]:
     """Return each segment's effect on a set, in points with a 95 % interval."""
     by_dimension, spread = ledger.effects(chosen)
     return [

@@ -44,7 +44,7 @@ _CASE_ID = re.compile(r"case_[0-9]{3,6}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class PromptfooPrompt:
     """A prompt that becomes a skill."""
 
     name: str
@@ -56,7 +56,7 @@ class Suite:
     """What a configuration holds."""
 
     name: str
-    prompts: tuple[Prompt, ...]
+    prompts: tuple[PromptfooPrompt, ...]
     cases: tuple[Case, ...]
     description: str = ""
 
@@ -92,20 +92,20 @@ def _loaded(raw: bytes, file: str) -> dict[str, Any]:
     return object_in(value, file, "-")
 
 
-def _named_apart(prompts: Sequence[Prompt]) -> tuple[Prompt, ...]:
+def _named_apart(prompts: Sequence[PromptfooPrompt]) -> tuple[PromptfooPrompt, ...]:
     """Number prompts of the same name, so that they differ."""
     seen: dict[str, int] = {}
-    found: list[Prompt] = []
+    found: list[PromptfooPrompt] = []
     for prompt in prompts:
         seen[prompt.name] = number = seen.get(prompt.name, 0) + 1
-        found.append(Prompt(f"{prompt.name} ({number})", prompt.content) if number > 1 else prompt)
+        found.append(PromptfooPrompt(f"{prompt.name} ({number})", prompt.content) if number > 1 else prompt)
     return tuple(found)
 
 
 # --- prompts
 
 
-def _prompts(given: object, beside: Beside) -> Iterator[Prompt]:
+def _prompts(given: object, beside: Beside) -> Iterator[PromptfooPrompt]:
     """Read the prompts, however they are listed."""
     if isinstance(given, dict):
         paths = cast("dict[str, object]", given)
@@ -123,21 +123,21 @@ def _prompts(given: object, beside: Beside) -> Iterator[Prompt]:
         yield from _prompt(beside, text, row.get("label"), where)
 
 
-def _prompt(beside: Beside, text: str, given: object, where: str) -> Iterator[Prompt]:
+def _prompt(beside: Beside, text: str, given: object, where: str) -> Iterator[PromptfooPrompt]:
     label = given[:LONGEST_NAME] if isinstance(given, str) else ""
     if text.startswith("exec:"):
         raise BadRecord("lab_is_code", file=beside.file, field=where, value=text[:80])
     if not text.startswith(_FILE) and not _PATH.fullmatch(text):
         content = filled(_system_part(text), {})
         if content.strip():
-            yield Prompt(label or name_of(content, "") or title_of(content), content)
+            yield PromptfooPrompt(label or name_of(content, "") or title_of(content), content)
         return
     name, content = beside.text(text, where)
     pieces = _pieces(content) if name.lower().endswith(".txt") else [content]
     for piece in pieces:
         said = filled(_system_part(piece), {})
         if said.strip():
-            yield Prompt(own_name(label, name) or name_of(said, name), said)
+            yield PromptfooPrompt(own_name(label, name) or name_of(said, name), said)
 
 
 def _pieces(text: str) -> list[str]:

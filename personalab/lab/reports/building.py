@@ -25,9 +25,9 @@ from personalab.lab.reports.data import (
     FoundSegment,
     Iteration,
     Judge,
-    Notice,
+    ReportNotice,
+    ReportSkill,
     RoundMark,
-    SkillRow,
 )
 from personalab.lab.reports.visible import shortened
 from personalab.lab.statistics import Interval
@@ -40,10 +40,10 @@ _ANY_TIME = "2000-01-01T00:00:00Z"
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
+class SkillRanking:
     """The skills in order, and where each stood in what was ranked."""
 
-    rows: tuple[SkillRow, ...]
+    rows: tuple[ReportSkill, ...]
     order: tuple[int, ...]
     detectable: float | None
 
@@ -54,7 +54,7 @@ def rank(
     baselines: Sequence[RankedBaseline],
     *,
     pass_score: float = 60.0,
-) -> Ranking:
+) -> SkillRanking:
     """Rank arms by their results; two versions of one skill are two arms."""
     places = {_key(arm): at for at, arm in enumerate(arms)}
     named = [RankedArm(_key(arm), arm.name, arm.version, arm.content, arm.is_no_skill) for arm in arms]
@@ -64,21 +64,21 @@ def rank(
     found: list[dict[str, Any]] = [*told["skills"], *([told["no_skill"]] if told["no_skill"] else [])]
     order = tuple(places[row["skill_id"]] for row in found)
     rows = tuple(_row(arms[at], row) for at, row in zip(order, found, strict=True))
-    return Ranking(rows, order, told["minimum_detectable_difference"])
+    return SkillRanking(rows, order, told["minimum_detectable_difference"])
 
 
 def _key(arm: RankedArm) -> str:
     return f"{arm.skill_id}@{arm.version}"
 
 
-def _row(arm: RankedArm, told: Mapping[str, Any]) -> SkillRow:
+def _row(arm: RankedArm, told: Mapping[str, Any]) -> ReportSkill:
     categories: dict[Category, dict[str, float] | None] = {
         name: told["by_category"].get(name) for name in CATEGORIES
     }
     behind: Mapping[str, Any] = told.get("difference_to_first") or {}
     gain: Mapping[str, Any] = told.get("gain_over_no_skill") or {}
     back, gained = interval_from(behind.get("interval")), interval_from(gain.get("interval"))
-    return SkillRow(
+    return ReportSkill(
         skill_id=arm.skill_id,
         name=arm.name,
         version=arm.version,
@@ -151,27 +151,27 @@ def case_rows(baselines: Iterable[RankedBaseline]) -> tuple[CaseRow, ...]:
 
 
 def result_notices(
-    rows: Sequence[SkillRow], cells: Sequence[Sequence[Cell | None]], versions: Iterable[str]
-) -> list[Notice]:
+    rows: Sequence[ReportSkill], cells: Sequence[Sequence[Cell | None]], versions: Iterable[str]
+) -> list[ReportNotice]:
     """List problems of a matrix: fake executors, unfinished runs, or holes."""
-    found = list[Notice]()
+    found = list[ReportNotice]()
     unreal = sorted(
         {version for version in versions if version.startswith(_UNREAL) or version == "rehearsal"}
     )
     if unreal:
-        found.append(Notice("notice_rehearsal", {"versions": ", ".join(unreal)}, loud=True))
+        found.append(ReportNotice("notice_rehearsal", {"versions": ", ".join(unreal)}, loud=True))
     every = [cell for line in cells for cell in line]
     missing = every.count(None)
     if missing:
-        found.append(Notice("notice_unfinished", {"missing": missing, "total": len(every)}))
+        found.append(ReportNotice("notice_unfinished", {"missing": missing, "total": len(every)}))
     for status in ("failed", "skipped"):
         if count := sum(cell is not None and cell.status == status for cell in every):
-            found.append(Notice(f"notice_{status}", {"count": count}))
+            found.append(ReportNotice(f"notice_{status}", {"count": count}))
     if short := [shortened(row.name, 40) for row in rows if row.incomplete and not row.is_no_skill]:
         names = ", ".join(short[:_MAX_NAMED]) + ("…" if len(short) > _MAX_NAMED else "")
-        found.append(Notice("notice_incomplete", {"names": names}))
+        found.append(ReportNotice("notice_incomplete", {"names": names}))
     if cells and len(cells[0]) == 1:
-        found.append(Notice("notice_one_case"))
+        found.append(ReportNotice("notice_one_case"))
     return found
 
 

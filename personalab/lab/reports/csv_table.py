@@ -7,7 +7,7 @@ import io
 import re
 
 from personalab.lab.dimensions import DIMENSIONS
-from personalab.lab.reports.data import CaseRow, Cell, ReportData, SkillRow
+from personalab.lab.reports.data import CaseRow, Cell, ReportData, ReportSkill
 from personalab.lab.reports.visible import visible
 
 COLUMNS = (
@@ -31,7 +31,7 @@ def csv_report(data: ReportData) -> str:
     return BOM + table.getvalue()
 
 
-def _row(project: str, row: SkillRow, case: CaseRow, cell: Cell | None) -> list[str]:
+def _row(project: str, row: ReportSkill, case: CaseRow, cell: Cell | None) -> list[str]:
     texts = (
         project,
         row.skill_id,

@@ -21,7 +21,7 @@ MAX_TEXT = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class SkillRow:
+class ReportSkill:
     """A skill's place in a project; what is not known is ``None``."""
 
     skill_id: str
@@ -116,7 +116,7 @@ class Judge:
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class ReportNotice:
     """Something a reader must know before believing a figure; ``code`` names its words."""
 
     code: str
@@ -221,11 +221,11 @@ class ReportData:
     pass_score: float = 60.0
     detectable: float | None = None
     """A smaller difference between two skills could not have been seen."""
-    rows: tuple[SkillRow, ...] = ()
+    rows: tuple[ReportSkill, ...] = ()
     cases: tuple[CaseRow, ...] = ()
     cells: tuple[tuple[Cell | None, ...], ...] = ()
     costs: Costs | None = None
-    notices: tuple[Notice, ...] = ()
+    notices: tuple[ReportNotice, ...] = ()
     iteration: Iteration | None = None
     pair: ContentPair | None = None
     analysis: Analysis | None = None

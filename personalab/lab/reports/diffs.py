@@ -23,7 +23,7 @@ _WORDS = re.compile(r"[A-Za-z0-9_]+|\s+|.", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class DiffSpan:
     """A stretch of a line; a marked one occurs in this line only."""
 
     text: str
@@ -35,7 +35,7 @@ class DiffLine:
     """One line of a difference; ``skipped`` stands for ``count`` equal ones."""
 
     kind: LineKind
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[DiffSpan, ...] = ()
     count: int = 0
 
     @property
@@ -45,20 +45,20 @@ class DiffLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class TextDifference:
     """What changed; ``cut`` tells that a text was too long to be compared whole."""
 
     lines: tuple[DiffLine, ...]
     cut: bool = False
 
 
-def difference(before: str, after: str) -> Difference:
+def difference(before: str, after: str) -> TextDifference:
     """Compare two texts; only what changed and a little around it is given."""
     if before == after:
-        return Difference(())
+        return TextDifference(())
     old, old_cut = _lines(before)
     new, new_cut = _lines(after)
-    return Difference(tuple(_compared(old, new)), old_cut or new_cut)
+    return TextDifference(tuple(_compared(old, new)), old_cut or new_cut)
 
 
 def _lines(text: str) -> tuple[list[str], bool]:
@@ -100,7 +100,7 @@ def _around(lines: Sequence[str], *, first: bool, last: bool) -> Iterator[DiffLi
 
 
 def _whole(kind: LineKind, line: str) -> DiffLine:
-    return DiffLine(kind, (Piece(line),))
+    return DiffLine(kind, (DiffSpan(line),))
 
 
 def _words(left: str, right: str, work: int) -> tuple[tuple[DiffLine, DiffLine], int]:
@@ -113,11 +113,11 @@ def _words(left: str, right: str, work: int) -> tuple[tuple[DiffLine, DiffLine],
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     if matcher.ratio() < _ALIKE:
         return plain, cost
-    gone, came = list[Piece](), list[Piece]()
+    gone, came = list[DiffSpan](), list[DiffSpan]()
     for kind, a, b, c, d in matcher.get_opcodes():
         same = kind == "equal"
         if a < b:
-            gone.append(Piece("".join(old[a:b]), not same))
+            gone.append(DiffSpan("".join(old[a:b]), not same))
         if c < d:
-            came.append(Piece("".join(new[c:d]), not same))
+            came.append(DiffSpan("".join(new[c:d]), not same))
     return (DiffLine("gone", tuple(gone)), DiffLine("new", tuple(came))), cost

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from personalab.lab.reports.data import ContentPair, Iteration, ReportData, RoundMark
 from personalab.lab.reports.diffs import DiffLine, difference
 from personalab.lab.reports.plots import MAX_ROUNDS, best_so_far, progress
-from personalab.lab.reports.tongue import Tongue, block, quote
+from personalab.lab.reports.tongue import Translator, block, quote
 from personalab.lab.reports.visible import figure, grouped, markup
 
 _MAX_FINDINGS = 200
@@ -15,7 +15,7 @@ _MAX_DIFF_LINES = 3_000
 _SIGNS = {"same": " ", "gone": "−", "new": "+", "skipped": ""}
 
 
-def iteration_section(data: ReportData, say: Tongue) -> str:
+def iteration_section(data: ReportData, say: Translator) -> str:
     """Show how an iteration went."""
     found = data.iteration
     if found is None:
@@ -29,7 +29,7 @@ def iteration_section(data: ReportData, say: Tongue) -> str:
     )
 
 
-def _facts(found: Iteration, say: Tongue) -> Iterator[tuple[str, str]]:
+def _facts(found: Iteration, say: Translator) -> Iterator[tuple[str, str]]:
     if found.start_score is not None:
         yield "start", figure(found.start_score)
     if found.best_score is not None:
@@ -46,7 +46,7 @@ def _facts(found: Iteration, say: Tongue) -> Iterator[tuple[str, str]]:
         yield "stopped", say(found.stop_cause)
 
 
-def _rounds_table(found: Iteration, say: Tongue) -> str:
+def _rounds_table(found: Iteration, say: Translator) -> str:
     if not found.rounds:
         return ""
     heads = ("round", "strategy", "winner", "score", "best_so_far", "plateau", "candidates")
@@ -62,7 +62,7 @@ def _rounds_table(found: Iteration, say: Tongue) -> str:
     )
 
 
-def _round_line(mark: RoundMark, best: float | None, say: Tongue) -> str:
+def _round_line(mark: RoundMark, best: float | None, say: Translator) -> str:
     scored = sum(dot.score is not None for dot in mark.candidates)
     tried = (
         say("candidates_value", scored=scored, out=len(mark.candidates) - scored) if mark.candidates else "–"
@@ -75,14 +75,14 @@ def _round_line(mark: RoundMark, best: float | None, say: Tongue) -> str:
     )
 
 
-def diff_section(data: ReportData, say: Tongue) -> str:
+def diff_section(data: ReportData, say: Translator) -> str:
     """Show what the winner has that its parent has not."""
     if data.pair is None:
         return ""
     return f'<section id="diff"><h2>{say("diff")}</h2>{_diff(data.pair, say)}</section>'
 
 
-def _diff(pair: ContentPair, say: Tongue) -> str:
+def _diff(pair: ContentPair, say: Translator) -> str:
     found = difference(pair.before, pair.after)
     if not found.lines:
         return f'<p class="note">{say("diff_same")}</p>'
@@ -96,7 +96,7 @@ def _diff(pair: ContentPair, say: Tongue) -> str:
     )
 
 
-def _diff_line(line: DiffLine, say: Tongue) -> str:
+def _diff_line(line: DiffLine, say: Translator) -> str:
     if line.kind == "skipped":
         return f'<tr class="skipped"><td></td><td>{say("diff_skipped", count=line.count)}</td></tr>\n'
     tag = {"gone": "del", "new": "ins"}.get(line.kind, "span")
@@ -107,7 +107,7 @@ def _diff_line(line: DiffLine, say: Tongue) -> str:
     return f'<tr class="{line.kind}"><td>{_SIGNS[line.kind]}</td><td dir="auto">{text or " "}</td></tr>\n'
 
 
-def analysis_section(data: ReportData, say: Tongue) -> str:
+def analysis_section(data: ReportData, say: Translator) -> str:
     """Show the segments that help, and what is missing."""
     found = data.analysis
     if found is None or not (found.segments or found.issues):
@@ -129,7 +129,7 @@ def analysis_section(data: ReportData, say: Tongue) -> str:
     )
 
 
-def _listed(name: str, items: str, count: int, say: Tongue) -> str:
+def _listed(name: str, items: str, count: int, say: Translator) -> str:
     if not items:
         return ""
     more = f'<p class="note">{say("more", count=count - _MAX_FINDINGS)}</p>' if count > _MAX_FINDINGS else ""

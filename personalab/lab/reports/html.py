@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from personalab.lab.dimensions import CATEGORIES, DIMENSIONS, MAXIMA
-from personalab.lab.reports.data import Costs, Judge, ReportData, SkillRow
+from personalab.lab.reports.data import Costs, Judge, ReportData, ReportSkill
 from personalab.lab.reports.findings import analysis_section, diff_section, iteration_section
 from personalab.lab.reports.matrix import answers_section, matrix_section, skill_name
 from personalab.lab.reports.page import page
 from personalab.lab.reports.plots import Scale, axis, bar, scale_for, strip
-from personalab.lab.reports.tongue import Tongue, quote
+from personalab.lab.reports.tongue import Translator, quote
 from personalab.lab.reports.visible import figure, grouped, markup, one_line, visible
 from personalab.lab.statistics import Interval
 from personalab.texts.forms import Language
@@ -22,7 +22,7 @@ _MAX_PAIRED = 3
 
 def html_report(data: ReportData, language: Language) -> str:
     """Write a project as a page; untrusted texts in it are escaped."""
-    say = Tongue(language)
+    say = Translator(language)
     sections = {
         "ranking": _ranking_section(data, say),
         "dimensions": _dimensions_section(data, say),
@@ -43,7 +43,7 @@ def html_report(data: ReportData, language: Language) -> str:
 # --- the head
 
 
-def _header(data: ReportData, say: Tongue, nav: str) -> str:
+def _header(data: ReportData, say: Translator, nav: str) -> str:
     told = f"<p>{markup(visible(data.description))}</p>" if data.description.strip() else ""
     facts = "".join(f"<div><dt>{say(name)}</dt><dd>{value}</dd></div>" for name, value in _facts(data, say))
     return (
@@ -52,7 +52,7 @@ def _header(data: ReportData, say: Tongue, nav: str) -> str:
     )
 
 
-def _facts(data: ReportData, say: Tongue) -> Iterator[tuple[str, str]]:
+def _facts(data: ReportData, say: Translator) -> Iterator[tuple[str, str]]:
     skills, cases = sum(not row.is_no_skill for row in data.rows), len(data.cases)
     if data.status:
         yield "status", say(data.status)
@@ -77,13 +77,13 @@ def _time(time: str) -> str:
     return quote(time.replace("T", " ").replace("Z", " UTC"))
 
 
-def _judge(judge: Judge, say: Tongue) -> str:
+def _judge(judge: Judge, say: Translator) -> str:
     if judge.gap is None:
         return quote(judge.model)
     return say("judge_gap", model=judge.model, gap=figure(judge.gap))
 
 
-def _costs(costs: Costs, say: Tongue) -> str:
+def _costs(costs: Costs, say: Translator) -> str:
     parts = [say("calls_value", calls=grouped(costs.calls))]
     if costs.input_tokens is not None and costs.output_tokens is not None:
         parts.append(
@@ -95,7 +95,7 @@ def _costs(costs: Costs, say: Tongue) -> str:
     return "<br>".join(parts)
 
 
-def _notices(data: ReportData, say: Tongue) -> str:
+def _notices(data: ReportData, say: Translator) -> str:
     if not data.notices:
         return ""
     ordered = sorted(data.notices, key=lambda notice: not notice.loud)
@@ -106,7 +106,7 @@ def _notices(data: ReportData, say: Tongue) -> str:
     return f'<ul class="notices" aria-label="{markup(say.plain("notices"))}">{items}</ul>'
 
 
-def _footer(data: ReportData, say: Tongue) -> str:
+def _footer(data: ReportData, say: Translator) -> str:
     parts = [quote(data.project_id)] if data.project_id else []
     if data.made_at:
         parts.append(f"{say('made')} {_time(data.made_at)}")
@@ -116,7 +116,7 @@ def _footer(data: ReportData, say: Tongue) -> str:
 # --- the ranking
 
 
-def _ranking_section(data: ReportData, say: Tongue) -> str:
+def _ranking_section(data: ReportData, say: Translator) -> str:
     if not data.rows:
         return ""
     scale = scale_for(list(_drawn(data.rows)))
@@ -129,7 +129,7 @@ def _ranking_section(data: ReportData, say: Tongue) -> str:
     )
 
 
-def _drawn(rows: Sequence[SkillRow]) -> Iterator[float]:
+def _drawn(rows: Sequence[ReportSkill]) -> Iterator[float]:
     for row in rows:
         if row.mean is not None:
             yield row.mean
@@ -137,7 +137,7 @@ def _drawn(rows: Sequence[SkillRow]) -> Iterator[float]:
             yield from (row.interval.low, row.interval.high)
 
 
-def _verdict(data: ReportData, say: Tongue) -> str:
+def _verdict(data: ReportData, say: Translator) -> str:
     ranked = [row for row in data.rows if row.mean is not None and not row.is_no_skill]
     if not ranked:
         return say("verdict_none")
@@ -151,7 +151,7 @@ def _verdict(data: ReportData, say: Tongue) -> str:
     return f"{say('verdict_tied', **known, count=len(tied))} {_paired(tied, say)}".rstrip()
 
 
-def _paired(tied: Sequence[SkillRow], say: Tongue) -> str:
+def _paired(tied: Sequence[ReportSkill], say: Translator) -> str:
     """Describe the ties that a comparison case by case can still tell from the first."""
     told = list[str]()
     for row in tied:
@@ -164,7 +164,7 @@ def _paired(tied: Sequence[SkillRow], say: Tongue) -> str:
     return say("verdict_alike") if all(row.behind_interval is not None for row in tied) else ""
 
 
-def _strips(rows: Sequence[SkillRow], scale: Scale, say: Tongue) -> str:
+def _strips(rows: Sequence[ReportSkill], scale: Scale, say: Translator) -> str:
     items = list[str]()
     for at, row in enumerate(rows):
         new_group = at > 0 and rows[at - 1].tie_group != row.tie_group
@@ -178,18 +178,18 @@ def _strips(rows: Sequence[SkillRow], scale: Scale, say: Tongue) -> str:
     return f'<ol class="plot">{"".join(items)}</ol>{foot}'
 
 
-def _place(row: SkillRow) -> str:
+def _place(row: ReportSkill) -> str:
     return f'<span class="place">{row.rank if row.rank is not None else "–"}</span>'
 
 
-def _tags(row: SkillRow, say: Tongue) -> str:
+def _tags(row: ReportSkill, say: Translator) -> str:
     tags = [f'<span class="tag">{say("no_skill")}</span>'] if row.is_no_skill else []
     if row.incomplete:
         tags.append(f'<span class="tag warn">{say("incomplete")}</span>')
     return "".join(tags)
 
 
-def _strip_label(row: SkillRow, say: Tongue) -> str:
+def _strip_label(row: ReportSkill, say: Translator) -> str:
     known = {"name": skill_name(row, say), "mean": figure(row.mean)}
     if row.mean is None:
         return say.plain("strip_none", **known)
@@ -198,7 +198,7 @@ def _strip_label(row: SkillRow, say: Tongue) -> str:
     return say.plain("strip", **known, low=figure(row.interval.low), high=figure(row.interval.high))
 
 
-def _ranking_table(data: ReportData, say: Tongue) -> str:
+def _ranking_table(data: ReportData, say: Translator) -> str:
     gains = any(row.gain is not None for row in data.rows)
     heads = [
         "rank",
@@ -260,7 +260,7 @@ def _cells(line: Sequence[str], named: int) -> str:
 # --- the dimensions
 
 
-def _dimensions_section(data: ReportData, say: Tongue) -> str:
+def _dimensions_section(data: ReportData, say: Translator) -> str:
     scored = [row for row in data.rows if row.by_dimension]
     if not scored:
         return ""
@@ -284,7 +284,7 @@ def _dimensions_section(data: ReportData, say: Tongue) -> str:
     )
 
 
-def _pane(name: str, rows: Sequence[SkillRow], say: Tongue) -> str:
+def _pane(name: str, rows: Sequence[ReportSkill], say: Translator) -> str:
     most = next(most for dimension, most in MAXIMA.items() if dimension == name)
     values = [next((v for d, v in row.by_dimension.items() if d == name), None) for row in rows]
     best = max((value for value in values if value is not None), default=None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from personalab.lab.records import SHORT
-from personalab.lab.reports.data import Cell, ReportData, SkillRow
+from personalab.lab.reports.data import Cell, ReportData, ReportSkill
 from personalab.lab.reports.visible import markup, one_line
 
 _MAX_MESSAGE = 300
@@ -34,7 +34,7 @@ def not_passed(data: ReportData) -> int:
     return found.count("failure") + found.count("error")
 
 
-def _tested(data: ReportData) -> list[tuple[int, SkillRow]]:
+def _tested(data: ReportData) -> list[tuple[int, ReportSkill]]:
     return [(at, row) for at, row in enumerate(data.rows) if not row.is_no_skill]
 
 
@@ -42,7 +42,7 @@ def _all_cells(data: ReportData) -> list[Cell | None]:
     return [cell for at, _ in _tested(data) for cell in _cells(data, at)]
 
 
-def _suite(data: ReportData, at: int, row: SkillRow) -> str:
+def _suite(data: ReportData, at: int, row: ReportSkill) -> str:
     cells = _cells(data, at)
     when = _attribute("timestamp", data.scored_at) if data.scored_at else ""
     head = f"{_named(_skill(row))}{_counts(cells, data.pass_score)}{when}"
@@ -60,11 +60,11 @@ def _cells(data: ReportData, at: int) -> list[Cell | None]:
     return [data.cell(at, case) for case in range(len(data.cases))]
 
 
-def _skill(row: SkillRow) -> str:
+def _skill(row: ReportSkill) -> str:
     return f"{row.name} {row.version}".strip() or row.skill_id
 
 
-def _properties(row: SkillRow, cells: list[Cell | None]) -> Iterator[str]:
+def _properties(row: ReportSkill, cells: list[Cell | None]) -> Iterator[str]:
     known = {"skill_id": row.skill_id, "skill_version": row.version}
     for name in ("cli_version", "model_version"):
         found = {getattr(cell, name): None for cell in cells if cell and getattr(cell, name)}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from personalab.lab.dimensions import DIMENSIONS, MAXIMA, Dimension
-from personalab.lab.reports.data import MAX_TEXT, CaseRow, Cell, Excerpt, ReportData, SkillRow
-from personalab.lab.reports.tongue import Tongue, block, quote
+from personalab.lab.reports.data import MAX_TEXT, CaseRow, Cell, Excerpt, ReportData, ReportSkill
+from personalab.lab.reports.tongue import Translator, block, quote
 from personalab.lab.reports.visible import grouped, markup, shortened
 
 _ANSWERS_BYTES = 17_000_000
@@ -18,7 +18,7 @@ _LEVELS = 10
 _SIGNS = {"failed": ("x", "✕"), "broken": ("x", "!"), "skipped": ("u", "–")}
 
 
-def matrix_section(data: ReportData, say: Tongue) -> str:
+def matrix_section(data: ReportData, say: Translator) -> str:
     """Show the scores of every skill on every case."""
     head = "".join(
         f'<th scope="col" title="{markup(row.name)}">{_column(row, say)}</th>' for row in data.rows
@@ -35,24 +35,24 @@ def matrix_section(data: ReportData, say: Tongue) -> str:
     )
 
 
-def skill_name(row: SkillRow, say: Tongue) -> str:
+def skill_name(row: ReportSkill, say: Translator) -> str:
     """Name a skill; the arm without one has no name of its own."""
     return say.plain("no_skill_name") if row.is_no_skill else row.name or row.skill_id
 
 
-def _column(row: SkillRow, say: Tongue) -> str:
+def _column(row: ReportSkill, say: Translator) -> str:
     place = f"<b>{row.rank}</b> " if row.rank is not None else ""
     return f"{place}<bdi>{markup(shortened(skill_name(row, say), 24))}</bdi>"
 
 
-def _line(data: ReportData, at: int, case: CaseRow, say: Tongue, *, several: bool) -> str:
+def _line(data: ReportData, at: int, case: CaseRow, say: Translator, *, several: bool) -> str:
     cells = "".join(_td(data, skill, at, say) for skill in range(len(data.rows)))
     more = " · ".join(part for part in (case.name, case.baseline if several else "") if part)
     below = f"<small><bdi>{markup(shortened(more, 60))}</bdi></small>" if more else ""
     return f'<tr><th scope="row">{quote(case.case_id)}{below}</th>{cells}</tr>\n'
 
 
-def _td(data: ReportData, skill: int, case: int, say: Tongue) -> str:
+def _td(data: ReportData, skill: int, case: int, say: Translator) -> str:
     cell = data.cell(skill, case)
     kind, sign = _look(cell, data.pass_score)
     if cell is None:
@@ -82,7 +82,7 @@ def _total(total: float) -> str:
 # --- the texts
 
 
-def answers_section(data: ReportData, say: Tongue) -> str:
+def answers_section(data: ReportData, say: Translator) -> str:
     """Show what was answered to each case, and why it was scored so; nothing where there is too much."""
     if not data.with_texts or not any(cell for line in data.cells for cell in line):
         return ""
@@ -101,7 +101,7 @@ def answers_section(data: ReportData, say: Tongue) -> str:
     )
 
 
-def _limit(data: ReportData, say: Tongue) -> int:
+def _limit(data: ReportData, say: Translator) -> int:
     """Choose how much of each text is shown, the same for all of them."""
     texts = [
         text
@@ -118,7 +118,7 @@ def _limit(data: ReportData, say: Tongue) -> int:
     return _CUTS[-1]
 
 
-def _case(data: ReportData, at: int, case: CaseRow, limit: int, say: Tongue) -> str:
+def _case(data: ReportData, at: int, case: CaseRow, limit: int, say: Translator) -> str:
     category = f'<span class="tag">{say(case.category)}</span>' if case.category else ""
     head = f"<b>{quote(case.case_id)}</b><span>{quote(case.name)}</span>{category}"
     asked = _texts(say, max(limit, _CASE_TEXT), input=Excerpt(case.input), expected=Excerpt(case.expected))
@@ -126,7 +126,7 @@ def _case(data: ReportData, at: int, case: CaseRow, limit: int, say: Tongue) -> 
     return f'<details id="c{at}"><summary>{head}</summary><div>{asked}{answers}</div></details>\n'
 
 
-def _answer(data: ReportData, skill: int, case: int, limit: int, say: Tongue) -> str:
+def _answer(data: ReportData, skill: int, case: int, limit: int, say: Translator) -> str:
     cell = data.cell(skill, case)
     if cell is None:
         return ""
@@ -141,7 +141,7 @@ def _answer(data: ReportData, skill: int, case: int, limit: int, say: Tongue) ->
     return f'<details id="r{skill}-{case}"><summary>{head}</summary><div>{inside}</div></details>'
 
 
-def _parts(cell: Cell, say: Tongue, *, named: bool) -> str:
+def _parts(cell: Cell, say: Translator, *, named: bool) -> str:
     if not cell.scores:
         return ""
     known: list[tuple[Dimension, float]] = [
@@ -153,7 +153,7 @@ def _parts(cell: Cell, say: Tongue, *, named: bool) -> str:
     return f'<p class="parts">{"".join(parts)}</p>'
 
 
-def _texts(say: Tongue, limit: int, **texts: Excerpt) -> str:
+def _texts(say: Translator, limit: int, **texts: Excerpt) -> str:
     parts = list[str]()
     for name, found in texts.items():
         shown = found.cut(limit)

@@ -10,7 +10,7 @@ from personalab.texts.forms import Language, fill
 
 
 @dataclass(frozen=True, slots=True)
-class Tongue:
+class Translator:
     """The words of one language, as markup."""
 
     language: Language

@@ -10,9 +10,9 @@ from typing import Any
 from personalab.errors import UserError
 from personalab.lab.analysis import (
     AnalysedSkill,
+    AnalysisFindings,
     AnalysisReader,
-    Found,
-    Shown,
+    ShownSkill,
     analysis_call,
     report_of,
     shown_skills,
@@ -21,7 +21,7 @@ from personalab.lab.analysis import (
 from personalab.lab.calling import CallAnswer
 from personalab.lab.context import estimated_tokens, exceeds
 from personalab.lab.findings import AnalysisReport
-from personalab.lab.projects import Result, Summary
+from personalab.lab.projects import Result, RunSummary
 from personalab.lab.recomposing import language_of
 from personalab.lab.segments import text_hash
 from personalab.operations.lab.asking import ask_json
@@ -42,7 +42,7 @@ _LEAST_SHOWN = 200
 class _Material:
     """What an analysis is made from."""
 
-    summary: Summary
+    summary: RunSummary
     skills: tuple[AnalysedSkill, ...]
     contents: Mapping[str, str]
 
@@ -60,7 +60,7 @@ async def run_analysis(services: Services, project: str, *, model: str | None = 
         material = await asyncio.to_thread(_material, place)
         options = await asyncio.to_thread(place.options)
         if await asyncio.to_thread(place.analysis) is None:
-            await run_uncancellable(_keep, services, place, material, Found(), None, "")
+            await run_uncancellable(_keep, services, place, material, AnalysisFindings(), None, "")
         language = options.language or language_of(material.contents.values())
         shown, doubts = await run_uncancellable(_shown, place, material, language)
         call = analysis_call(shown, language)
@@ -75,7 +75,7 @@ async def run_analysis(services: Services, project: str, *, model: str | None = 
             retries=options.retry_count,
         )
         value = asked.value
-        complete = Found(value.segments, value.issues, (*doubts, *value.doubts))
+        complete = AnalysisFindings(value.segments, value.issues, (*doubts, *value.doubts))
         return await run_uncancellable(
             _keep, services, place, material, complete, asked.answer, model or options.model
         )
@@ -83,7 +83,7 @@ async def run_analysis(services: Services, project: str, *, model: str | None = 
 
 def _shown(
     place: ProjectPlace, material: _Material, language: Language
-) -> tuple[list[Shown], list[dict[str, Any]]]:
+) -> tuple[list[ShownSkill], list[dict[str, Any]]]:
     """Choose what an analyst is shown of the skills: as much as the project's context allows."""
     context = place.config.context_config
     shown, doubts = shown_skills(material.skills)
@@ -137,7 +137,7 @@ def _keep(
     services: Services,
     place: ProjectPlace,
     material: _Material,
-    found: Found,
+    found: AnalysisFindings,
     answer: CallAnswer | None,
     model: str,
 ) -> AnalysisReport:

@@ -39,7 +39,7 @@ M = TypeVar("M", SkillMeta, BaselineMeta)
 
 
 @dataclass(frozen=True, slots=True)
-class CameIn:
+class ImportResult:
     """What became of something that was brought in."""
 
     kind: AssetKind
@@ -50,7 +50,7 @@ class CameIn:
     folder: str
 
     @classmethod
-    def of(cls, assets: AssetFiles, stored: Stored, outcome: Outcome) -> CameIn:
+    def of(cls, assets: AssetFiles, stored: Stored, outcome: Outcome) -> ImportResult:
         """Make the result from the stored asset."""
         meta, shown = stored.meta, assets.workspace.shown(stored.folder)
         return cls(stored.kind, meta.id, meta.name, meta.version, outcome, shown)
@@ -101,7 +101,7 @@ class ComingBaseline:
 # --- placing
 
 
-def place_skill(services: Services, coming: ComingSkill, made: list[Path]) -> CameIn:
+def place_skill(services: Services, coming: ComingSkill, made: list[Path]) -> ImportResult:
     """Keep a skill; a folder that is made for it is added to ``made``."""
     assets, now = services.assets, services.now()
     old = _skill_here(assets, coming)
@@ -117,14 +117,14 @@ def place_skill(services: Services, coming: ComingSkill, made: list[Path]) -> Ca
     edit = edit_skill(old.meta, old.content, new_content=coming.content, changes=changes, now=now)
     files = changed_files(assets, old, coming.original)
     if edit is None and not files:
-        return CameIn.of(assets, old, "same")
+        return ImportResult.of(assets, old, "same")
     meta = edit.meta if edit is not None else _next(old.meta, now)
     history = _history(old.meta, meta, edit.history if edit is not None else None, files)
     stored = assets.add_skill_version(old, meta, coming.content, history, extra=extra)
     return _came(assets, stored, "updated", made)
 
 
-def place_baseline(services: Services, coming: ComingBaseline, made: list[Path]) -> CameIn:
+def place_baseline(services: Services, coming: ComingBaseline, made: list[Path]) -> ImportResult:
     """Keep a baseline, as a skill is kept."""
     assets, now = services.assets, services.now()
     old = _baseline_here(assets, coming)
@@ -142,7 +142,7 @@ def place_baseline(services: Services, coming: ComingBaseline, made: list[Path])
     edit = edit_baseline(old.meta, old.cases, new_cases=coming.cases, changes=changes, now=now)
     files = changed_evals(assets, old, coming.original)
     if edit is None and not files:
-        return CameIn.of(assets, old, "same")
+        return ImportResult.of(assets, old, "same")
     meta = edit.meta if edit is not None else _next(old.meta, now)
     cases = edit.cases if edit is not None else _as_they_are(old.cases, meta)
     history = _history(old.meta, meta, edit.history if edit is not None else None, files)
@@ -154,9 +154,9 @@ def _beside(coming: ComingSkill | ComingBaseline) -> dict[str, bytes]:
     return coming.original.beside() if coming.original is not None else {}
 
 
-def _came(assets: AssetFiles, stored: Stored, outcome: Outcome, made: list[Path]) -> CameIn:
+def _came(assets: AssetFiles, stored: Stored, outcome: Outcome, made: list[Path]) -> ImportResult:
     made.append(stored.folder)
-    return CameIn.of(assets, stored, outcome)
+    return ImportResult.of(assets, stored, outcome)
 
 
 def _next(meta: M, now: str) -> M:
@@ -191,7 +191,7 @@ def _history(before: M, after: M, edited: HistoryRecord | None, files: Sequence[
     )
 
 
-def merge_tags(services: Services, came: CameIn, values: Sequence[str]) -> CameIn:
+def merge_tags(services: Services, came: ImportResult, values: Sequence[str]) -> ImportResult:
     """Add the imported tags that a skill lacks; none is removed."""
     stored, now = services.assets.skill(came.id), services.now()
     if set(values) <= set(stored.tags.valid()):

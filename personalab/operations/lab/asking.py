@@ -34,7 +34,7 @@ _AGAIN = """{text}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Generic[T]):
+class ParsedAnswer(Generic[T]):
     """What was read from an answer, and the answer itself."""
 
     value: T
@@ -52,7 +52,7 @@ async def ask_json(
     timeout: float,  # noqa: ASYNC109 (of one call, which the executor ends)
     retries: int,
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
-) -> Asked[T]:
+) -> ParsedAnswer[T]:
     """Ask for a JSON object until ``read`` accepts it; its ``ValueError`` is sent to the model once.
 
     What fails in another way is a ``ProviderError``, after so many retries where trying again may help; so is a second
@@ -73,7 +73,7 @@ async def ask_json(
     try:
         answer = await asker.answer(first)
         try:
-            return Asked(read(_object(answer, schema)), answer)
+            return ParsedAnswer(read(_object(answer, schema)), answer)
         except ValueError as error:
             reason, before = str(error), answer.text
         again = fill(_AGAIN, text=text, answer=before[:_SHOWN_ANSWER], reason=reason)
@@ -87,7 +87,7 @@ async def ask_json(
             ) from error
         if repeats_note(data, fill(_AGAIN, text="", answer="", reason=reason), (system, text, before)):
             raise ProviderError("lab_answer_repeats_note", retryable=True, model=model)
-        return Asked(found, answer)
+        return ParsedAnswer(found, answer)
     finally:
         await run_uncancellable(partial(shutil.rmtree, spool, ignore_errors=True))
 

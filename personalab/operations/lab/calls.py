@@ -49,7 +49,7 @@ _TINY = 1e-9
 """Amounts of money are added up with an error that is smaller."""
 
 
-class Sheet(Protocol):
+class CallSheet(Protocol):
     """Where the calls of one case are noted."""
 
     lock: asyncio.Lock
@@ -73,7 +73,7 @@ may have; ``None`` for all of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CallRequest:
     """Something to ask, however many attempts it takes."""
 
     prefix: str
@@ -170,7 +170,7 @@ class CallDesk:
 
     # --- one question
 
-    async def pursue(self, wanted: Wanted, sheet: Sheet) -> CallRow:
+    async def pursue(self, wanted: CallRequest, sheet: CallSheet) -> CallRow:
         """Ask until there is an answer or no attempt is left; give the last call.
 
         ``NoMoreCalls`` where another one would be needed and none may begin. After any other failure none begins.
@@ -183,7 +183,7 @@ class CallDesk:
             self.halt()
             raise
 
-    async def _pursue(self, wanted: Wanted, sheet: Sheet) -> CallRow:
+    async def _pursue(self, wanted: CallRequest, sheet: CallSheet) -> CallRow:
         while True:
             rows = sheet.rows(wanted.prefix)
             for row in rows:
@@ -201,7 +201,7 @@ class CallDesk:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), seconds)
 
-    async def _ask(self, wanted: Wanted, sheet: Sheet, call_id: str, before: list[CallRow]) -> None:
+    async def _ask(self, wanted: CallRequest, sheet: CallSheet, call_id: str, before: list[CallRow]) -> None:
         unread = _last_unreadable(before)
         wrong = unread.error if unread else None
         executor = await self._executor(wanted.model)
@@ -220,7 +220,7 @@ class CallDesk:
         finally:
             self._end(call_id)
 
-    async def _note(self, row: CallRow, sheet: Sheet, answer: CallAnswer, executor: Executor) -> None:
+    async def _note(self, row: CallRow, sheet: CallSheet, answer: CallAnswer, executor: Executor) -> None:
         hopeless = answer.error_code in HOPELESS
         if hopeless and not answer.cost_usd:
             await run_uncancellable(executor.forget, self._place.spool, row.call_id)
@@ -231,7 +231,7 @@ class CallDesk:
             raise FailedCallError("lab_run_hopeless", answer)
 
     async def _answer(
-        self, executor: Executor, wanted: Wanted, call_id: str, wrong: str | None
+        self, executor: Executor, wanted: CallRequest, call_id: str, wrong: str | None
     ) -> tuple[CallAnswer, dict[str, Any]]:
         """Make a call; also tell how its prompt was fitted into the project's context, for the account."""
         try:
@@ -249,7 +249,9 @@ class CallDesk:
             return failed, {}
         return await executor.run(call, self._place.spool), sent
 
-    async def _fitted(self, wanted: Wanted, call_id: str, wrong: str | None) -> tuple[Call, dict[str, Any]]:
+    async def _fitted(
+        self, wanted: CallRequest, call_id: str, wrong: str | None
+    ) -> tuple[Call, dict[str, Any]]:
         """Word a call; one that is too long for the project is exported whole and sent shortened, as it says."""
         context, sent = self._place.config.context_config, dict[str, Any]()
         call = wanted.question(call_id, wrong, None)
@@ -267,7 +269,12 @@ class CallDesk:
         return short, sent
 
     def _noted(
-        self, wanted: Wanted, call_id: str, answer: CallAnswer, before: list[CallRow], sent: dict[str, Any]
+        self,
+        wanted: CallRequest,
+        call_id: str,
+        answer: CallAnswer,
+        before: list[CallRow],
+        sent: dict[str, Any],
     ) -> CallRow:
         row = row_of(
             answer,
@@ -285,7 +292,7 @@ class CallDesk:
                 return unreadable(row, error)
         return row
 
-    def _keep(self, sheet: Sheet, row: CallRow, executor: Executor) -> None:
+    def _keep(self, sheet: CallSheet, row: CallRow, executor: Executor) -> None:
         self.journal.append(row.accounting())
         sheet.keep(row)
         executor.forget(self._place.spool, row.call_id)
@@ -368,7 +375,7 @@ def _last_unreadable(rows: list[CallRow]) -> CallRow | None:
     return next((row for row in reversed(rows) if row.status == "unreadable"), None)
 
 
-def _check_corrected(wanted: Wanted, call_id: str, found: object, before: list[CallRow]) -> None:
+def _check_corrected(wanted: CallRequest, call_id: str, found: object, before: list[CallRow]) -> None:
     """Raise ``ValueError`` where a corrected answer repeats what we said was wrong with the one before it."""
     unread = _last_unreadable(before)
     if unread is None or unread.error is None:

@@ -22,7 +22,7 @@ from personalab.lab.resuming import (
     execute_calls,
     judge_calls,
 )
-from personalab.operations.lab.calls import CallDesk, Question, Wanted
+from personalab.operations.lab.calls import CallDesk, CallRequest, Question
 from personalab.operations.lab.contexts import room_for_judging
 from personalab.operations.lab.gathering import NoMoreCalls, all_of, together
 from personalab.operations.lab.leftovers import Leftovers
@@ -253,7 +253,7 @@ class Evaluator:
             for number in self._repeats(task)
         ]
 
-    def _execution(self, task: Task, repeat: int) -> Wanted:
+    def _execution(self, task: Task, repeat: int) -> CallRequest:
         options, arm = self._options, task.arm
 
         def question(call_id: str, _: str | None, tokens: int | None) -> Call:
@@ -274,15 +274,15 @@ class Evaluator:
             )
 
         prefix = execute_calls(task.folder, task.file, repeat)
-        return Wanted(prefix, "execute", options.model, question, place={"repeat": repeat})
+        return CallRequest(prefix, "execute", options.model, question, place={"repeat": repeat})
 
-    def _judgement(self, task: Task, row: CallRow, judge: str, number: int) -> Wanted:
+    def _judgement(self, task: Task, row: CallRow, judge: str, number: int) -> CallRequest:
         case, prefix = task.case, judge_calls(row.call_id, judge, number)
         place = {"repeat": row.repeat, "judge": judge, "number": number}
         question = judge_question(
             case.input, case.expected_output, row.text, self._language or "en", judge, self._options
         )
-        return Wanted(prefix, "judge", judge, question, judgement_of, place)
+        return CallRequest(prefix, "judge", judge, question, judgement_of, place)
 
     # --- how far it is
 

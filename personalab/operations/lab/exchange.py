@@ -19,9 +19,9 @@ from personalab.lab.formats.skill_md import read_skill_md, stated
 from personalab.lab.naming import check_folder_name
 from personalab.lab.records import SHORT
 from personalab.operations.lab.arrivals import (
-    CameIn,
     ComingBaseline,
     ComingSkill,
+    ImportResult,
     is_here,
     merge_tags,
     place_baseline,
@@ -30,7 +30,7 @@ from personalab.operations.lab.arrivals import (
     tags_of_file,
 )
 from personalab.operations.lab.originals import Original, leaving
-from personalab.operations.library import Saved, save_character
+from personalab.operations.library import SaveResult, save_character
 from personalab.services import WORKSPACE, Services
 from personalab.storage.exchange import all_or_nothing
 from personalab.storage.lab.assets import AssetFiles, StoredSkill
@@ -58,7 +58,7 @@ async def import_skill(
     purpose: str | None = None,
     provider: str | None = None,
     name: str | None = None,
-) -> list[CameIn]:
+) -> list[ImportResult]:
     """Import a folder with a SKILL.md, a text or a promptfoo configuration, whole or not at all.
 
     What is given here counts before what the file says of itself; ``name`` is for a file that holds one skill.
@@ -69,7 +69,7 @@ async def import_skill(
     if name is not None and not name.strip():
         raise UserError("lab_blank", field="name")
 
-    def bring() -> list[CameIn]:
+    def bring() -> list[ImportResult]:
         skills, baselines = _read(services, path, purpose, provider, name)
         with all_or_nothing() as made:
             came = [place_skill(services, coming, made) for coming in skills]
@@ -228,10 +228,10 @@ async def export_promptfoo(
 # --- personas
 
 
-async def import_persona(services: Services, character_id: str) -> CameIn:
+async def import_persona(services: Services, character_id: str) -> ImportResult:
     """Import a character's persona as a skill, as its prompt carries it; a changed one is the next version."""
 
-    def bring() -> CameIn:
+    def bring() -> ImportResult:
         character = services.stories.character(character_id)
         config = services.preferences.read().config
         language = character.language or config.language
@@ -261,7 +261,7 @@ async def import_persona(services: Services, character_id: str) -> CameIn:
 
 async def skill_to_character(
     services: Services, skill_id: str, character_id: str, *, overwrite: bool = False
-) -> Saved[Character]:
+) -> SaveResult[Character]:
     """Make a skill's content who a character is; of one that exists, only that changes, and only if asked to."""
     check_id(character_id, "character_id")
 
@@ -287,20 +287,20 @@ async def skill_to_character(
 # --- samples
 
 
-async def install_samples(services: Services) -> list[CameIn]:
+async def install_samples(services: Services) -> list[ImportResult]:
     """Install the shipped samples that are missing; existing ones stay as they are."""
 
-    def install() -> list[CameIn]:
+    def install() -> list[ImportResult]:
         shipped, assets = AssetFiles(services.settings.shipped / WORKSPACE), services.assets
-        came: list[CameIn] = []
+        came: list[ImportResult] = []
         for skill in shipped.skills(archived=True):
             if not is_here(assets, "skill", skill.meta.id[:SHORT]):
                 stored = assets.add_skill(skill.meta, skill.content, tags=skill.tags)
-                came.append(CameIn.of(assets, stored, "created"))
+                came.append(ImportResult.of(assets, stored, "created"))
         for baseline in shipped.baselines(archived=True):
             if not is_here(assets, "baseline", baseline.meta.id[:SHORT]):
                 kept = assets.add_baseline(baseline.meta, baseline.cases, tags=baseline.tags)
-                came.append(CameIn.of(assets, kept, "created"))
+                came.append(ImportResult.of(assets, kept, "created"))
         return came
 
     return await run_uncancellable(install)

@@ -11,13 +11,13 @@ from personalab.lab.engine.problem import Candidate, StopCause, original
 from personalab.lab.findings import Provenance, RoundConfig
 from personalab.lab.iterating import exploration_log, iteration_report, round_name
 from personalab.lab.recomposing import iteration_strategy, language_of, provenance_of
-from personalab.operations.lab.searching import FIRST_VERSION, Search, version_of
+from personalab.operations.lab.searching import FIRST_VERSION, SearchProgress, version_of
 from personalab.services import Services
 from personalab.storage.lab.iterations import IterationFiles
 from personalab.storage.lab.projects import ProjectPlace
 
 
-def save_progress(search: Search, now: str) -> None:
+def save_progress(search: SearchProgress, now: str) -> None:
     """Write down the rounds that have ended, and that the next one has begun."""
     plan, files = search.plan, search.files
     for found in search.engine.rounds:
@@ -32,7 +32,13 @@ def save_progress(search: Search, now: str) -> None:
 
 
 def _round(
-    search: Search, number: int, candidate: Candidate, now: str, known: RoundConfig | None, *, done: bool
+    search: SearchProgress,
+    number: int,
+    candidate: Candidate,
+    now: str,
+    known: RoundConfig | None,
+    *,
+    done: bool,
 ) -> RoundConfig:
     skill_id = search.skill_of(candidate)
     return RoundConfig(
@@ -48,7 +54,7 @@ def _round(
     )
 
 
-def ledger_fields(search: Search) -> dict[str, Any]:
+def ledger_fields(search: SearchProgress) -> dict[str, Any]:
     """Return the estimates of each segment, and how the search ended."""
     best = search.best
     return {
@@ -61,7 +67,7 @@ def ledger_fields(search: Search) -> dict[str, Any]:
     }
 
 
-def best_fields(search: Search) -> dict[str, Any] | None:
+def best_fields(search: SearchProgress) -> dict[str, Any] | None:
     """Return the best candidate so far."""
     best = search.best
     if best.candidate is None:
@@ -83,7 +89,7 @@ def best_fields(search: Search) -> dict[str, Any] | None:
     }
 
 
-def conclude(services: Services, search: Search, ended_by: StopCause | None) -> dict[str, Any]:
+def conclude(services: Services, search: SearchProgress, ended_by: StopCause | None) -> dict[str, Any]:
     """Write the reports, and put the winner into the library if it is a new skill.
 
     ``ended_by`` says what ended the search where that was not its own decision.
@@ -102,7 +108,7 @@ def conclude(services: Services, search: Search, ended_by: StopCause | None) -> 
     return {"report": report.fields(), "skill_id": winner, "stop_cause": plan.stop_cause}
 
 
-def _add_winner(services: Services, search: Search, now: str) -> str | None:
+def _add_winner(services: Services, search: SearchProgress, now: str) -> str | None:
     """Add the winner, once: a repeated conclusion finds it in the library."""
     best, plan = search.best, search.plan
     if best.candidate is None or best.round == 0 or plan.original(best.candidate):
@@ -128,7 +134,7 @@ def _add_winner(services: Services, search: Search, now: str) -> str | None:
     return skill_id
 
 
-def _provenance(search: Search, candidate: Candidate, now: str) -> Provenance:
+def _provenance(search: SearchProgress, candidate: Candidate, now: str) -> Provenance:
     """Return the originals that gave segments, and how the search arrived at the candidate."""
     plan, place = search.plan, search.place
     chosen = [row for row in plan.pool() if row.segment_id in candidate.segments]

@@ -7,10 +7,10 @@ from typing import Any
 
 from personalab.errors import Because, PersonaLabError, reason_of
 from personalab.lab.leaderboard import (
+    AssetCatalogue,
     BoardProject,
     CurrentAsset,
     LeaderboardRecord,
-    Library,
     SkillTestSummary,
     board_project,
     groups_of,
@@ -18,7 +18,7 @@ from personalab.lab.leaderboard import (
     records_of,
     summaries_of,
 )
-from personalab.lab.projects import Summary
+from personalab.lab.projects import RunSummary
 from personalab.lab.ranking import CaseResult, RankedArm, RankedBaseline, case_result, cases_hash, summarise
 from personalab.lab.segments import text_hash
 from personalab.lab.stored_errors import plain_params
@@ -68,12 +68,12 @@ def _leaderboard(
     return {"records": rows, "archived_baselines": archived, "warnings": told}
 
 
-def _purposes(record: LeaderboardRecord, library: Library) -> set[str]:
+def _purposes(record: LeaderboardRecord, library: AssetCatalogue) -> set[str]:
     found = (library.skills.get(record.skill_id), library.baselines.get(record.baseline_id))
     return {asset.purpose for asset in found if asset is not None}
 
 
-def _library(services: Services) -> Library:
+def _library(services: Services) -> AssetCatalogue:
     skills = {
         stored.meta.id: CurrentAsset(
             asset_id=stored.meta.id,
@@ -95,10 +95,12 @@ def _library(services: Services) -> Library:
         )
         for stored in services.assets.baselines(archived=True)
     }
-    return Library(skills, baselines)
+    return AssetCatalogue(skills, baselines)
 
 
-def _records(services: Services, library: Library) -> tuple[list[LeaderboardRecord], list[dict[str, Any]]]:
+def _records(
+    services: Services, library: AssetCatalogue
+) -> tuple[list[LeaderboardRecord], list[dict[str, Any]]]:
     projects: list[BoardProject] = []
     unreadable: list[dict[str, Any]] = []
     for place in services.projects.list():
@@ -116,7 +118,7 @@ def _warning(code: str, place: ProjectPlace, reason: Because) -> dict[str, Any]:
     return {"code": code, **plain_params({"project": place.config.name, "reason": reason})}
 
 
-def _tested(place: ProjectPlace, summary: Summary) -> BoardProject:
+def _tested(place: ProjectPlace, summary: RunSummary) -> BoardProject:
     config = place.config
     extra = place.extra_summary()
     if lacks_baselines(summary, [ref.ref_id for ref in config.baselines], extra):
@@ -125,7 +127,7 @@ def _tested(place: ProjectPlace, summary: Summary) -> BoardProject:
     return board_project(summary, config.name, refs, extra)
 
 
-def _from_results(place: ProjectPlace, summary: Summary) -> dict[str, Any]:
+def _from_results(place: ProjectPlace, summary: RunSummary) -> dict[str, Any]:
     """Summarize each baseline from the results of a project that another program ran."""
     arms = [
         RankedArm(copy.ref.ref_id, copy.ref.name, copy.ref.version, copy.content) for copy in place.skills()

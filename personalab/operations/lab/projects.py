@@ -14,12 +14,12 @@ from personalab.lab.controls import chosen
 from personalab.lab.naming import project_slug
 from personalab.lab.options import RunOptions, changed_options
 from personalab.lab.outcomes import skipped_result
-from personalab.lab.planning import Plan, TaskLeft, plan_of
+from personalab.lab.planning import RunPlan, TaskLeft, plan_of
 from personalab.lab.projects import (
     BaselineRef,
     IterationConfig,
-    Progress,
     ProjectConfig,
+    ProjectProgress,
     ProjectStatus,
     SkillRef,
 )
@@ -90,7 +90,7 @@ async def create_project(
         baselines=tuple(_baseline_ref(baseline) for baseline in baselines),
         cli_config=options.call_config(),
         context_config=settings.context,
-        progress=Progress(
+        progress=ProjectProgress(
             total_tasks=len(skills) * sum(len(found.cases.cases) for found in baselines),
             completed_tasks=0,
             failed_tasks=0,
@@ -208,10 +208,10 @@ def status_of(services: Services, place: ProjectPlace) -> ProjectStatus:
 # --- what it would take
 
 
-async def plan_project(services: Services, project: str, *, rerun_failed: bool = False) -> Plan:
+async def plan_project(services: Services, project: str, *, rerun_failed: bool = False) -> RunPlan:
     """Return the calls that are left to make, with estimated tokens and costs."""
 
-    def read() -> Plan:
+    def read() -> RunPlan:
         place = services.projects.project(project)
         options, baselines = place.options(), place.baselines()
         tasks = tasks_of(place, arms_of(place, options), baselines)
@@ -224,7 +224,7 @@ async def plan_project(services: Services, project: str, *, rerun_failed: bool =
 
 def make_plan(
     place: ProjectPlace, options: RunOptions, found: Review, account: Account, language: Language
-) -> Plan:
+) -> RunPlan:
     """Plan a run by what is on disk."""
     left = _left(place, options, found.pending)
     judging = any(task.judgements for task in left)

@@ -14,7 +14,7 @@ from personalab.lab.outcomes import judgement_of
 from personalab.lab.ranking import JudgeFacts
 from personalab.lab.resuming import CallRow, attempts_of, control_calls
 from personalab.operations.lab.call_failures import FailedCallError
-from personalab.operations.lab.calls import CallDesk, Wanted
+from personalab.operations.lab.calls import CallDesk, CallRequest
 from personalab.operations.lab.evaluating import judge_question
 from personalab.operations.lab.gathering import together
 from personalab.storage.lab.projects import ProjectPlace
@@ -149,9 +149,9 @@ def _control(
     language: Language,
     tries: int,
     planted: tuple[int, Control, Side],
-) -> Wanted:
+) -> CallRequest:
     number, control, side = planted
     answer = control.good if side == "good" else control.bad
     question = judge_question(control.input, control.expected, answer, language, model, options)
     prefix = f"{control_calls(identity, number, side)}-t{tries}"
-    return Wanted(prefix, "control", model, question, judgement_of, {"judge": model})
+    return CallRequest(prefix, "control", model, question, judgement_of, {"judge": model})

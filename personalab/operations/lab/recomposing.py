@@ -11,7 +11,7 @@ from personalab.lab.findings import Provenance
 from personalab.lab.options import RunOptions
 from personalab.lab.projects import SkillRef
 from personalab.lab.recomposing import (
-    Choice,
+    SegmentSelection,
     WriterReader,
     checked_content,
     choose,
@@ -101,7 +101,7 @@ async def understood_by_search(services: Services, project: str) -> dict[str, li
 async def _written(
     services: Services,
     place: ProjectPlace,
-    choice: Choice,
+    choice: SegmentSelection,
     rules: str,
     model: str,
     language: Language,
@@ -123,7 +123,11 @@ async def _written(
 
 
 def _keep(
-    services: Services, fields: Mapping[str, str], content: str, choice: Choice, provenance: Provenance
+    services: Services,
+    fields: Mapping[str, str],
+    content: str,
+    choice: SegmentSelection,
+    provenance: Provenance,
 ) -> StoredSkill:
     def add(skill_id: str) -> StoredSkill:
         meta = SkillMeta.read({**fields, "id": skill_id}, "meta.json")

@@ -19,7 +19,7 @@ from personalab.lab.projects import Result
 from personalab.lab.ranking import CaseResult, RankedArm, RankedBaseline, case_result
 from personalab.lab.records import asset_folder
 from personalab.lab.reports.building import (
-    Ranking,
+    SkillRanking,
     analysis_of,
     case_rows,
     cell_of,
@@ -36,9 +36,9 @@ from personalab.lab.reports.data import (
     ContentPair,
     Iteration,
     Judge,
-    Notice,
     ReportData,
-    SkillRow,
+    ReportNotice,
+    ReportSkill,
 )
 from personalab.lab.reports.html import html_report
 from personalab.lab.reports.junit import junit_report, not_passed
@@ -65,7 +65,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReportFile:
     """A report, and the name it would have as a file."""
 
     name: str
@@ -77,7 +77,7 @@ class Report:
 
 async def project_report(
     services: Services, project: str, format: str = "html", language: Language = "en"
-) -> Report:
+) -> ReportFile:
     """Make a report of a project from its current files."""
     for known in FORMATS:
         if format == known:
@@ -90,7 +90,7 @@ async def report_data(services: Services, project: str, language: Language = "en
     return await asyncio.to_thread(_gathered, services, project, language)
 
 
-def _report(services: Services, project: str, format: ReportFormat, language: Language) -> Report:
+def _report(services: Services, project: str, format: ReportFormat, language: Language) -> ReportFile:
     place = services.projects.project(project)
     data = _Gathering(place, language).data(services.now())
     match format:
@@ -101,7 +101,7 @@ def _report(services: Services, project: str, format: ReportFormat, language: La
         case "csv":
             text = csv_report(data)
     ending, media_type = _KINDS[format]
-    return Report(f"{place.name}{ending}", text.encode("utf-8"), media_type, not_passed(data))
+    return ReportFile(f"{place.name}{ending}", text.encode("utf-8"), media_type, not_passed(data))
 
 
 def _gathered(services: Services, project: str, language: Language) -> ReportData:
@@ -117,7 +117,7 @@ class _Measured:
     cells: list[list[Cell | None]]
     results: list[list[CaseResult]]
 
-    def ranked(self, pass_score: float, baseline_id: str | None = None) -> Ranking:
+    def ranked(self, pass_score: float, baseline_id: str | None = None) -> SkillRanking:
         """Rank the arms, by one baseline or by all."""
         some = [each for each in self.baselines if baseline_id in (None, each.baseline_id)]
         return rank(self.arms, self.results, some, pass_score=pass_score)
@@ -129,7 +129,7 @@ class _Gathering:
 
     place: ProjectPlace
     language: Language
-    notices: list[Notice] = field(default_factory=list[Notice])
+    notices: list[ReportNotice] = field(default_factory=list[ReportNotice])
     broken: int = 0
     versions: dict[str, None] = field(default_factory=dict[str, None])
     """Which executors made the results, in the order they were met."""
@@ -147,7 +147,7 @@ class _Gathering:
         self._judge_notices(options, judges)
         notices = result_notices(ranking.rows, cells, [*self.versions, *_versions(journal)])
         if summary is None and any(cell for line in cells for cell in line):
-            notices.append(Notice("notice_no_summary"))
+            notices.append(ReportNotice("notice_no_summary"))
         return ReportData(
             name=config.name,
             project_id=config.id,
@@ -191,11 +191,11 @@ class _Gathering:
             return
         file = str(error.params.get("file") or self.place.name)
         reason = worded(reason_of(error), self.language)
-        self.notices.append(Notice("notice_broken", {"file": file, "reason": reason}))
+        self.notices.append(ReportNotice("notice_broken", {"file": file, "reason": reason}))
 
-    def _more_broken(self) -> list[Notice]:
+    def _more_broken(self) -> list[ReportNotice]:
         left = self.broken - _MAX_BROKEN
-        return [Notice("notice_more_broken", {"count": left})] if left > 0 else []
+        return [ReportNotice("notice_more_broken", {"count": left})] if left > 0 else []
 
     def _options(self) -> RunOptions:
         fallback = RunOptions(model=self.place.config.cli_config.model or "–")
@@ -262,7 +262,7 @@ class _Gathering:
             file = f"{result.skill_id[:8]}/{result.case_id}"
             if len(self.notices) < _MAX_BROKEN:
                 params = {"file": file, "field": doubt.field, "reason": doubt.reason.message(self.language)}
-                self.notices.append(Notice("notice_doubt", params))
+                self.notices.append(ReportNotice("notice_doubt", params))
 
     # --- judges
 
@@ -270,14 +270,16 @@ class _Gathering:
         for judge in judges:
             if judge.passed is False:
                 gap = "–" if judge.gap is None else f"{judge.gap:.1f}"
-                self.notices.append(Notice("notice_judge", {"judge": judge.model, "gap": gap}, loud=True))
+                self.notices.append(
+                    ReportNotice("notice_judge", {"judge": judge.model, "gap": gap}, loud=True)
+                )
         if options.judging() == (options.model,):
-            self.notices.append(Notice("notice_self_judged", {"model": options.model}))
+            self.notices.append(ReportNotice("notice_self_judged", {"model": options.model}))
 
     # --- the iteration, and the winner
 
     def _iteration(
-        self, measured: _Measured, ranking: Ranking, options: RunOptions
+        self, measured: _Measured, ranking: SkillRanking, options: RunOptions
     ) -> tuple[Iteration | None, ContentPair | None]:
         """Return an iteration, and the winner's text next to that of the best original."""
         files = IterationFiles(self.place.folder)
@@ -303,7 +305,7 @@ class _Gathering:
         path = folder / asset_folder("skill", Path(report.best_skill_id).name, "v1") / CONTENT_FILE
         return read_bytes(path, self.place.shown(path), _MAX_CONTENT).decode("utf-8", "replace")
 
-    def _recomposed(self, ranking: Ranking, measured: _Measured) -> ContentPair | None:
+    def _recomposed(self, ranking: SkillRanking, measured: _Measured) -> ContentPair | None:
         """Compare the first of the ranking with what it was made of, where that took part as well."""
         if not ranking.rows or ranking.rows[0].rank is None:
             return None
@@ -323,7 +325,7 @@ class _Gathering:
         return [each.skill_id for each in told.source_skills] if told else []
 
 
-def _trusted(rows: Sequence[SkillRow], judges: Sequence[Judge]) -> tuple[SkillRow, ...]:
+def _trusted(rows: Sequence[ReportSkill], judges: Sequence[Judge]) -> tuple[ReportSkill, ...]:
     """Take the ranks away where a judge is blind."""
     if all(judge.passed is not False for judge in judges):
         return tuple(rows)

@@ -14,7 +14,7 @@ from personalab.errors import NotFound, ProviderError, Reason, StorageError
 from personalab.lab.assets import SkillMeta
 from personalab.lab.calling import CallAnswer
 from personalab.lab.engine.ledger_engine import LedgerEngine
-from personalab.lab.engine.problem import BestLog, Candidate, Observed, Problem, Trial, original
+from personalab.lab.engine.problem import BestLog, Candidate, Observed, SearchProblem, Trial, original
 from personalab.lab.iterating import IterationPlan, candidate_skill_id, round_name
 from personalab.lab.projects import Result
 from personalab.lab.resuming import BUDGET, arm_folder, case_file
@@ -26,12 +26,12 @@ from personalab.storage.lab.projects import ProjectPlace
 
 FIRST_VERSION = "v1"
 _MOST_OPEN = 8
-_open: OrderedDict[str, Search] = OrderedDict()
+_open: OrderedDict[str, SearchProgress] = OrderedDict()
 """Searches that someone holds the lease of; whatever is not here is made again from its files."""
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class SearchProgress:
     """A search as far as the results on disk carry it."""
 
     place: ProjectPlace
@@ -72,7 +72,7 @@ class Search:
         return replace(found, candidate=candidate, round=0, avg=average, breakdown=None, corrected=None)
 
 
-def resumed(place: ProjectPlace, lease_id: str) -> Search:
+def resumed(place: ProjectPlace, lease_id: str) -> SearchProgress:
     """Resume a search up to the point where something is left to evaluate.
 
     Whoever holds the lease goes on from where it was; whoever comes anew goes through it all with the results on disk.
@@ -84,7 +84,7 @@ def resumed(place: ProjectPlace, lease_id: str) -> Search:
     return search
 
 
-def _first(place: ProjectPlace) -> Search:
+def _first(place: ProjectPlace) -> SearchProgress:
     files = IterationFiles(place.folder)
     plan = files.plan()
     if plan is None:
@@ -96,10 +96,10 @@ def _first(place: ProjectPlace) -> Search:
         if row.skill_id in plan.skills
     ]
     engine = LedgerEngine(problem, plan.parameters.engine(), known)
-    return _asked(Search(place, files, plan, engine, (), 0, _averages(plan, problem, known)))
+    return _asked(SearchProgress(place, files, plan, engine, (), 0, _averages(plan, problem, known)))
 
 
-def _advanced(search: Search) -> Search:
+def _advanced(search: SearchProgress) -> SearchProgress:
     """Pass the results on disk to the engine, as long as everything it asked for is there."""
     while search.trials:
         observed = [_observed(search, trial) for trial in search.trials]
@@ -110,13 +110,13 @@ def _advanced(search: Search) -> Search:
     return search
 
 
-def _asked(search: Search) -> Search:
+def _asked(search: SearchProgress) -> SearchProgress:
     number = len(search.engine.rounds) + 1
     trials = tuple(search.engine.ask())
     return replace(search, trials=trials, number=0 if trials and trials[0].repeat > 1 else number)
 
 
-def _averages(plan: IterationPlan, problem: Problem, known: list[Observed]) -> dict[str, float]:
+def _averages(plan: IterationPlan, problem: SearchProblem, known: list[Observed]) -> dict[str, float]:
     """Average the originals that were scored on every case."""
     found: dict[str, float] = {}
     for skill_id in plan.skills:
@@ -127,7 +127,7 @@ def _averages(plan: IterationPlan, problem: Problem, known: list[Observed]) -> d
     return found
 
 
-def _observed(search: Search, trial: Trial) -> Observed | None:
+def _observed(search: SearchProgress, trial: Trial) -> Observed | None:
     """Read what came of an evaluation, in whichever round it was made; ``None`` where it is still to be made."""
     skill_id = search.skill_of(trial.candidate)
     name = f"{case_file(trial.case_id, None)}.json"
@@ -147,12 +147,12 @@ def _was_left_out(result: Result) -> bool:
     return result.status == "skipped" and (result.error or "").startswith(BUDGET)
 
 
-def version_of(search: Search, skill_id: str) -> str:
+def version_of(search: SearchProgress, skill_id: str) -> str:
     """Return the tested version of a skill: an original's own, or a candidate's first."""
     return next((ref.version for ref in search.place.config.skills if ref.ref_id == skill_id), FIRST_VERSION)
 
 
-def tasks_of(search: Search, repeats: int, now: str) -> list[Task]:
+def tasks_of(search: SearchProgress, repeats: int, now: str) -> list[Task]:
     """Lay out what is to be evaluated: each candidate as a skill with files of its own.
 
     What is tested once more is executed anew: it begins after the ``repeats`` of the first time.
@@ -182,7 +182,7 @@ def tasks_of(search: Search, repeats: int, now: str) -> list[Task]:
     return tasks
 
 
-def _arm(search: Search, candidate: Candidate, now: str) -> Arm:
+def _arm(search: SearchProgress, candidate: Candidate, now: str) -> Arm:
     """Make a candidate a skill that can be tested; an original is tested as the project has it."""
     skill_id, plan = search.skill_of(candidate), search.plan
     for copy in search.place.skills():
@@ -226,7 +226,7 @@ def failing(
     )
 
 
-def mark_redo(search: Search, lease_id: str, number: int | None) -> None:
+def mark_redo(search: SearchProgress, lease_id: str, number: int | None) -> None:
     """Note that a round's failed evaluations are to be made again, or no more."""
     plan = search.plan.changed(redo=number)
     search.files.save_plan(plan)

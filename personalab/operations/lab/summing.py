@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from personalab.lab.options import NO_SKILL_ID, RunOptions
 from personalab.lab.outcomes import repeat_totals
-from personalab.lab.projects import Summary
+from personalab.lab.projects import RunSummary
 from personalab.lab.ranking import (
     CaseResult,
     CostFacts,
@@ -23,7 +23,7 @@ from personalab.storage.lab.project_journal import Account, read_journal
 from personalab.storage.lab.projects import BaselineCopy, ProjectPlace
 
 
-def write_summary(place: ProjectPlace, options: RunOptions, now: str) -> Summary:
+def write_summary(place: ProjectPlace, options: RunOptions, now: str) -> RunSummary:
     """Rank the skills of a project by the results on disk, and save it."""
     arms, baselines = arms_of(place, options), place.baselines()
     results: dict[str, list[CaseResult]] = {}

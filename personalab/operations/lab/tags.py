@@ -26,7 +26,7 @@ from personalab.lab.tagging import (
     unknown,
     untagged,
 )
-from personalab.operations.lab.asking import Asked, ask_json, version_of
+from personalab.operations.lab.asking import ParsedAnswer, ask_json, version_of
 from personalab.ports import AnswerNeeded
 from personalab.services import Services
 from personalab.storage.lab.assets import Stored, StoredSkill
@@ -229,7 +229,7 @@ def fitted(
     return shortened(text, max(1, context.token_threshold - estimated_tokens(system)), language)
 
 
-def _finish(services: Services, work: _Tagging, asked: Asked[list[str]]) -> dict[str, Any]:
+def _finish(services: Services, work: _Tagging, asked: ParsedAnswer[list[str]]) -> dict[str, Any]:
     log_ref = f"auto_tag_log/{work.log_name}"
     now, answer = services.now(), asked.answer
     raw = answer.text or json.dumps(answer.structured, ensure_ascii=False)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from personalab.memory.changes import Change, Revised
-from personalab.memory.records import ContentType, Conversation, Entry, Memory
+from personalab.memory.records import ContentType, Conversation, Memory, MemoryEntry
 from personalab.ports import MemoryName
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ Vectors: TypeAlias = "NDArray[np.float32]"
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class MemoryVersion:
     """A memory's place, and two numbers that change whenever its entries or its conversations do.
 
     No number ever comes again for one ``memory_id``, not even when a memory is forgotten and begun anew under it.
@@ -38,7 +38,7 @@ class Pair:
         return self.entries_stamp if kind == "entries" else self.conversations_stamp
 
 
-class Text(NamedTuple):
+class SearchableText(NamedTuple):
     """What an entry or a conversation is found by."""
 
     id: str
@@ -121,11 +121,11 @@ class Backend(Protocol):
 
     # --- finding
 
-    def pair(self, agent_id: str, user_id: str) -> Pair | None:
+    def pair(self, agent_id: str, user_id: str) -> MemoryVersion | None:
         """Find a memory without reading it."""
         ...
 
-    def texts(self, kind: Kind, memory_id: str) -> list[Text]:
+    def texts(self, kind: Kind, memory_id: str) -> list[SearchableText]:
         """Read what a memory's entries or conversations are found by, always in the same order.
 
         Entries by type, position and id, conversations in the order they were saved; ids and types by code point.
@@ -133,7 +133,7 @@ class Backend(Protocol):
         """
         ...
 
-    def entries(self, memory_id: str, content_ids: Sequence[str]) -> list[Entry]:
+    def entries(self, memory_id: str, content_ids: Sequence[str]) -> list[MemoryEntry]:
         """Read some entries, as far as they are there, in any order."""
         ...
 

@@ -13,12 +13,12 @@ from personalab.memory.changes import Change, Revised
 from personalab.memory.finding import MAX_QUERY, ConversationHit, MemoryHit, MemorySearch
 from personalab.memory.records import CONTENT_TYPES, ContentType, Conversation, Memory
 from personalab.ports import Embedder, MemoryName
-from personalab.retrieval.memory.backend import Backend, Kind, Pair
+from personalab.retrieval.memory.backend import Backend, Kind, MemoryVersion
 
 if TYPE_CHECKING:
     from personalab.retrieval.memory.lexicon import Lexicon
     from personalab.retrieval.memory.meaning import Meaning
-    from personalab.retrieval.memory.ranking import Ranked
+    from personalab.retrieval.memory.ranking import RankedText
 
 KEPT_LEXICONS = 32
 """The words of how many memories stay in this process's memory."""
@@ -157,7 +157,7 @@ class MemoryBook:
         user_id: str,
         limit: int,
         types: Sequence[ContentType] | None,
-    ) -> tuple[Pair | None, list[Ranked]]:
+    ) -> tuple[MemoryVersion | None, list[RankedText]]:
         """Rank a memory's texts, in one thread: two would wait for each other's turn at the interpreter."""
         query = query[:MAX_QUERY]
         pair, lexicon = self._words_of(kind, agent_id, user_id)
@@ -170,7 +170,9 @@ class MemoryBook:
         near = self._near(kind, pair, lexicon, query, most, types)
         return pair, rank(lexicon, types, words, near, limit)
 
-    def _words_of(self, kind: Kind, agent_id: str, user_id: str) -> tuple[Pair | None, Lexicon | None]:
+    def _words_of(
+        self, kind: Kind, agent_id: str, user_id: str
+    ) -> tuple[MemoryVersion | None, Lexicon | None]:
         pair = self._backend.pair(agent_id, user_id)
         if pair is None:
             return None, None
@@ -191,7 +193,7 @@ class MemoryBook:
     def _near(
         self,
         kind: Kind,
-        pair: Pair,
+        pair: MemoryVersion,
         lexicon: Lexicon,
         query: str,
         limit: int,

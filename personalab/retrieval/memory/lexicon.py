@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from personalab.retrieval.lexical import LexicalIndex, Mask
-from personalab.retrieval.memory.backend import Text
+from personalab.retrieval.memory.backend import SearchableText
 
 _FEW = 1_000
 """Number of texts up to which the index is rebuilt rather than hiding texts: hidden words still count as known."""
@@ -49,14 +49,14 @@ class Lexicon:
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def refresh(self, stamp: int, read: Callable[[], Sequence[Text]]) -> None:
+    def refresh(self, stamp: int, read: Callable[[], Sequence[SearchableText]]) -> None:
         """Read the texts again if they have changed."""
         with self._lock:
             if stamp != self._stamp:
                 self._take(read())
                 self._stamp = stamp
 
-    def _take(self, texts: Sequence[Text]) -> None:
+    def _take(self, texts: Sequence[SearchableText]) -> None:
         fresh = [text for text in texts if not self._knows(text)]
         kept = len(texts) - len(fresh)
         hidden = len(self._ids) - kept
@@ -69,16 +69,16 @@ class Lexicon:
         self._append(fresh)
         self._places = {text.id: place for place, text in enumerate(texts)}
 
-    def _knows(self, text: Text) -> bool:
+    def _knows(self, text: SearchableText) -> bool:
         number = self._numbers.get(text.id)
         return number is not None and self._prints[number] == _print(text)
 
-    def _hide_all_but(self, texts: Sequence[Text]) -> None:
+    def _hide_all_but(self, texts: Sequence[SearchableText]) -> None:
         self._numbers = {text.id: self._numbers[text.id] for text in texts if self._knows(text)}
         self._seen = np.zeros(len(self._ids), dtype=bool)
         self._seen[list(self._numbers.values())] = True
 
-    def _append(self, texts: Sequence[Text]) -> None:
+    def _append(self, texts: Sequence[SearchableText]) -> None:
         for number, text in enumerate(texts, start=len(self._ids)):
             self._numbers[text.id] = number
         self._ids += [text.id for text in texts]
@@ -123,6 +123,6 @@ class Lexicon:
         return self._seen & np.isin(self._type_of, wanted)
 
 
-def _print(text: Text) -> int:
+def _print(text: SearchableText) -> int:
     """Compute a fingerprint that tells texts apart without keeping them: a conversation may be long."""
     return hash((text.content_type, text.text))

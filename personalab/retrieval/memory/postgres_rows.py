@@ -9,7 +9,7 @@ from typing import Any, LiteralString, cast
 
 from personalab.errors import BadRecord, Reason
 from personalab.memory.changes import Change, Step
-from personalab.memory.records import CONTENT_TYPES, ContentType, Conversation, Entry, clean_json
+from personalab.memory.records import CONTENT_TYPES, ContentType, Conversation, MemoryEntry, clean_json
 from personalab.retrieval.memory.connections import Connection
 from personalab.retrieval.memory.rows import Broken, Row, Table
 
@@ -51,7 +51,7 @@ def worded(value: object) -> str:
     return json.dumps(clean_json(value), ensure_ascii=False)
 
 
-def entry_row(memory_id: str, entry: Entry) -> Row:
+def entry_row(memory_id: str, entry: MemoryEntry) -> Row:
     """Return an entry's columns: id, memory, type, position, text, data."""
     data = {
         "created_at": entry.created_at,
@@ -62,11 +62,11 @@ def entry_row(memory_id: str, entry: Entry) -> Row:
     return entry.content_id, memory_id, entry.content_type, entry.position, entry.text, told
 
 
-def read_entry(row: Row) -> Entry:
+def read_entry(row: Row) -> MemoryEntry:
     """Read an entry from the columns of ``ENTRY``."""
     content_id, content_type, text, position, data = row
     told = {"content_id": content_id, "content_type": content_type, "text": text, "position": position}
-    return Entry.read({**_object(data), **told})
+    return MemoryEntry.read({**_object(data), **told})
 
 
 def read_conversation(row: Row) -> Conversation:

@@ -12,8 +12,8 @@ from functools import cache
 from typing import Any, TypeVar
 
 from personalab.errors import StorageError
-from personalab.memory.records import ContentType, Entry
-from personalab.retrieval.memory.backend import Kind, Pair, Text, Vectors, Waiting
+from personalab.memory.records import ContentType, MemoryEntry
+from personalab.retrieval.memory.backend import Kind, MemoryVersion, SearchableText, Vectors, Waiting
 from personalab.retrieval.memory.connections import Connection, Database
 from personalab.retrieval.memory.migrations import (
     INDEXABLE,
@@ -32,7 +32,7 @@ EXACT = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _VectorTable:
     name: str
     key: str
     vector: str
@@ -46,8 +46,8 @@ _SAID = """(
     select coalesce(string_agg(said ->> 'content', e'\\n' order by place), '')
     from jsonb_array_elements(conversation_data -> 'messages') with ordinality as messages (said, place)
 )"""
-_TABLES: dict[Kind, _Table] = {
-    "entries": _Table(
+_TABLES: dict[Kind, _VectorTable] = {
+    "entries": _VectorTable(
         "memory_contents",
         "content_id",
         "content_vector",
@@ -56,7 +56,7 @@ _TABLES: dict[Kind, _Table] = {
         "content_type, position, content_id",
         "entry_count",
     ),
-    "conversations": _Table(
+    "conversations": _VectorTable(
         "conversations", "conversation_id", "conversation_vector", _SAID, "''", "serial", "conversation_count"
     ),
 }
@@ -70,7 +70,7 @@ class PostgresFinding:
         self._exact = exact
         self._space = ("", 0)
 
-    def pair(self, agent_id: str, user_id: str) -> Pair | None:
+    def pair(self, agent_id: str, user_id: str) -> MemoryVersion | None:
         """Find a memory without reading it."""
         row = self._row(
             "select memory_id, entries_stamp, conversations_stamp from memories"
@@ -78,13 +78,13 @@ class PostgresFinding:
             agent_id,
             user_id,
         )
-        return Pair(*row) if row else None
+        return MemoryVersion(*row) if row else None
 
-    def texts(self, kind: Kind, memory_id: str) -> list[Text]:
+    def texts(self, kind: Kind, memory_id: str) -> list[SearchableText]:
         """Read what a memory's entries or conversations are found by, always in the same order."""
-        return [Text(*row) for row in self._rows(_sql(_TEXTS, kind), memory_id)]
+        return [SearchableText(*row) for row in self._rows(_sql(_TEXTS, kind), memory_id)]
 
-    def entries(self, memory_id: str, content_ids: Sequence[str]) -> list[Entry]:
+    def entries(self, memory_id: str, content_ids: Sequence[str]) -> list[MemoryEntry]:
         """Read some entries, as far as they are there."""
         rows = self._rows(
             f"select {ENTRY} from memory_contents where content_id = any(%s) and memory_id = %s",  # noqa: S608

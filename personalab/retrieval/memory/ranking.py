@@ -15,7 +15,7 @@ _DIGITS = 5
 """Databases compute similarities a little differently; beyond this they are the same."""
 
 
-class Ranked(NamedTuple):
+class RankedText(NamedTuple):
     """A text that was found."""
 
     id: str
@@ -29,7 +29,7 @@ def rank(
     words: Words,
     near: Sequence[tuple[str, float]],
     limit: int,
-) -> list[Ranked]:
+) -> list[RankedText]:
     """Fuse texts found by words and by meaning, best first; ties keep the order of the memory."""
     meaning = {text_id: round(similarity, _DIGITS) for text_id, similarity in near if similarity > 0}
     known = lexicon.places({**words.scores, **meaning}, types)
@@ -39,6 +39,6 @@ def rank(
     fused = fuse(by_words, by_meaning)
     fused.sort(key=lambda scored: (-round(scored[1], _DIGITS), known[scored[0]]))
     return [
-        Ranked(key, score, confidence(by_words.get(key, 0.0), rival, words.substance))
+        RankedText(key, score, confidence(by_words.get(key, 0.0), rival, words.substance))
         for key, score in fused[:limit]
     ]

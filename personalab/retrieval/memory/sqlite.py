@@ -13,9 +13,9 @@ from typing import Any
 from personalab.errors import UserError
 from personalab.memory.changes import Change, Revised, Step
 from personalab.memory.pipeline import has_succeeded
-from personalab.memory.records import CONTENT_TYPES, ContentType, Conversation, Entry, Memory, new_id
+from personalab.memory.records import CONTENT_TYPES, ContentType, Conversation, Memory, MemoryEntry, new_id
 from personalab.ports import LearnedBefore, MemoryName
-from personalab.retrieval.memory.backend import Kind, Pair, Text
+from personalab.retrieval.memory.backend import Kind, MemoryVersion, SearchableText
 from personalab.retrieval.memory.rows import Broken, Row, readable, waits_for
 from personalab.retrieval.memory.sqlite_file import SqliteFile
 from personalab.retrieval.memory.sqlite_rows import (
@@ -101,7 +101,7 @@ class SqliteBackend(ChromaVectors):
         memory_id, agent_id, user_id, created_at, updated_at, version = row
         return Memory(memory_id, agent_id, user_id, created_at, updated_at, entries, version)
 
-    def pair(self, agent_id: str, user_id: str) -> Pair | None:
+    def pair(self, agent_id: str, user_id: str) -> MemoryVersion | None:
         """Find a memory without reading it."""
         query = (
             "SELECT memory_id, entries_stamp, conversations_stamp FROM memories JOIN memory_stamps"
@@ -109,15 +109,15 @@ class SqliteBackend(ChromaVectors):
         )
         with self._file.reading() as connection:
             row = connection.execute(query, [agent_id, user_id]).fetchone()
-        return Pair(*row) if row else None
+        return MemoryVersion(*row) if row else None
 
-    def texts(self, kind: Kind, memory_id: str) -> list[Text]:
+    def texts(self, kind: Kind, memory_id: str) -> list[SearchableText]:
         """Read what a memory's entries or conversations are found by, always in the same order."""
         with self._file.reading() as connection:
             rows = connection.execute(_TEXTS[kind], [memory_id]).fetchall()
-        return [Text._make(row) for row in rows if isinstance(row[2], str)]
+        return [SearchableText._make(row) for row in rows if isinstance(row[2], str)]
 
-    def entries(self, memory_id: str, content_ids: Sequence[str]) -> list[Entry]:
+    def entries(self, memory_id: str, content_ids: Sequence[str]) -> list[MemoryEntry]:
         """Read some entries, as far as they are there."""
         broken: list[Broken] = []
         query = f"{ENTRIES} WHERE +memory_id = ? AND content_id IN (SELECT value FROM json_each(?))"  # noqa: S608 (a constant)

@@ -28,8 +28,8 @@ from personalab.storage.lab.shelves import (
     BASELINE_FILES,
     MAX_CONTENT_BYTES,
     SKILL_FILES,
-    Problem,
-    Shelf,
+    AssetCollection,
+    AssetProblem,
     StoredBaseline,
     StoredSkill,
     read_baseline,
@@ -50,8 +50,8 @@ class AssetFiles:
 
     def __init__(self, root: Path) -> None:
         self.workspace = Workspace(root)
-        self._skills = Shelf(self.workspace, "skill", read_skill)
-        self._baselines = Shelf(self.workspace, "baseline", read_baseline)
+        self._skills = AssetCollection(self.workspace, "skill", read_skill)
+        self._baselines = AssetCollection(self.workspace, "baseline", read_baseline)
 
     # --- reading
 
@@ -75,7 +75,7 @@ class AssetFiles:
         """Name the versions that are there, the oldest first."""
         return self._shelf(stored).versions(stored)
 
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[AssetProblem]:
         """List what cannot be read of the workspace, and contradictions."""
         return [*self._skills.problems(), *self._baselines.problems()]
 
@@ -276,7 +276,7 @@ class AssetFiles:
     def _newest_folder(self, stored: Stored) -> Path:
         return self._shelf(stored).group_of(stored)[-1].folder
 
-    def _shelf(self, stored: Stored) -> Shelf[StoredSkill] | Shelf[StoredBaseline]:
+    def _shelf(self, stored: Stored) -> AssetCollection[StoredSkill] | AssetCollection[StoredBaseline]:
         return self._skills if isinstance(stored, StoredSkill) else self._baselines
 
 

@@ -17,7 +17,7 @@ from personalab.errors import BadRecord, Invalid, NotFound, PersonaLabError, Rea
 from personalab.lab.assets import CONTENT_FILE, Cases
 from personalab.lab.findings import AnalysisReport
 from personalab.lab.options import RunOptions, options_from
-from personalab.lab.projects import BaselineRef, ProjectConfig, Result, SkillRef, Summary
+from personalab.lab.projects import BaselineRef, ProjectConfig, Result, RunSummary, SkillRef
 from personalab.lab.records import Count, Record
 from personalab.lab.resuming import CallRow, CaseCalls
 from personalab.storage.files import (
@@ -239,15 +239,15 @@ class ProjectPlace:
         raw = json.dumps(calls.model_dump(mode="json"), ensure_ascii=False)
         replace_file(path, f"{raw}\n".encode("utf-8", "backslashreplace"), self.shown(path), sync=self.sync)
 
-    def summary(self) -> Summary | None:
+    def summary(self) -> RunSummary | None:
         """Read the summary."""
-        return self.read(self.results / SUMMARY, Summary)
+        return self.read(self.results / SUMMARY, RunSummary)
 
     def extra_summary(self) -> dict[str, Any]:
         """Read what the source's summary has no place for."""
         return self.read_extra(self.results / EXTRA_SUMMARY)
 
-    def save_summary(self, summary: Summary, extra: Mapping[str, Any]) -> None:
+    def save_summary(self, summary: RunSummary, extra: Mapping[str, Any]) -> None:
         """Save the summary; the source's file comes last, for it says that there is one."""
         self.make_folder(self.results)
         self.write_extra(self.results / EXTRA_SUMMARY, extra)

@@ -30,7 +30,7 @@ from personalab.lab.editing import MAX_CASES
 from personalab.lab.findings import Provenance
 from personalab.lab.naming import version_folder
 from personalab.lab.records import SHORT, AssetKind, Doubt, parse_time
-from personalab.storage.lab.workspace import Place, Workspace
+from personalab.storage.lab.workspace import AssetFolder, Workspace
 
 MAX_CONTENT_BYTES = 1024 * 1024
 MAX_META_BYTES = 1024 * 1024
@@ -66,7 +66,7 @@ class StoredBaseline:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class AssetProblem:
     """A folder that cannot be read, or that contradicts itself."""
 
     folder: str
@@ -75,10 +75,10 @@ class Problem:
 
 
 S = TypeVar("S", StoredSkill, StoredBaseline)
-Reader = Callable[[Workspace, Place], S]
+Reader = Callable[[Workspace, AssetFolder], S]
 
 
-class Shelf(Generic[S]):
+class AssetCollection(Generic[S]):
     """All assets of one kind."""
 
     def __init__(self, workspace: Workspace, kind: AssetKind, reader: Reader[S]) -> None:
@@ -117,42 +117,42 @@ class Shelf(Generic[S]):
         if name is None:
             raise StorageError("file_missing", file=self._workspace.shown(folder))
         return self._reader(
-            self._workspace, Place(folder.parent.parent.name, folder.parent.name, folder, name)
+            self._workspace, AssetFolder(folder.parent.parent.name, folder.parent.name, folder, name)
         )
 
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[AssetProblem]:
         """List the newest versions that cannot be read or contradict themselves."""
-        found: list[Problem] = []
+        found: list[AssetProblem] = []
         for folder in self._workspace.unreadable(self._kind):
             shown = self._workspace.shown(folder)
             closed = StorageError("file_broken", file=shown, reason=Reason("unreadable"))
-            found.append(Problem(shown, closed, broken=True))
+            found.append(AssetProblem(shown, closed, broken=True))
         for stored, problem in self._tried():
             if problem is not None:
                 found.append(problem)
             for doubt in stored.doubts if stored is not None else ():
                 shown = self._workspace.shown(stored.folder) if stored is not None else ""
                 error = BadRecord("lab_doubt", file=shown, field=doubt.field, reason=doubt.reason)
-                found.append(Problem(shown, error, broken=False))
+                found.append(AssetProblem(shown, error, broken=False))
         return found
 
-    def _tried(self) -> Iterator[tuple[S | None, Problem | None]]:
+    def _tried(self) -> Iterator[tuple[S | None, AssetProblem | None]]:
         for group in self._groups():
             try:
                 yield self._reader(self._workspace, group[-1]), None
             except (StorageError, UserError) as error:
-                yield None, Problem(self._workspace.shown(group[-1].folder), error, broken=True)
+                yield None, AssetProblem(self._workspace.shown(group[-1].folder), error, broken=True)
 
     # --- which folders are versions of one asset
 
-    def _groups(self) -> list[list[Place]]:
+    def _groups(self) -> list[list[AssetFolder]]:
         """Group the versions of each asset, the oldest first.
 
         An asset that was moved has versions in several places, and so have two whose ids begin alike: only there
         the ids have to be read.
         """
         places = sorted(self._workspace.places(self._kind), key=_by_short)
-        found: list[list[Place]] = []
+        found: list[list[AssetFolder]] = []
         for _, group in groupby(places, key=lambda place: place.name.short):
             versions = list(group)
             if len({place.folder.parent for place in versions}) > 1:
@@ -162,7 +162,7 @@ class Shelf(Generic[S]):
                 found.append(versions)
         return found
 
-    def _id_in(self, place: Place) -> str:
+    def _id_in(self, place: AssetFolder) -> str:
         """Read whose version it is; one that cannot tell stands for itself."""
         try:
             data = self._workspace.read_json(place.folder / "meta.json", MAX_META_BYTES)
@@ -171,20 +171,20 @@ class Shelf(Generic[S]):
         found = data.get("id") if isinstance(data, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] (any JSON)
         return found if isinstance(found, str) else str(place.folder)
 
-    def group_of(self, stored: StoredSkill | StoredBaseline) -> list[Place]:
+    def group_of(self, stored: StoredSkill | StoredBaseline) -> list[AssetFolder]:
         """Find the versions of an asset, the oldest first."""
         for group in self._groups():
             if any(place.folder == stored.folder for place in group):
                 return group
         raise self._missing(stored.meta.id)
 
-    def _meant(self, groups: list[list[Place]], asset_id: str) -> list[list[Place]]:
+    def _meant(self, groups: list[list[AssetFolder]], asset_id: str) -> list[list[AssetFolder]]:
         """Return those with this exact id, or else those whose ids begin with it."""
         ids = [self._id_in(group[-1]) for group in groups]
         exact = [group for group, found in zip(groups, ids, strict=True) if found == asset_id]
         return exact or [g for g, found in zip(groups, ids, strict=True) if found.startswith(asset_id)]
 
-    def _only(self, groups: list[list[Place]], asset_id: str) -> list[Place]:
+    def _only(self, groups: list[list[AssetFolder]], asset_id: str) -> list[AssetFolder]:
         if not groups:
             raise self._missing(asset_id)
         if len(groups) > 1:
@@ -192,7 +192,7 @@ class Shelf(Generic[S]):
             raise UserError("lab_ambiguous_id", asset_id=asset_id[:80], found=shown)
         return groups[0]
 
-    def _version(self, group: list[Place], version: str | None) -> S:
+    def _version(self, group: list[AssetFolder], version: str | None) -> S:
         if version is None:
             return self._reader(self._workspace, group[-1])
         for place in group:
@@ -207,14 +207,14 @@ class Shelf(Generic[S]):
         )
 
 
-def _by_short(place: Place) -> tuple[str, int, str]:
+def _by_short(place: AssetFolder) -> tuple[str, int, str]:
     return place.name.short, place.name.number, str(place.folder)
 
 
 # --- one version
 
 
-def read_skill(workspace: Workspace, place: Place) -> StoredSkill:
+def read_skill(workspace: Workspace, place: AssetFolder) -> StoredSkill:
     """Read one version of a skill."""
     shown = workspace.shown(place.folder / "meta.json")
     meta = SkillMeta.read(workspace.read_json(place.folder / "meta.json", MAX_META_BYTES), shown)
@@ -233,7 +233,7 @@ def read_skill(workspace: Workspace, place: Place) -> StoredSkill:
     )
 
 
-def read_baseline(workspace: Workspace, place: Place) -> StoredBaseline:
+def read_baseline(workspace: Workspace, place: AssetFolder) -> StoredBaseline:
     """Read one version of a baseline."""
     shown = workspace.shown(place.folder / "meta.json")
     meta = BaselineMeta.read(workspace.read_json(place.folder / "meta.json", MAX_META_BYTES), shown)
@@ -254,11 +254,11 @@ def read_baseline(workspace: Workspace, place: Place) -> StoredBaseline:
     )
 
 
-def _placed(place: Place) -> dict[str, str]:
+def _placed(place: AssetFolder) -> dict[str, str]:
     return {"purpose": place.purpose, "provider": place.provider, "version": place.name.version}
 
 
-def _doubts(meta: SkillMeta | BaselineMeta, place: Place) -> tuple[Doubt, ...]:
+def _doubts(meta: SkillMeta | BaselineMeta, place: AssetFolder) -> tuple[Doubt, ...]:
     found = [
         Doubt(field, Reason("other_folder", value=getattr(meta, field)[:80], name=value))
         for field, value in _placed(place).items()

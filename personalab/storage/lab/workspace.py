@@ -38,7 +38,7 @@ _LEFT_OVER = re.compile(r"\.(?:skill|baseline)_.+\.[0-9a-f]{8}\.tmp", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AssetFolder:
     """The folder of one version of an asset, by its name alone."""
 
     purpose: str
@@ -99,13 +99,13 @@ class Workspace:
         except (ValueError, RecursionError) as error:
             raise self._broken(path, json_reason(error)) from error
 
-    def places(self, kind: AssetKind) -> Iterator[Place]:
+    def places(self, kind: AssetKind) -> Iterator[AssetFolder]:
         """Find the folders of all versions by their names; nothing is opened."""
         for provider in self._providers(kind):
             for folder in folders_in(provider):
                 name = version_folder(folder.name)
                 if name is not None and name.kind == kind:
-                    yield Place(provider.parent.name, provider.name, folder, name)
+                    yield AssetFolder(provider.parent.name, provider.name, folder, name)
 
     def unreadable(self, kind: AssetKind) -> list[Path]:
         """Find the folders that are not accessible; lists skip them."""
