@@ -22,7 +22,7 @@ from personalab.ports import (
 )
 from personalab.providers.model_opening import ModelOpener
 from personalab.providers.tracing import limit_tracing
-from personalab.settings import Settings, read_settings
+from personalab.settings import Settings, environment_proxies, read_settings
 from personalab.storage.lorebooks import LorebookFiles
 from personalab.storage.personas import PersonaFiles
 from personalab.storage.preferences import PreferenceFiles
@@ -232,6 +232,7 @@ class Services:
             api_key=self.settings.openai_api_key,
             base_url=self.settings.openai_base_url,
             reasoning=self.settings.reasoning,
+            proxies=environment_proxies,
             traced=self.settings.tracing not in (None, "off"),
         )
         return open_model(name, settings=settings)

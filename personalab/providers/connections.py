@@ -24,10 +24,11 @@ from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 from personalab.errors import ProviderError
 from personalab.providers.failures import clean_reason
 from personalab.providers.openai_chat import is_loopback, tls
-from personalab.settings import environment_proxies
 
 if TYPE_CHECKING:
     import aiohttp
+
+    from personalab.providers.model_settings import ModelSettings
 
 _KEEP_SECONDS = 4.0
 """A connection that had no request for so long is not used again: many servers close theirs after 5 s."""
@@ -67,7 +68,7 @@ class RequestTarget:
 
 
 def proxy_for(url: str, proxies: Mapping[str, str]) -> str | None:
-    """Choose the proxy for a URL, by the names and addresses of ``environment_proxies``."""
+    """Choose the proxy for a URL, by the addresses for each kind of URL (``ModelSettings.proxies``)."""
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").lower(), parts.port
@@ -107,7 +108,7 @@ class Client:
         """A session whose connections are new and serve one request."""
 
     async def post(
-        self, address: RequestTarget, body: bytes, headers: Mapping[str, str], connect_seconds: float
+        self, address: RequestTarget, body: bytes, headers: Mapping[str, str], settings: ModelSettings
     ) -> aiohttp.ClientResponse:
         """Send a request and return the beginning of its response.
 
@@ -119,13 +120,13 @@ class Client:
         status = 0
         for _ in range(_MAX_REDIRECTS):
             reuse = SimpleNamespace(happened=False)
-            response = await self._post(self._session, url, body, sent, connect_seconds, reuse)
+            response = await self._post(self._session, url, body, sent, settings, reuse)
             if response is None:
                 if self._single is None:
                     self._single = _new_session(keeps=False)
                 response = cast(
                     "aiohttp.ClientResponse",
-                    await self._post(self._single, url, body, sent, connect_seconds, None),
+                    await self._post(self._single, url, body, sent, settings, None),
                 )
             if not 300 <= (status := response.status) < 400:
                 return response
@@ -138,13 +139,13 @@ class Client:
         url: str,
         body: bytes,
         headers: Mapping[str, str],
-        connect_seconds: float,
+        settings: ModelSettings,
         reuse: SimpleNamespace | None,
     ) -> aiohttp.ClientResponse | None:
         """Send a request; ``None`` if a connection that was used before has lost it."""
         from aiohttp import ClientConnectionError
 
-        proxy = proxy_for(url, environment_proxies())
+        proxy = proxy_for(url, settings.proxies())
         is_secure = url.startswith("https:") or (proxy is not None and proxy.lower().startswith("https:"))
         if is_secure and not tls.cache_info().currsize:
             await asyncio.to_thread(tls)
@@ -156,7 +157,7 @@ class Client:
                 proxy=proxy,
                 ssl=tls() if is_secure else True,
                 allow_redirects=False,
-                timeout=_connect_timeout(connect_seconds),
+                timeout=_connect_timeout(settings.connect_seconds),
                 trace_request_ctx=reuse,
             )
         except client_errors() as error:

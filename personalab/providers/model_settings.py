@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -34,5 +35,7 @@ class ModelSettings:
     """Tokens a ``local:`` model keeps in mind; memory grows with it."""
     local_threads: int = 0
     """Threads a ``local:`` model runs on; 0: one per core. On a busy machine fewer are faster."""
+    proxies: Callable[[], Mapping[str, str]] = dict
+    """Returns the proxy for each kind of URL (``http``, ``https``, ``all``) and the hosts without one (``no``)."""
     traced: bool = False
     """Whether LangSmith traces the calls: only those of LangChain's models can be."""

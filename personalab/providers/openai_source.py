@@ -143,7 +143,7 @@ class OpenAISource:
         client = await client_of_loop()
         data = await encode_request(body, messages, keep=keep)
         patience = Patience(self.settings.first_token_seconds)
-        sending = client.post(address, data, _headers(endpoint), self.settings.connect_seconds)
+        sending = client.post(address, data, _headers(endpoint), self.settings)
         try:
             return await patience.wait_for(sending), patience
         except BaseException:

@@ -11,6 +11,7 @@ from personalab.dialogue import Message
 from personalab.errors import ProviderError
 from personalab.ports import ReplyModel
 from personalab.providers.chat_models import ModelSettings, open_model
+from personalab.settings import environment_proxies
 from personalab.story.events import Usage
 from tests.openai_server import OpenAIServer
 
@@ -69,6 +70,7 @@ def model_at(server: OpenAIServer | str, **settings: float) -> ReplyModel:
             stall_seconds=chosen["stall_seconds"],
             first_token_seconds=chosen["first_token_seconds"],
             max_tries=int(chosen.get("max_tries", 4)),
+            proxies=environment_proxies,
             traced=WAY == "langchain",
         ),
     )
