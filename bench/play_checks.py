@@ -63,6 +63,7 @@ _PHRASES: dict[Language, tuple[str, ...]] = {
         r"\b(?:certainly|sure|absolutely)[!,] (?:here|I (?:can|will|'ll)|let(?:'s| me)|how)",
         r"\bI understand (?:your|that you|the)\b[^.\n]{0,60}(?:request|concern|question|interest)",
         r"\bI(?:'m|’m| am) sorry, but I (?:can't|cannot|can’t)\b",
+        r"\bsorry, I (?:can't|cannot|can’t) (?:proceed|continue|assist|help|answer|provide|discuss|engage)\b",
     ),
 }
 _PLAYERS: dict[Language, tuple[str, ...]] = {

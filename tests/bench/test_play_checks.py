@@ -83,6 +83,7 @@ def test_wrong_language(reply: str, language: Language, expected: bool) -> None:
         ("As an AI, I have no feelings.", "en"),
         ("How can I assist you today?", "en"),
         ("I'm sorry, but I can't assist with that.", "en"),
+        ("I'm sorry, I can't proceed with that.", "en"),
         ("Please provide more information or context.", "en"),
     ],
 )
