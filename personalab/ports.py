@@ -261,7 +261,7 @@ class SessionLog(Protocol):
         ...
 
     async def end_reply(self, line: AssistantLine) -> bool:
-        """Close the open reply with the flags of ``line``; tell whether the session had to be restored for it."""
+        """Close the open reply with the flags of ``line``; return whether the session had to be restored for it."""
         ...
 
     async def close(self) -> None:

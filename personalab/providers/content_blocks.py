@@ -18,7 +18,7 @@ _TEXT_KEYS = ("text", "summary", "content")
 
 
 def field_reasoning(fields: Mapping[str, object]) -> str:
-    """Return the reasoning that stands beside the content of a delta or a message."""
+    """Return the reasoning in a delta or message, apart from its content."""
     return next((text for name in _REASONING_FIELDS if (text := _text_of(fields.get(name)))), "")
 
 

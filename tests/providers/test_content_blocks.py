@@ -1,4 +1,4 @@
-"""Speech and reasoning are told apart in whatever shape a provider sends them, and keep their order."""
+"""Speech and reasoning are distinguished in every shape that providers send, and keep their order."""
 
 from __future__ import annotations
 
