@@ -95,10 +95,10 @@ def _start(command: list[str], root: Path) -> _Start:
     client = {"name": "bench", "version": "1"}
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
     try:
-        _ask(process, {"id": 1, "method": "initialize", "params": hello})
+        request(process, {"id": 1, "method": "initialize", "params": hello})
         initialized = time.perf_counter() - begin
-        _tell(process, {"method": "notifications/initialized"})
-        _ask(process, {"id": 2, "method": "tools/list"})
+        notify(process, {"method": "notifications/initialized"})
+        request(process, {"id": 2, "method": "tools/list"})
         listed = time.perf_counter() - begin
         status = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
         resident = next(line for line in status.splitlines() if line.startswith("VmRSS"))
@@ -108,16 +108,20 @@ def _start(command: list[str], root: Path) -> _Start:
         process.communicate()
 
 
-def _tell(process: subprocess.Popen[bytes], message: dict[str, Any]) -> None:
+def notify(process: subprocess.Popen[bytes], message: dict[str, Any]) -> None:
+    """Send a message to a server over stdio."""
     assert process.stdin is not None
     process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
     process.stdin.flush()
 
 
-def _ask(process: subprocess.Popen[bytes], message: dict[str, Any]) -> None:
-    _tell(process, message)
+def request(process: subprocess.Popen[bytes], message: dict[str, Any]) -> dict[str, Any]:
+    """Send a request to a server over stdio and wait for its result; notifications before it are skipped."""
+    notify(process, message)
     assert process.stdout is not None
-    assert json.loads(process.stdout.readline())["id"] == message["id"]
+    while (answer := json.loads(process.stdout.readline())).get("id") != message["id"]:
+        pass
+    return answer["result"]
 
 
 # --- a turn

@@ -22,6 +22,7 @@ from typing import Any
 
 import httpx2
 
+from bench.mcp import notify, request
 from bench.table import Figure
 from bench.turns import make_story
 from bench.wire_server import WORD, serving
@@ -219,23 +220,53 @@ def _start(root: Path, url: str) -> list[Figure]:
         "OPENAI_BASE_URL": url,
     }
 
-    def run(*command: str) -> float:
+    def run(*command: str, typed: bytes = b"") -> float:
         start = time.perf_counter()
-        subprocess.run(command, env=environment, check=True, capture_output=True)
+        subprocess.run(command, env=environment, check=True, capture_output=True, input=typed)
         return time.perf_counter() - start
 
     program = str(Path(sys.executable).with_name("personalab"))
     run(program, "new", "-c", "char_alserqi", "-b", "bg_wasteland", "--id", "start")
-    ours: list[float] = []
     bare: list[float] = []
+    ours: dict[str, list[float]] = {"say": [], "chat, one piped line": [], "mcp, until the first reply": []}
     for _ in range(5):
-        ours.append(run(program, "say", "start", "你好"))
         bare.append(run(sys.executable, "-c", _BARE_PROGRAM, url))
-    note = f"{min(ours):.2f} s / {min(bare):.2f} s"
+        ours["say"].append(run(program, "say", "start", "你好"))
+        ours["chat, one piped line"].append(run(program, "chat", "start", typed="你好\n".encode()))
+        ours["mcp, until the first reply"].append(_first_mcp_turn(program, environment))
     return [
-        Figure("personalab say / a bare program", min(ours) / min(bare), note=note),
+        *(
+            Figure(
+                f"personalab {what} / a bare program",
+                min(times) / min(bare),
+                note=f"{min(times):.2f} s / {min(bare):.2f} s",
+            )
+            for what, times in ours.items()
+        ),
         *_beside_llm(run, url),
     ]
+
+
+def _first_mcp_turn(program: str, environment: dict[str, Any]) -> float:
+    """Start the MCP server over stdio and play one turn."""
+    start = time.perf_counter()
+    with subprocess.Popen(
+        [program, "mcp"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+    ) as process:
+        client = {"name": "bench", "version": "1"}
+        hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+        request(process, {"id": 1, "method": "initialize", "params": hello})
+        notify(process, {"method": "notifications/initialized"})
+        turn = {"name": "persona_chat", "arguments": {"instance_id": "start", "text": "你好"}}
+        answer = request(process, {"id": 2, "method": "tools/call", "params": turn})
+        took = time.perf_counter() - start
+        assert not answer.get("isError"), answer
+        process.kill()
+    return took
 
 
 def _beside_llm(run: Callable[..., float], url: str) -> list[Figure]:
