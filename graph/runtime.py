@@ -19,7 +19,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.runtime import Runtime
+from langgraph.runtime import Runtime, get_runtime
 
 from nodes.asking import never
 from nodes.chat_turn.state import StreamContext, TurnContext
@@ -248,8 +248,11 @@ class RunnableGraph(CompiledStateGraph[Any, Any, Any, Any]):
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncGenerator[Any]:
         """Stream like any graph, from a task of its own."""
-        if "context" in kwargs:
-            kwargs["context"] = _known_context(self.context_schema, kwargs["context"])
+        context = kwargs.get("context")
+        if context is None and (outer := _outer_stream()) is not None:
+            context = {"model": outer.model}  # a run inside a step of ours emits to its own consumer
+        if context is not None:
+            kwargs["context"] = _known_context(self.context_schema, context)
         return cancel_safe(super().astream(input, config, **kwargs), find_parents(config))
 
     def stream_states(
@@ -262,6 +265,15 @@ class RunnableGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """
         states = super().astream(input, config, context=context, stream_mode="values", version="v2")
         return cancel_safe(states, find_parents(config), parts)
+
+
+def _outer_stream() -> StreamContext | None:
+    """Return the context of the streamed run whose step is calling, if there is one."""
+    try:
+        context: object = getattr(get_runtime(), "context", None)
+    except (RuntimeError, KeyError):
+        return None
+    return context if isinstance(context, StreamContext) else None
 
 
 class PartQueue(Generic[T]):

@@ -7,6 +7,7 @@ and a run that ends, in whichever way, releases what it still holds (``lease_sco
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -17,6 +18,7 @@ from personalab.ports import HeldLock, StoryLock
 from personalab.tasks import complete
 
 STOP_POLL_SECONDS = 0.2
+_log = logging.getLogger("personalab.leases")
 MAX_HOLD_SECONDS = 600.0
 """No story is held longer for a client that writes elsewhere."""
 
@@ -37,6 +39,7 @@ class Lease:
     _abandoned: bool = False
     _cancelled: bool = False
     _release: asyncio.Task[None] | None = None
+    _freed: bool = False
 
     @property
     def lease_id(self) -> str:
@@ -78,16 +81,33 @@ class Lease:
         self._cancelled = self._cancelled or cancelled
         if self._steps:
             return
-        if self._release is None:
-            self._release = asyncio.create_task(self._finish())
-        await complete(self._release)
+        cancellation: asyncio.CancelledError | None = None
+        while not self._freed:
+            if (
+                self._release is None or self._release.cancelled()
+            ):  # before it began, by the end of the event loop
+                self._release = asyncio.create_task(self._finish())
+            try:
+                await complete(self._release)
+            except asyncio.CancelledError as error:
+                cancellation = error
+        if cancellation is not None:
+            raise cancellation
 
     async def _finish(self) -> None:
+        """Bring the work to its end and release the lock; a failure changes nothing about what the run returned."""
         try:
             if self.on_release is not None:
                 await self.on_release(abandoned=self._abandoned, cancelled=self._cancelled)
+        except Exception as error:  # noqa: BLE001 (the lock is released whatever the end of the work meets)
+            _log.warning("the end of the work on %s failed: %s", self.instance_id, error)
         finally:
-            await self.lock.release()
+            try:
+                await self.lock.release()
+            except Exception as error:  # noqa: BLE001 (the same)
+                _log.warning("the lock of %s could not be released: %s", self.instance_id, error)
+            finally:
+                self._freed = True
 
 
 _run: ContextVar[list[Lease] | None] = ContextVar("leases of this run", default=None)
@@ -107,13 +127,19 @@ async def lease_scope() -> AsyncGenerator[list[Lease]]:
         raise
     finally:
         _run.reset(token)
-        if held:
-            await complete(_release_all(held, abandoned=abandoned, cancelled=cancelled))
+        await _release_all(held, abandoned=abandoned, cancelled=cancelled)
 
 
 async def _release_all(held: list[Lease], *, abandoned: bool, cancelled: bool) -> None:
+    """Release every lease, also when cancelled meanwhile."""
+    cancellation: asyncio.CancelledError | None = None
     for lease in held:
-        await lease.release(abandoned=abandoned, cancelled=cancelled)
+        try:
+            await lease.release(abandoned=abandoned, cancelled=cancelled)
+        except asyncio.CancelledError as error:
+            cancellation = error
+    if cancellation is not None:
+        raise cancellation
 
 
 class Leases:

@@ -287,7 +287,8 @@ class SessionStore(Protocol):
 class HeldLock(Protocol):
     """The lock of one story while this process holds it.
 
-    ``fence`` is greater than the number of every earlier holder. An adapter whose locks can end before their holder
+    ``fence`` is greater than the number of every earlier holder (over files, as long as it can be written: there
+    ``flock`` is the guard, and the number only informs). An adapter whose locks can end before their holder
     notices refuses writes that carry an outdated number.
     """
 

@@ -143,6 +143,9 @@ def separate_reasoning(content: str, stored: str = "") -> tuple[str, str]:
     return "\n\n".join(part for part in (stored, inline) if part), speech
 
 
+_MAX_HABITS = 1_000
+
+
 @dataclass(slots=True)
 class ThinkingHabit:
     """What is known in this process about how the replies of one model at one address begin."""
@@ -154,4 +157,6 @@ class ThinkingHabit:
     @classmethod
     def of(cls, model: str, address: str) -> ThinkingHabit:
         """Return what is known about a model, which is changed in place."""
+        if len(cls.known) >= _MAX_HABITS:
+            cls.known.clear()
         return cls.known.setdefault((model, address), cls())

@@ -37,6 +37,8 @@ async def append_input(state: TurnState, *, turns: OpenTurns, now: Clock) -> dic
             known = turn.transcript.requested(request_id) if request_id else None
             if known is None:
                 _check_not_held(turn, instance_id, await turns.held_turn(instance_id))
+                if action == "say":  # from here on, leaving the turn closes an interrupted reply
+                    turn.model_asked_at = now()
                 await turn.say(text, now(), request_id)
             elif known.user is None or known.user.content != text:
                 raise UserError("request_id_reused", request_id=request_id, turn=known.number)

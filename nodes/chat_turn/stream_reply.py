@@ -25,7 +25,7 @@ from personalab.reasoning import (
 )
 from personalab.story.director import SilentStart
 from personalab.story.events import Event, TokenEvent, Usage, added_usage
-from personalab.story.lines import error_note
+from personalab.story.lines import AssistantLine, error_note
 from personalab.story.open_turn import OpenTurn
 from personalab.story.player_lines import PlayerLines
 from personalab.story.prompt import with_reminder
@@ -68,7 +68,9 @@ class _Reply:
     running = 0
     """How many replies are being written in this process."""
 
-    def __init__(self, turn: OpenTurn, emit: Callable[[Event], None], timestamp: str) -> None:
+    def __init__(
+        self, turn: OpenTurn, emit: Callable[[Event], None], timestamp: str, *, offset: int = 0
+    ) -> None:
         self.turn = turn
         self.timestamp = timestamp
         self.usage: Usage | None = None
@@ -90,10 +92,15 @@ class _Reply:
         self._speaks = False
         self._untold: list[tuple[bool, str]] = []
         """Whether it is reasoning, and the text."""
-        self._told = {False: 0, True: 0}
+        self._told = {False: offset, True: 0}
         self._told_at = 0.0
         self._written = asyncio.Event()
         self._wake = self._written.set if turn.log.is_buffered else self._tell_soon
+
+    @property
+    def offset(self) -> int:
+        """How many characters of speech were emitted; an earlier try's count, too."""
+        return self._told[False]
 
     @property
     def is_silent(self) -> bool:
@@ -264,8 +271,10 @@ class _Reply:
         """Write the last words of a reply that failed; everything before them has been emitted."""
         self.frozen = False
         self._speaks = True
-        self._write(text, self.turn.text, is_reasoning=False)
-        self.frozen = True
+        try:
+            self._write(text, self.turn.text, is_reasoning=False)
+        finally:
+            self.frozen = True
         if self.turn.log.is_buffered:
             await self.turn.log.flush()
         self.tell(error_note=True)
@@ -347,7 +356,7 @@ async def stream_reply(
             await complete(turn.close_reply(reply.timestamp, truncated=reply.truncated))
             attempt, usage = attempt + 1, reply.usage
             reply.withdraw_reasoning()
-            reply = _Reply(turn, say.emit, now())
+            reply = _Reply(turn, say.emit, now(), offset=reply.offset)
             turn.model_asked_at = reply.timestamp
             interrupted = await _write(reply, state, open_model, again=True)
     except asyncio.CancelledError:
@@ -358,10 +367,7 @@ async def stream_reply(
     except Exception as error:  # noqa: BLE001 (a model is foreign code: its line is closed whatever it raises)
         _log.exception("the model failed in an unexpected way")
         failure = ProviderError("provider.failed", reason=type(error).__name__)
-    if failure is not None:
-        await _note(reply, failure, say)
-    flags = {"interrupted": interrupted, "error": failure is not None, "truncated": reply.truncated}
-    line = await complete(turn.close_reply(reply.timestamp, **flags))
+    line = await complete(_close(reply, failure, say, interrupted=interrupted))
     reply.tell_moved(line.reasoning)
     try:
         await turn.log.flush()
@@ -476,13 +482,27 @@ async def _told(reply: _Reply) -> None:
     reply.tell()
 
 
+async def _close(
+    reply: _Reply, failure: PersonaLabError | None, say: Say, *, interrupted: bool
+) -> AssistantLine:
+    """Close the reply's line, with a note of what failed."""
+    if failure is not None:
+        await _note(reply, failure, say)
+    return await reply.turn.close_reply(
+        reply.timestamp, interrupted=interrupted, error=failure is not None, truncated=reply.truncated
+    )
+
+
 async def _note(reply: _Reply, error: PersonaLabError, say: Say) -> None:
-    """Leave word of the error in the reply's line, where the file can still be written."""
+    """Leave word of the error in the reply's line, where the session can still be written."""
     if isinstance(error, StorageError):
         return
     with rendering_for("terminal"):  # a file is the same from every entrance
         message = error.message(say.language)
-    await reply.note(error_note(message, "".join(reply.turn.text), say.language))
+    try:
+        await reply.note(error_note(message, "".join(reply.turn.text), say.language))
+    except StorageError as lost:
+        _log.warning("the note of a failed reply could not be written: %s", lost)
 
 
 async def _close_cancelled(reply: _Reply) -> None:

@@ -13,6 +13,7 @@ import io
 import os
 import socket
 import threading
+import time
 import weakref
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
@@ -37,6 +38,8 @@ _UNACKNOWLEDGED_SECONDS = 30
 """So long another machine may leave what it is sent unacknowledged."""
 _MAX_REDIRECTS = 5
 _PROXY_KINDS = ("http", "https")
+_STALE_SECONDS = 0.5
+"""A kept connection that is lost within this time was closed before; later, the server may have begun to work."""
 
 
 class LostConnectionError(ConnectionError):
@@ -149,6 +152,7 @@ class Client:
         is_secure = url.startswith("https:") or (proxy is not None and proxy.lower().startswith("https:"))
         if is_secure and not tls.cache_info().currsize:
             await asyncio.to_thread(tls)
+        begun = time.monotonic()
         try:
             return await session.post(
                 url,
@@ -161,7 +165,8 @@ class Client:
                 trace_request_ctx=reuse,
             )
         except client_errors() as error:
-            if reuse is not None and reuse.happened and isinstance(error, ClientConnectionError):
+            was_stale = reuse is not None and reuse.happened and time.monotonic() - begun < _STALE_SECONDS
+            if was_stale and isinstance(error, ClientConnectionError):
                 return None
             lost = lost_connection(error)
         raise lost  # here, so that the error of aiohttp is no part of it

@@ -13,6 +13,7 @@ import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
@@ -44,7 +45,12 @@ class OpenAIEndpoint:
 
 def is_loopback(url: str) -> bool:
     """Return whether a URL names this machine."""
-    return urlsplit(url).hostname in {"localhost", "127.0.0.1", "::1"}
+    host = urlsplit(url).hostname or ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    return address.is_loopback or address.is_unspecified
 
 
 @asynccontextmanager

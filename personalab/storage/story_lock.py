@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import secrets
 import time
 from collections.abc import AsyncGenerator, Callable
@@ -26,6 +27,7 @@ from personalab.story.ids import check_id
 from personalab.tasks import run_uncancellable
 
 _RETRY_SECONDS = 0.02
+_FENCE = re.compile(rb'\{"fence": ([0-9]{1,18})\b')
 _LOCK, _STOP, _AWAITED, _LEARNING = ".lock", ".stop", ".awaited", ".learning"
 
 
@@ -182,12 +184,12 @@ def _same_file(fd: int, path: Path) -> bool:
 
 
 def _read_fence(fd: int) -> int:
-    """Read the number of the last holder; 0 where none is written."""
+    """Read the number of the last holder, also after a torn write; 0 where none is written."""
     try:
-        found: Any = json.loads(os.pread(fd, 4096, 0))
-        return max(int(found["fence"]), 0)
-    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        found = _FENCE.match(os.pread(fd, 64, 0))
+    except OSError:
         return 0
+    return int(found[1]) if found else 0
 
 
 def _write_lock(fd: int, fields: dict[str, Any]) -> None:

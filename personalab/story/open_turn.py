@@ -192,7 +192,8 @@ class OpenTurn(Scene):
                 await self.record_progress(self.unread)
         except Exception as error:  # noqa: BLE001 (the lock is given back whatever the turn's end meets)
             _log.warning("turn %d was left and could not be brought to its end: %s", self.number, error)
-        await self.log.close()
+        finally:
+            await self.log.close()
 
 
 class OpenTurns:

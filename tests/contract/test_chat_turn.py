@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -13,6 +13,9 @@ import pytest
 from graph.chat_turn import stream_turn
 from graph.preview import preview_prompt
 from nodes.chat_turn.state import TurnInput
+from personalab.dialogue import Message
+from personalab.errors import ProviderError
+from personalab.ports import ReplyChunk
 from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services
 from personalab.story.lines import UserLine
@@ -227,6 +230,32 @@ async def test_failed_write_ends_the_turn_and_keeps_what_was_shown(
         assert result["error"]["code"] == "disk_full"
     _, following = await say(services, "y")
     assert following["status"] == "done"
+
+
+async def test_note_that_cannot_be_flushed_hides_no_error(world: StoryWorld, services: Services) -> None:
+    class NoteFails(ScriptedModel):
+        async def stream(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
+            yield ReplyChunk("said")
+            await asyncio.sleep(0.2)  # so that it is flushed
+            world.fail("flush")
+            raise ProviderError("provider.connection")
+
+    services.models[services.settings.model] = NoteFails([])
+    _, result = await say(services, "x")
+    assert result["error"]["code"] == "provider.connection"
+    [[reply]] = [turn.replies for turn in await turns(world)]
+    assert (reply.error, reply.closed) == (True, True)
+    assert reply.content.startswith("said")
+
+
+async def test_second_try_continues_the_offsets(world: StoryWorld, services: Services) -> None:
+    answer(services, ScriptedReply(("I think.", "\n</think>\n\n"), delay=0.1), "好。")
+    events, result = await say(services, "x")
+    assert (result["attempt"], result["reply"]) == (2, "好。")
+    shown = 0
+    for event in only(events, "token"):
+        assert event["offset"] == shown
+        shown += len(event["text"])
 
 
 async def test_turn_opens_again_where_it_stands(world: StoryWorld, services: Services) -> None:

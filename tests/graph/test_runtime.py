@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import anyio
 import pytest
@@ -13,9 +15,12 @@ from typing_extensions import TypedDict
 from graph.chat_turn import build_chat_turn
 from graph.runtime import GraphBuilder, StepContext, run_until_stopped, stream_graph
 from nodes.asking import never
+from personalab.dialogue import Message
 from personalab.errors import StorageError
+from personalab.operations.instances import new_instance
+from personalab.ports import ReplyChunk
 from personalab.providers.scripted import ScriptedModel
-from personalab.services import Services
+from personalab.services import Services, open_services
 from personalab.storage.lorebooks import LorebookFiles
 from personalab.storage.story_lock import running
 from tests.graph.turns import lines, only, say
@@ -169,3 +174,30 @@ async def test_events_of_threads_and_steps_keep_their_order_and_come_before_the_
 ) -> None:
     parts = [part async for part in stream_graph(services, "counting", _build_counting, {}, None)]
     assert [part.get("number", part.get("status")) for part in parts] == [1, 2, 3, "done"]
+
+
+class AskingModel:
+    """A model that plays a turn of another story to answer."""
+
+    name = "asking:model"
+
+    def __init__(self, services: Services, instance_id: str) -> None:
+        self._graph = build_chat_turn(services).compile()
+        self._instance_id = instance_id
+
+    async def stream(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
+        """Answer with the other story's reply."""
+        found = await self._graph.ainvoke({"instance_id": self._instance_id, "user_input": "inner"})
+        yield ReplyChunk(f"outer({found['reply']})")
+
+
+async def test_run_inside_a_step_emits_nothing_to_the_outer_stream(
+    services: Services, instance: str, tmp_path: Path
+) -> None:
+    inner = open_services(replace(services.settings, data_root=tmp_path / "inner"))
+    story = await new_instance(inner, "char_alserqi", "bg_wasteland")
+    inner.models[inner.settings.model] = ScriptedModel(["INNER"])
+    services.models[services.settings.model] = AskingModel(inner, story.instance_id)
+    events, _ = await say(services, "x")
+    assert [event["text"] for event in only(events, "token")] == ["outer(INNER)"]
+    assert len(only(events, "done")) == 1

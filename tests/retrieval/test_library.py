@@ -78,9 +78,9 @@ async def test_an_empty_library_answers_at_once_without_chroma_or_numpy(folder: 
 import asyncio, sys
 from pathlib import Path
 from personalab.retrieval.library import ChromaLibrary
-from personalab.story.recall import Search
+from personalab.story.recall import RecallQuery
 library = ChromaLibrary(Path({str(folder)!r}), lambda: 1 / 0)
-assert asyncio.run(library.search(Search("x", ("turn",), 5, "inst_001"))) == []
+assert asyncio.run(library.search(RecallQuery("x", ("turn",), 5, "inst_001"))) == []
 assert asyncio.run(library.missing("inst_001", ["a"])) == ["a"]
 assert not {{"chromadb", "numpy", "langchain_core"}} & set(sys.modules), "heavy"
 """
