@@ -66,6 +66,10 @@ class ReasoningSplitter:
         held, self._held = self._held, ""
         return self._piece(held)
 
+    def flush_thought(self) -> list[Piece]:
+        """Return what was held back of a thought, before reasoning that comes beside the text."""
+        return self.flush() if self._depth else []
+
     def _piece(self, text: str) -> list[Piece]:
         if not text:
             return []

@@ -146,6 +146,7 @@ class _Reply:
         """Take what the provider sends apart from the text, which then holds no thoughts without a beginning."""
         if self._presumed is not None:
             self._take_back_thought()
+        self._take(self._splitter.flush_thought())
         self.think(text)
 
     def end(self) -> None:

@@ -130,6 +130,14 @@ def expected_of(sent: Sequence[Part], *, is_open: bool) -> tuple[str, str]:
     inside=None,
 )
 @example(
+    sent=[Part("think", "<"), Part("field", "Y2")],
+    size=9,
+    field="reasoning",
+    is_open=True,
+    finish="stop",
+    inside=None,
+)
+@example(
     sent=[Part("lone", "Z\nUser: X"), Part("speech", "甲"), Part("failure", "</think>")],
     size=4,
     field="reasoning",
