@@ -70,7 +70,7 @@ TEXTS = {
     "arabic": "هذه قصة طويلة جدا عن أناس كثيرين يعيشون هناك. " * 1_500,
     "emoji": _any_of(0x1F300, 0x1FAF0),
     "rare characters": _any_of(0x20000, 0x2A6DF),
-    "quotes": '"' * 100_000,
+    "quotes": "x" + '"' * 100_000,
     "backslashes": "\\" * 100_000,
     "blank lines": "\n" * 100_000 + "x",
     "control characters": _any_of(1, 31) + "x",
