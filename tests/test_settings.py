@@ -55,18 +55,8 @@ def test_a_waiting_time_that_is_none_is_refused(seconds: str) -> None:
 
 def test_a_dotenv_file_stands_behind_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = tmp_path / "copy"
-    (copy / "personalab" / "providers").mkdir(parents=True)
-    for name in (
-        "__init__",
-        "settings",
-        "errors",
-        "providers/__init__",
-        "providers/child_environment",
-        "providers/model_settings",
-    ):
-        source = PROJECT / "personalab" / f"{name}.py"
-        (copy / "personalab" / f"{name}.py").write_bytes(source.read_bytes())
-    shutil.copytree(PROJECT / "personalab" / "texts", copy / "personalab" / "texts")
+    kept_out = shutil.ignore_patterns("vocab", "vectors", "__pycache__")
+    shutil.copytree(PROJECT / "personalab", copy / "personalab", ignore=kept_out)
     (copy / "pyproject.toml").touch()
     (copy / "data" / "shipped").mkdir(parents=True)
     (copy / ".env").write_text(
