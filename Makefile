@@ -9,7 +9,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(4, (os.cpu_count() or 1) +
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev chat web mcp studio reindex mcpb test check format bench constraints clean
+.PHONY: help install install-dev chat web mcp studio reindex mcpb test check format bench docs hooks constraints clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -64,6 +64,13 @@ format: $(READY_DEV) ## Format the code and mend what the linter can mend
 
 bench: $(READY_DEV) ## Measure speed, growth and recall, as ratios
 	$(BIN)/python -m bench $(BENCH)
+
+docs: $(READY_DEV) ## Build the documentation site into build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+hooks: $(READY_DEV) ## Run checks before each commit and push (git hooks by pre-commit)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pre-commit
+	$(BIN)/pre-commit install --hook-type pre-commit --hook-type pre-push
 
 constraints: $(READY_DEV) ## Write the versions at hand into constraints.txt
 	$(BIN)/python -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==' > constraints.txt
