@@ -99,7 +99,7 @@ def bring_python(folder: Path, packages: list[str], versions: dict[str, str]) ->
         print(f"{folder}: {shown} is there.")
         return
     print(f"{folder}: installing {shown} with pip ...", flush=True)
-    venv.create(folder, with_pip=True, clear=True)
+    venv.create(folder, with_pip=True, clear=True, symlinks=True)
     pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "--constraint", CLIENTS / f"{folder.name}.txt", *packages], check=True)
 

@@ -44,6 +44,8 @@ _HOLD_SECONDS = 0.002
 
 _READ_ON = 6_000
 """So many characters are read after a player's line, for the end of a thought that would make all of it reasoning."""
+_READ_ON_SECONDS = 5.0
+"""And for so long at the most: a person waits for the end of the turn."""
 _LONGEST_OPENING = 16
 """So many pieces of text may be needed to see whether it begins with a tag."""
 
@@ -447,22 +449,33 @@ async def _consume(reply: _Reply, open_model: OpenModel, messages: list[Message]
     stream = stream_speech(model, messages)
     now = asyncio.get_running_loop().time
     held = now()
+    reading_on = asyncio.timeout(None)
     try:
         add = reply.add
-        async for chunk in stream:
-            if chunk.reasoning:
-                reply.add_reasoning(chunk.reasoning)
-            if chunk.text:
-                add(chunk.text)
-            if chunk.usage is not None:
-                reply.usage = chunk.usage
-            if chunk.truncated:
-                reply.truncated = True
-            if reply.is_over:
-                break
-            if now() - held > _HOLD_SECONDS:  # chunks that are there already come without a pause
-                await asyncio.sleep(0)
-                held = now()
+        async with reading_on:
+            async for chunk in stream:
+                if chunk.reasoning:
+                    reply.add_reasoning(chunk.reasoning)
+                if chunk.text:
+                    add(chunk.text)
+                if chunk.usage is not None:
+                    reply.usage = chunk.usage
+                if chunk.truncated:
+                    reply.truncated = True
+                if reply.has_player_line:
+                    if reply.is_over:
+                        break
+                    if reading_on.when() is None:
+                        reading_on.reschedule(now() + _READ_ON_SECONDS)
+                elif reading_on.when() is not None:  # the line was a part of the thoughts
+                    reading_on.reschedule(None)
+                if now() - held > _HOLD_SECONDS:  # chunks that are there already come without a pause
+                    await asyncio.sleep(0)
+                    held = now()
+        reply.end()
+    except TimeoutError:
+        if not reading_on.expired():
+            raise
         reply.end()
     except ProviderError:
         if not reply.has_player_line:  # the reply was whole, and was only read on

@@ -34,7 +34,7 @@ async def test_model_is_not_waited_for_after_that(
     services: Services, instance: str, server: OpenAIServer
 ) -> None:
     server.script(hangs_after("我认得他。\n玩", "家", "：", "是吗？"))
-    settings = ModelSettings(base_url=server.url, max_tries=1)
+    settings = ModelSettings(base_url=server.url, max_tries=1, stall_seconds=100_000)
     services.models["rehearsal"] = open_model("openai:some-model", settings=settings)
 
     _, result = await say(services, "你认识他吗？")

@@ -68,7 +68,9 @@ def test_a_character_is_written_changed_and_met(visit: Visits, home: House) -> N
     expect(tab.dialog).to_contain_text("Not saved yet")
     tab.button("Cancel", within="dialog").click()
     expect(persona).to_have_value("A cartographer of the possible.")
-    tab.button("Save").click()
+    # The first toast may still be there, so the answer itself is waited for.
+    with tab.page.expect_response(lambda answer: answer.request.method == "PUT"):
+        tab.button("Save").click()
     expect(tab.at("#toasts").get_by_text("Saved: Ada Quill")).not_to_have_count(0)
     kept = home.ask("GET", "/api/characters/ada_quill")
     assert (kept["base_persona"], kept["greetings"]) == ("A cartographer of the possible.", ["Mind the ink."])

@@ -78,11 +78,12 @@ EVENTS = st.lists(st.tuples(st.sampled_from(["token", "reasoning", "restart"]), 
 
 
 def _told(log: Log, events: list[tuple[str, str]]) -> None:
+    """Log the events as models give them: no token holds half a character."""
     for name, text in events:
         if name == "token":
-            log.token(1, text)
+            log.token(1, well_formed(text))
         else:
-            log.add_reasoning(1, text, restart=name == "restart")
+            log.add_reasoning(1, well_formed(text), restart=name == "restart")
 
 
 async def _heard(log: Log, offset: int | None) -> list[Heard]:
