@@ -9,7 +9,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(4, (os.cpu_count() or 1) +
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev chat web mcp studio reindex mcpb test check format bench docs hooks constraints clean
+.PHONY: help install install-dev chat web mcp studio reindex mcpb test test-fast check format bench docs hooks constraints clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -49,8 +49,12 @@ reindex: $(READY) ## Rebuild the event library from the session files
 mcpb: $(READY_DEV) ## Build the bundle for Claude Desktop into dist/
 	@$(BIN)/python -m tools.build_mcpb --out dist
 
-test: $(READY_DEV) ## Run all tests
+test: $(READY_DEV) ## Run the tests that need only Python; with PERSONALAB_TEST_ALL=1 all of them
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
+test-fast: $(READY_DEV) ## Run the tests of rules and records, in under a minute
+	PERSONALAB_TEST_PROFILE=fast $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile \
+		tests/story tests/memory tests/archive tests/contract
 
 check: $(READY_DEV) ## Check format, lint, types and import directions
 	$(BIN)/ruff format --check .

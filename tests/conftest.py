@@ -35,7 +35,10 @@ settings.register_profile(
     print_blob=True,
     database=DirectoryBasedExampleDatabase(PROJECT / "build" / "hypothesis"),
 )
-settings.load_profile("full" if os.environ.get("PERSONALAB_TEST_ALL") else "default")
+# For every save: make test-fast.
+settings.register_profile("fast", settings.get_profile("default"), max_examples=10)
+FULL = bool(os.environ.get("PERSONALAB_TEST_ALL"))
+settings.load_profile(os.environ.get("PERSONALAB_TEST_PROFILE") or ("full" if FULL else "default"))
 
 catch_ignored_signals()
 
@@ -148,12 +151,27 @@ def postgres_url(postgres_server: PostgresTestServer) -> str:
     return postgres_server.url
 
 
+_FULL_FIXTURES = frozenset({"browser", "gguf_path"})
+"""What needs more than Python: Chromium, and the small real model."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only a full run has time and tools for."""
+    if FULL:
+        return
+    left = [
+        item
+        for item in items
+        if item.get_closest_marker("full") or _FULL_FIXTURES & set(getattr(item, "fixturenames", ()))
+    ]
+
+    config.hook.pytest_deselected(items=left)
+    kept = set(items) - set(left)
+    items[:] = [item for item in items if item in kept]
+
+
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     """Where everything has been installed, a skipped test is a failed one."""
-    if (
-        os.environ.get("PERSONALAB_TEST_ALL")
-        and call.excinfo
-        and call.excinfo.errisinstance(pytest.skip.Exception)
-    ):
+    if FULL and call.excinfo and call.excinfo.errisinstance(pytest.skip.Exception):
         reason = str(call.excinfo.value)
         call.excinfo = pytest.ExceptionInfo.from_exception(AssertionError(f"skipped in a full run: {reason}"))

@@ -229,7 +229,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         "After any tear the file opens and nothing shown is lost",
         f"{_LINE}::test_a_torn_write_loses_nothing_that_was_written_before_it",
         f"{_SESSIONS}::test_opening_a_session_cut_anywhere_in_its_last_line_gives_a_session_that_can_be_written",
-        f"{_HARD}::test_two_hundred_kills_lose_nothing_that_was_shown",
+        f"{_HARD}::test_kills_lose_nothing_that_was_shown",
     ),
     "1.line.durability": _by(
         "fsync mode loses no event", f"{_ANSWER}::test_in_fsync_mode_the_same_tokens_arrive"

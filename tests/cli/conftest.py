@@ -15,6 +15,7 @@ import pytest
 
 from personalab.services import Services
 from tests.cli.lab_driver import LabProgram
+from tests.forked import run_personalab
 from tests.providers.fake_cli import FakeCli, install
 
 CHECKOUT = Path(__file__).parents[2]
@@ -49,17 +50,7 @@ def personalab(environment: dict[str, str]) -> Run:
     """Run a command of ``personalab`` and wait for its end."""
 
     def run(*words: str, typed: str | None = None, **more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "cli", *words],
-            input=typed if typed is not None else "",
-            capture_output=True,
-            env={**environment, **more},
-            cwd=CHECKOUT,
-            encoding="utf-8",
-            errors="replace",
-            timeout=SECONDS,
-            check=False,
-        )
+        return run_personalab(words, {**environment, **more}, typed=typed or "", seconds=SECONDS)
 
     return run
 

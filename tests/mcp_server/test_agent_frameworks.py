@@ -19,6 +19,8 @@ from personalab.services import Services
 from tests.clients.running import SCRIPTS, SERVER, play, python_of, world
 from tests.clients.tool_calling import FINAL, Call, ToolCallingServer
 
+pytestmark = pytest.mark.full
+
 FRAMEWORKS = ("openai_agents", "smolagents", "pydantic_ai", "semantic_kernel", "autogen")
 WRITTEN = "(She turns the wick down.) Evening. You rowed far."
 SAID = ("Good evening, keeper.", "What does the log say?", "And the kettle?")

@@ -15,6 +15,8 @@ import pytest
 
 from tests.clients.running import HTTP_SERVER, require_node, run, serving, world
 
+pytestmark = pytest.mark.full
+
 HERE = Path(__file__).resolve().parent
 REVISIONS = ("2025-11-25", "2026-07-28")
 

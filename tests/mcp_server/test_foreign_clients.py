@@ -32,6 +32,8 @@ from tests.clients.running import (
 )
 from tests.openai_server import OpenAIServer, hangs_after, says
 
+pytestmark = pytest.mark.full
+
 TRANSPORTS: tuple[Transport, ...] = ("stdio", "http")
 REVISIONS = {"legacy": "2025-11-25", "modern": "2026-07-28"}
 

@@ -1,9 +1,10 @@
 """Terminal commands on a data root in which one file after the other is something else: run as a program.
 
-    python -m tests.security.special_files_process KIND FOLDER
+    python -m tests.security.special_files_process KIND FOLDER [SHARE]
 
 ``FOLDER`` holds a data root ``data``; each case works on a copy of it in a process of its own, which an alarm ends if
-it hangs. Prints one JSON object a case that went wrong.
+it hangs. With ``SHARE``, one file in so many is tried as a named pipe, beside those in ``SOME``. Prints one JSON
+object a case that went wrong.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -75,7 +77,7 @@ SOME = (
     "archive/veloca-storage.json.journal",
     "workspace/.lock",
 )
-"""Files that are tried as every kind; all others as a named pipe."""
+"""Files that are tried as every kind; others as a named pipe."""
 
 
 def _socket(path: Path) -> None:
@@ -135,11 +137,16 @@ def _case(root: Path, name: str, make: Callable[[Path], None]) -> None:
     os._exit(wrong)
 
 
-def main(kind: str, folder: Path) -> None:
-    """Try every file of the data root in turn."""
+def main(kind: str, folder: Path, share: int | None) -> None:
+    """Try the files of the data root in turn."""
     work = folder / kind
     _load_libraries()
-    for name in [name for name in _targets(folder / "data") if kind == "fifo" or name in SOME]:
+    others = [name for name in _targets(folder / "data") if name not in SOME]
+    if kind != "fifo" or not share:
+        others = []
+    else:
+        others = random.Random(os.environ.get("PERSONALAB_TEST_SEED")).sample(others, len(others) // share)
+    for name in [*SOME, *others]:
         shutil.copytree(folder / "data", work / "data")
         os.environ["PERSONALAB_DATA"] = str(work / "data")
         child = os.fork()
@@ -152,4 +159,4 @@ def main(kind: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else None)

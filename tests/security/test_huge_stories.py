@@ -223,6 +223,7 @@ def chat(path: Path, messages: int, text: str) -> Path:
     return path
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 @pytest.mark.parametrize(
     "text",

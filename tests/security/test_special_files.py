@@ -32,11 +32,12 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.full
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_command_hangs_or_fails_without_a_sentence(played: Path, kind: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.security.special_files_process", kind, str(played)],
+        [sys.executable, "-m", "tests.security.special_files_process", kind, str(played), "4"],
         cwd=PROJECT,
         env={**os.environ, "PERSONALAB_MODEL": "rehearsal"},
         capture_output=True,

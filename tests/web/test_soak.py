@@ -22,6 +22,7 @@ pytestmark = pytest.mark.anyio
 TURNS, CLIENTS, WORDS = 50, 200, 20
 
 
+@pytest.mark.full
 async def test_two_hundred_clients_on_fifty_turns_hear_what_the_files_hold(
     services: Services, root: Path
 ) -> None:
