@@ -59,3 +59,19 @@ async def test_files_shows_every_field_of_a_reply_and_every_setting(
     assert lines(services)[-1].keys() == examples[-1].keys()
     rows = re.findall(r"^\| `(\w+\.\w+)` \| *`?([^`|]*?)`? *\|", told, re.MULTILINE)
     assert rows == [(name, str(rule.default).lower()) for name, rule in FIELDS.items()]
+
+
+@pytest.mark.parametrize("name", ["glossary.md", "glossary.zh-CN.md"])
+def test_glossary_names_existing_files(name: str) -> None:
+    rows = [row for row in (DOCS / name).read_text(encoding="utf-8").splitlines() if row.startswith("|")]
+    named = {path for row in rows for path in re.findall(r"`([\w/]+/(?:\w+\.\w+)?)`", row)}
+    assert named
+    assert [path for path in sorted(named) if not (DOCS.parent / path).exists()] == []
+
+
+def test_glossaries_have_the_same_words() -> None:
+    def files(name: str) -> list[list[str]]:
+        rows = (DOCS / name).read_text(encoding="utf-8").splitlines()
+        return [re.findall(r"`([\w/]+/[\w.]*)`", row) for row in rows if row.startswith("|")]
+
+    assert files("glossary.md") == files("glossary.zh-CN.md")
