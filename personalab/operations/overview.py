@@ -13,9 +13,11 @@ from personalab.services import Services
 from personalab.storage.reply_line import recover
 from personalab.storage.stories import StoryFiles
 from personalab.storage.story_lock import running
+from personalab.story.director import without_markers
 from personalab.story.instance import InstanceState
 from personalab.story.library import Background, Character, called
 from personalab.story.lines import AssistantLine, UserLine, parse_line
+from personalab.story.transcript import usable_reply
 
 _TAIL_BYTES = 64 * 1024
 _LONGEST_TAIL = 4 * 1024 * 1024
@@ -25,12 +27,14 @@ _PLAIN_WORD = re.compile(r"[A-Za-z0-9 .'-]+")
 
 @dataclass(frozen=True, slots=True)
 class LastWords:
-    """The last thing that was said in a session."""
+    """The last thing that was said in a session; of a reply without words the reason, or nothing."""
 
     turn: int
     text: str
     timestamp: str
     by_character: bool
+    is_notice: bool = False
+    """Whether nobody said the text: the reply failed or is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +106,17 @@ def _last_in(raw: bytes, *, is_whole: bool) -> LastWords | None:
         except ValueError:
             read = recover(line, 0) if at == len(lines) - 1 else None
         if isinstance(read, AssistantLine | UserLine) and read.content.strip():
-            return LastWords(read.turn, read.content, read.timestamp, isinstance(read, AssistantLine))
+            return _words_of(read)
     return None
+
+
+def _words_of(line: AssistantLine | UserLine) -> LastWords:
+    """Return what a line says, without progress markers."""
+    if isinstance(line, UserLine):
+        return LastWords(line.turn, line.content, line.timestamp, by_character=False)
+    words = usable_reply(line)
+    text = without_markers(words) if words is not None else line.content if line.error else ""
+    return LastWords(line.turn, text, line.timestamp, by_character=True, is_notice=words is None)
 
 
 def worlds_of(stories: StoryFiles, character: Character) -> list[str]:

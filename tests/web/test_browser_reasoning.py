@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from personalab.story.lines import NO_REPLY, AssistantLine, Line, UserLine
+from personalab.story.lines import NO_REPLY, AssistantLine, Line, UserLine, dump_line
 from tests.web.browser import PHONE, Visits, expect, violations
 from tests.web.browser_chat import Chat
 from tests.web.browser_worlds import HOSTILE, TIME, House, house, long_history
@@ -226,6 +226,21 @@ def test_markers_of_a_stream_are_chips_or_hidden(
         home.ask("PUT", "/api/settings", json={"values": {"preferences.show_markers": True}})
 
 
+def test_marker_is_not_broken_between_rows(visit: Visits, home: House) -> None:
+    rows = [f"{'x' * count} y [PROGRESS:2:in_progress] [PROGRESS:{'2' * 40}]" for count in range(20, 40)]
+    chat = Chat(
+        visit(home.url, f"chat/{home.story('rows', answered(reply(chr(10).join(rows))))}", size=PHONE)
+    )
+    markers = chat.reply(1).locator(".marker")
+    expect(markers).to_have_count(2 * len(rows))
+    assert markers.evaluate_all("(all) => all.map((one) => one.getClientRects().length)") == [1] * 2 * len(
+        rows
+    )
+    assert chat.tab.sticks_out() is None
+    fits = "(all) => all.every((one) => one.scrollWidth <= one.clientWidth)"
+    assert chat.tab.at(".said").evaluate_all(fits)
+
+
 def test_markers_are_switched_on_the_settings_page(visit: Visits, home: House) -> None:
     home.story("switched", answered(reply("Yes. [PROGRESS:1:completed]")))
     chat = Chat(visit(home.url, "chat/switched"))
@@ -273,3 +288,38 @@ def test_errors_and_empty_replies_are_notices_not_speech(visit: Visits, home: Ho
     expect(tries.locator(".turn-note")).to_have_text(["The model said nothing.", "⚠️ (System error: again)"])
     expect(tries.locator(".words")).to_have_count(0)
     assert violations(chat.tab) == []
+
+
+@pytest.mark.parametrize(
+    ("language", "empty", "stored"),
+    [("en", "The model said nothing.", "(no reply)"), ("zh", "模型没有给出内容。", "(无回复)")],
+)
+def test_old_replies_of_markers_alone_are_notices_on_every_page(
+    visit: Visits, home: House, language: str, empty: str, stored: str
+) -> None:
+    home.speak(language)
+    try:
+        alone, failed, words = (home.story(f"{name}-{language}") for name in ("alone", "failed", "words"))
+        for instance_id, line in (
+            (alone, reply("[PROGRESS:1:pending]")),
+            (failed, reply("(System error: gone)", error=True)),
+            (words, reply("Come in.\n\n[PROGRESS:1:completed]")),
+        ):
+            with home.session(instance_id).open("ab") as file:
+                file.writelines(dump_line(one) for one in answered(line))
+        chat = Chat(visit(home.url, f"chat/{alone}"))
+        expect(chat.turn(1).locator(".turn-note")).to_contain_text(empty)
+        expect(chat.turn(1).locator(".said:not(.mine)")).to_have_count(0)
+        expect(chat.retry()).to_be_visible()
+        chat.tab.open("")
+        for instance_id, text, how in (
+            (alone, stored, "clamp faint"),
+            (failed, "(System error: gone)", "clamp faint"),
+            (words, "Come in.", "clamp"),
+        ):
+            card = chat.tab.at(".card", has=chat.tab.at(f"a[href='#/chat/{instance_id}']"))
+            expect(card.locator(".clamp")).to_have_text(text)
+            expect(card.locator(".clamp")).to_have_attribute("class", how)
+        assert violations(chat.tab) == []
+    finally:
+        home.speak("en")

@@ -10,10 +10,11 @@ from pydantic import Field
 
 from personalab.operations.instances import new_instance, opening_line, switch_background
 from personalab.operations.library import MAX_GREETINGS
-from personalab.operations.overview import Story, list_stories
+from personalab.operations.overview import LastWords, Story, list_stories
 from personalab.operations.pictures import picture_mark
 from personalab.services import Services
 from personalab.story.library import Background, Character
+from personalab.texts import say
 from web.desk import ContextDep
 from web.shapes import Id, InstanceId, Named, Readable, RequestModel, ResponseModel
 
@@ -31,8 +32,9 @@ class Met(Named):
 class Last(ResponseModel):
     """What was said last."""
 
-    text: Readable = Field(description="How it begins")
+    text: Readable = Field(description="How it begins, without plot markers")
     by_character: bool
+    notice: bool = Field(description="Whether the text says that there is no reply, or why it failed")
     timestamp: Readable
 
 
@@ -123,10 +125,17 @@ class _Shown:
             current_session_id=state.current_session_id,
             created_at=state.created_at,
             turns=last.turn if last else 0,
-            last=Last(text=last.text[:_EXCERPT], by_character=last.by_character, timestamp=last.timestamp)
-            if last
-            else None,
+            last=self._last(last) if last else None,
             running=story.is_running,
+        )
+
+    def _last(self, last: LastWords) -> Last:
+        text = last.text or say("no_reply", self._services.preferences.language())
+        return Last(
+            text=text[:_EXCERPT],
+            by_character=last.by_character,
+            notice=last.is_notice,
+            timestamp=last.timestamp,
         )
 
     def _character(self, character_id: str) -> Met:

@@ -82,7 +82,7 @@ class Replied(ResponseModel):
     content: str
     timestamp: str
     interrupted: bool
-    empty: bool
+    empty: bool = Field(description="Whether it has no words")
     error: bool
     truncated: bool = Field(description="Whether the model stopped at its length limit")
     closed: bool
@@ -324,6 +324,11 @@ def _turn(turn: Turn, *, with_reasoning: bool) -> TurnShown:
     )
 
 
+def _is_wordless(line: AssistantLine) -> bool:
+    """Return whether an ended reply has nothing but markers, as ones of earlier versions may."""
+    return line.closed and not line.error and usable_reply(line) is None
+
+
 def _reply(line: AssistantLine, attempt: int, *, with_reasoning: bool) -> Replied:
     line = replace(line, content=well_formed(line.content))
     return Replied(
@@ -331,7 +336,7 @@ def _reply(line: AssistantLine, attempt: int, *, with_reasoning: bool) -> Replie
         content=line.content,
         timestamp=well_formed(line.timestamp),
         interrupted=line.interrupted,
-        empty=line.empty,
+        empty=line.empty or _is_wordless(line),
         error=line.error,
         truncated=line.truncated,
         closed=line.closed,

@@ -63,7 +63,7 @@ function storyCard({ instance_id: id, character, background, last, turns, runnin
   const place = `#${at`/chat/${id}`}`;
   return [
     head(character, place, background ? bdi(background.name) : t("noWorld")),
-    h("p", { class: "clamp", dir: "auto" }, last ? [!last.by_character && h("b", {}, t("you"), ": "), last.text] : t("silence")),
+    h("p", { class: last?.notice ? "clamp faint" : "clamp", dir: "auto" }, last ? [!last.by_character && h("b", {}, t("you"), ": "), last.text] : t("silence")),
     h("p", { class: "faint row" }, turns > 0 && t("turns", { count: number(turns) }), h("span", {}, when(last?.timestamp || begun)), running && h("span", { class: "pill accent" }, t("running"))),
     foot("instance", id, `${character.name} (${id})`, false, h("a", { class: "button primary", href: place, ...named("goOn", character.name) }, t("goOn"))),
   ];
