@@ -49,7 +49,7 @@ class ChatLoop:
         self.begun = False
         """Whether the reply's first text has come."""
         self.thought = 0
-        """How many characters the model has thought, while the reply has not begun."""
+        """How many characters the model has thought, until a line says so."""
 
     # --- the person
 
@@ -170,9 +170,8 @@ class ChatLoop:
     def _take(self, event: dict[str, Any], warnings: list[str]) -> None:
         match event.get("type"):
             case "reasoning":
-                if not self.begun:
-                    self.thought = event["offset"] + len(str(event["text"]))
-                    self.session.app.invalidate()
+                self.thought = event["offset"] + len(str(event["text"]))
+                self.session.app.invalidate()
             case "token":
                 if not self.begun:
                     self._fold_reasoning()

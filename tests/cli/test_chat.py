@@ -108,6 +108,15 @@ def test_reasoning_is_folded_and_shown_on_demand(terminal: Terminal, story: str,
     assert leave(child) == 0
 
 
+def test_reasoning_in_mid_reply_is_folded_after_it(terminal: Terminal, story: str, script: Script) -> None:
+    child = terminal("chat", story, "--model", script({"pieces": ["走吧", "<think>他累了</think>", "。"]}))
+    child.expect("› ")
+    child.send("你好" + ENTER)
+    child.expect("走吧。")
+    child.expect("思考过程 3 字，输入 /reasoning 查看")
+    assert leave(child) == 0
+
+
 def test_markers_are_dimmed_at_a_terminal_and_can_be_hidden(
     terminal: Terminal, story: str, script: Script
 ) -> None:
