@@ -13,7 +13,7 @@ import json
 import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from mcp.server.mcpserver import Context
@@ -32,6 +32,7 @@ from mcp_server.results import well_formed
 from personalab.dialogue import Message
 from personalab.errors import ProviderError
 from personalab.ports import AnswerNeeded, ReplyChunk, ReplyModel, stream_speech
+from personalab.reasoning import split_reasoning
 
 if TYPE_CHECKING:
     from mcp_types import CreateMessageResult
@@ -65,8 +66,20 @@ class ClientModel:
         self._instead = instead
         self.has_refused = False
 
-    async def stream(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
+    def stream(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
         """Ask the client, or the other model if the client refuses."""
+        return self._stream(messages)
+
+    def stream_speech(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
+        """Do the same for a character's reply, whose thoughts are taken apart while it is whole.
+
+        All clients' models have one name here: what is known about one must not decide how another's reply is read.
+        """
+        return self._stream(messages, is_speech=True)
+
+    async def _stream(
+        self, messages: Sequence[Message], *, is_speech: bool = False
+    ) -> AsyncGenerator[ReplyChunk]:
         try:
             reply = await self._sample(messages)
         except SamplingRefused:
@@ -74,7 +87,8 @@ class ClientModel:
             if self._instead is None:
                 raise
         else:
-            yield reply
+            reasoning, speech = split_reasoning(reply.text) if is_speech else ("", reply.text)
+            yield replace(reply, text=speech, reasoning=reasoning)
             return
         async with aclosing(
             cast("AsyncGenerator[ReplyChunk]", stream_speech(self._instead, messages))

@@ -643,6 +643,18 @@ async def test_what_a_clients_model_thinks_aloud_is_no_speech(
     assert THOUGHT not in str(sampler.asked[1])
 
 
+async def test_how_a_clients_model_thinks_says_nothing_about_another_clients(
+    server: PersonaServer, services: Services, instance: str, mode: Mode
+) -> None:
+    thinks, speaks = Sampler(f"{THOUGHT}</think>{SPEECH}"), Sampler("（抬头）天黑", stop_reason="maxTokens")
+    async with Client(server, mode=mode, sampling_callback=thinks) as client:
+        found = await call(client, "persona_chat", instance_id=instance, text="走吗？", reasoning=True)
+    async with Client(server, mode=mode, sampling_callback=speaks) as client:
+        other = await call(client, "persona_chat", instance_id=instance, text="走")
+    assert (found["reply"], found["reasoning"]) == (SPEECH, THOUGHT)
+    assert (other["reply"], other["truncated"], len(speaks.asked)) == ("（抬头）天黑", True, 1)
+
+
 async def test_what_a_host_thinks_aloud_is_no_speech(
     server: PersonaServer, services: Services, instance: str
 ) -> None:
