@@ -32,6 +32,8 @@ from nodes.chat_turn.state import TurnInput, TurnOutput
 from personalab.errors import PersonaLabError
 from personalab.services import Services
 from personalab.story.events import Event
+from personalab.story.transcript import shown_reply
+from personalab.texts import Language
 
 Emit = Callable[[Any], None]
 Play = Callable[[Callable[[TurnOutput], None]], AsyncGenerator[Event | TurnOutput]]
@@ -67,8 +69,8 @@ def _play_turn(services: Services) -> Callable[..., Any]:
             given = context.instance_id or (config.get("configurable") or {}).get("instance_id")
             instance_id = await asyncio.to_thread(choose_story, services, given)
         except PersonaLabError as error:
-            language = await services.turns.language()
-            raise ChatFailed(error.message(language)) from error
+            raise ChatFailed(error.message(await services.turns.language())) from error
+        language = await services.turns.language()
         turn: TurnInput = {"instance_id": instance_id, "user_input": text}
         if (request_id := read_request_id(config)) is not None:
             turn["request_id"] = request_id
@@ -78,9 +80,10 @@ def _play_turn(services: Services) -> Callable[..., Any]:
             own: RunnableConfig = {"configurable": {"thread_id": str(uuid.uuid4())}}
             return stream_turn(services, turn, model=context.model, on_state=on_state, config=own)
 
-        character = _Character(play=play, emit=runtime.stream_writer, cache=False)
+        character = _Character(play=play, emit=runtime.stream_writer, language=language, cache=False)
         reply = await character.ainvoke([HumanMessage(text)], {"run_name": "character"})
-        shown = await asyncio.to_thread(thread_of, services, instance_id, known, (str(reply.id), said))
+        current = (str(reply.id), said)
+        shown = await asyncio.to_thread(thread_of, services, instance_id, known, current, language)
         if [message.id for message in shown] == [*(message.id for message in known), reply.id]:
             return {"messages": shown[-1:]}
         return {"messages": Overwrite(shown)}
@@ -94,6 +97,8 @@ class _Character(BaseChatModel):
     play: Play
     emit: Emit
     """Takes what is no text of the reply: reasoning, warnings, errors, what was done after the turn."""
+    language: Language
+    """The reader's."""
 
     @property
     def _llm_type(self) -> str:
@@ -133,7 +138,8 @@ class _Character(BaseChatModel):
         error = result.get("error")
         if error is not None and not said and not result.get("reply"):
             raise ChatFailed(error["message"])
-        yield _chunk("" if said else result.get("reply", ""), result, last=True)
+        unsaid = "" if said else shown_reply(result.get("reply", ""), self.language)
+        yield _chunk(unsaid, result, last=True)
 
 
 def _chunk(text: str, turn: TurnOutput, *, last: bool = False) -> ChatGenerationChunk:

@@ -10,7 +10,8 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from personalab.errors import UserError
 from personalab.services import Services
-from personalab.story.transcript import Turn
+from personalab.story.transcript import Turn, shown_reply
+from personalab.texts import Language
 
 SHOWN_TURNS = 100
 """A thread shows at most so many turns of a session."""
@@ -46,9 +47,13 @@ def _text(block: str | dict[str, Any]) -> str:
 
 
 def thread_of(
-    services: Services, instance_id: str, known: Sequence[AnyMessage], current: tuple[str, HumanMessage]
+    services: Services,
+    instance_id: str,
+    known: Sequence[AnyMessage],
+    current: tuple[str, HumanMessage],
+    language: Language,
 ) -> list[AnyMessage]:
-    """Show the current session as messages.
+    """Show the current session as messages; ``language`` is the reader's.
 
     A human message that a front end sent keeps its id, for front ends find the place to branch off by it: the message
     before a known reply is the one it answers; ``current`` is the id of this run's reply and what it answers.
@@ -60,13 +65,16 @@ def thread_of(
     for turn in turns:
         name = reply_id(instance_id, session_id, turn.number)
         said = current[1] if name == current[0] else answered.get(name)
-        shown.extend(_turn_messages(turn, name, said))
+        shown.extend(_turn_messages(turn, name, said, language))
     return shown
 
 
-def _turn_messages(turn: Turn, name: str, said: AnyMessage | None) -> Iterator[AnyMessage]:
+def _turn_messages(
+    turn: Turn, name: str, said: AnyMessage | None, language: Language
+) -> Iterator[AnyMessage]:
     if turn.user is not None:
         own = said.id if isinstance(said, HumanMessage) else None
         yield HumanMessage(turn.user.content, id=own or name.replace("-assistant", "-user"))
     if (reply := turn.last_reply) is not None:
-        yield AIMessage(reply.content, id=name, additional_kwargs=reasoning_fields(reply.reasoning))
+        text = shown_reply(reply.content, language)
+        yield AIMessage(text, id=name, additional_kwargs=reasoning_fields(reply.reasoning))

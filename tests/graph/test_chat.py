@@ -17,6 +17,7 @@ from personalab.operations.instances import new_instance
 from personalab.providers.rehearsal import RehearsalModel
 from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services
+from personalab.story.lines import NO_REPLY
 from tests.graph.turns import lines, say
 
 pytestmark = pytest.mark.anyio
@@ -106,6 +107,23 @@ async def test_messages_carry_reasoning_beside_the_speech(
         {},
         {},
     ]
+
+
+@pytest.mark.parametrize(("language", "notice"), [("en", "(no reply)"), ("zh", "(无回复)")])
+async def test_an_empty_reply_is_a_notice_in_the_readers_language(
+    services: Services, instance: str, answer_with: Answer, language: str, notice: str
+) -> None:
+    services.preferences.change({"language": language})
+    answer_with("[PROGRESS:1:pending]", " ", "好")
+    chat = _chat(services)
+    context = {"instance_id": instance}
+    streamed = [
+        chunk async for chunk, _ in chat.astream(_human("走"), context=context, stream_mode="messages")
+    ]
+    assert "".join(chunk.text for chunk in streamed) == notice
+    result = await chat.ainvoke(_human("停"), context=context)
+    assert [said for _, said in _said(result["messages"])] == ["走", notice, "停", "好"]
+    assert lines(services)[3]["content"] == NO_REPLY
 
 
 async def test_a_new_thread_shows_the_session_so_far(
