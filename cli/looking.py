@@ -6,6 +6,7 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING, Any
 
+from cli.markers import marker_style, styled
 from cli.output import (
     BOLD,
     CYAN,
@@ -50,9 +51,10 @@ async def show_recalled(
     language = await asyncio.to_thread(language_of, services)
     if not found:
         note(tell("nothing_found", language))
+    style = await asyncio.to_thread(marker_style, services)
     for number, item in enumerate(found, start=1):
         place = tell("source", language, session_id=item["session_id"], turns=_turns(item["turns"], language))
-        write(f"{paint(f'{number}.', CYAN)} {item['text']}")
+        write(f"{paint(f'{number}.', CYAN)} {styled(item['text'], style)}")
         write(paint(f"   {item['kind']} · {place} · {tell('reason', language, reason=item['reason'])}", DIM))
 
 

@@ -134,6 +134,18 @@ def test_reindex_makes_the_past_findable(personalab: Run, story: str, script: Sc
     assert "乌鸦" in personalab("recall", story, "乌鸦的名字").stdout
 
 
+def test_recall_hides_markers_in_texts_but_not_in_json(personalab: Run, story: str, script: Script) -> None:
+    reply = "那只乌鸦叫墨点。\n[PROGRESS:1:in_progress]"
+    personalab("say", story, "乌鸦叫什么？", "--model", script(reply))
+    asked = ("recall", story, "乌鸦的名字", "--depth", "turns")
+    assert reply in personalab(*asked).stdout
+    personalab("settings", "set", "show_markers", "false")
+    shown = personalab(*asked).stdout
+    assert "墨点" in shown
+    assert "PROGRESS" not in shown
+    assert "PROGRESS" in personalab(*asked, "--json").stdout
+
+
 def test_a_data_root_that_cannot_be_written_is_exit_code_one(personalab: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder", encoding="utf-8")
     done = personalab("library", PERSONALAB_DATA=str(tmp_path / "file" / "data"))
