@@ -150,15 +150,16 @@ class TextView:
     def _think(self, event: dict[str, Any]) -> None:
         text = str(event["text"])
         if not self._shows_reasoning:
-            count = event["offset"] + len(text)
-            self._progress.show(tell("reasoning_now", self._language, count=count))
+            if not (self._open and self._screen):  # the reply's row is on the same screen
+                count = event["offset"] + len(text)
+                self._progress.show(tell("reasoning_now", self._language, count=count))
             return
         if event["offset"] == 0:  # another attempt reasons again
             self._end_reasoning()
         if not text:
             return
         begins = not self._thinks
-        if begins:
+        if begins and self._screen:  # a pipe gets the reply as it is stored
             self._end_line()
         self._thinks = True
         text = masked(text) if is_terminal(sys.stderr) else text

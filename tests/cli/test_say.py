@@ -10,6 +10,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
+import pexpect
 import pytest
 
 from personalab.services import Services
@@ -18,6 +19,7 @@ from tests.openai_server import OpenAIServer, delta, hangs_after
 
 Lines = Callable[[str], list[dict[str, Any]]]
 Script = Callable[..., str]
+Terminal = Callable[..., "pexpect.spawn[str]"]
 Start = Callable[..., subprocess.Popen[str]]
 
 
@@ -202,6 +204,25 @@ def test_reasoning_is_printed_beside_the_reply_and_only_when_asked(
     shown = personalab("say", story, "走", "--reasoning", "--model", script(THINKS))
     assert shown.stdout == "走吧[PROGRESS:1:in_progress]\n"
     assert shown.stderr == f"💭 他来了\n（{LIMIT}）\n"
+
+
+def test_reasoning_in_mid_reply_leaves_a_piped_reply_as_it_is_stored(
+    personalab: Run, story: str, script: Script, lines: Lines
+) -> None:
+    reply = {"pieces": ["走[PROG", "<think>想</think>", "RESS:1:completed]", "吧"]}
+    done = personalab("say", story, "你好", "--reasoning", "--model", script(reply))
+    assert done.stdout == f"{lines(story)[-1]['content']}\n"
+    assert "💭 想" in done.stderr
+
+
+def test_reasoning_in_mid_reply_wipes_nothing_from_the_screen(
+    terminal: Terminal, story: str, script: Script
+) -> None:
+    reply = {"pieces": ["<think>他来了</think>", "走", "<think>想</think>", "吧"]}
+    child = terminal("say", story, "你好", "--model", script(reply))
+    child.expect("正在思考")
+    child.expect(r"走吧\r\n")
+    child.expect(pexpect.EOF)
 
 
 def test_events_carry_reasoning_and_truncation_as_they_are(
