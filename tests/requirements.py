@@ -1173,6 +1173,9 @@ REQUIREMENTS: dict[str, Requirement] = {
         "Error and empty lines are shown as notices and reach no later prompt",
         "story/test_rules.py::test_old_replies_of_markers_alone_reach_no_later_prompt",
         "web/test_reasoning.py::test_why_a_reply_failed_is_told_apart_from_what_it_said",
+        "web/test_browser_reasoning.py::test_old_replies_of_markers_alone_are_notices_on_every_page",
+        "operations/test_overview.py::test_last_words_are_speech_or_a_notice",
+        "graph/test_chat.py::test_an_empty_reply_is_a_notice_in_the_readers_language",
     ),
     "8.truncated": _by(
         "A reply that ends at the model's length limit says so everywhere",
@@ -1185,6 +1188,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         "web/test_browser_reasoning.py::test_markers_of_a_stream_are_chips_or_hidden",
         "web/test_browser_reasoning.py::test_markers_are_switched_on_the_settings_page",
         "cli/test_chat.py::test_markers_are_dimmed_at_a_terminal_and_can_be_hidden",
+        "cli/test_commands.py::test_recall_hides_markers_in_texts_but_not_in_json",
         "operations/test_exporting.py::test_markers_and_reasoning_leave_only_when_asked_and_come_back",
     ),
     "8.templates": _by(
