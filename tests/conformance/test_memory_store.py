@@ -22,6 +22,7 @@ from personalab.ports import LearnedBefore
 from personalab.retrieval.memory.book import MemoryBook
 from tests.retrieval.memories import (
     AGENT,
+    IN_MEMORY,
     NOW,
     SESSION,
     USER,
@@ -36,7 +37,8 @@ from tests.retrieval.memories import (
 pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).parents[2]
-BACKENDS = ("embedded", "postgres")
+BACKENDS = ("embedded", "postgres", "in_memory")
+between_processes = pytest.mark.parametrize("place", ["embedded", "postgres"], indirect=True)
 OpenStore = Callable[..., MemoryBook]
 
 
@@ -44,6 +46,8 @@ def make_place(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> str
     """Give an empty place for memories: a folder, or a database's address."""
     if name == "embedded":
         return str(tmp_path / "memory")
+    if name == "in_memory":
+        return f"{IN_MEMORY}{tmp_path}"
     url = request.getfixturevalue("postgres_url")
     from tests.postgres import fresh_database
 
@@ -231,6 +235,7 @@ async def test_fifty_savers_of_a_new_pair_begin_one_memory(store: MemoryBook) ->
     assert [(name.conversations, name.entries) for name in names] == [(50, 0)]
 
 
+@between_processes
 async def test_several_processes_that_save_a_new_pair_begin_one_memory(store: MemoryBook, place: str) -> None:
     command = [sys.executable, "-m", "tests.retrieval.memory_process", place, "save", "10"]
     started = [
@@ -636,6 +641,7 @@ async def test_reindexing_embeds_everything_again(open_store: OpenStore) -> None
     assert len(embedder.asked) == 5
 
 
+@between_processes
 async def test_two_processes_see_what_each_other_writes(store: MemoryBook, place: str) -> None:
     async def other(*arguments: str) -> list[str]:
         command = [sys.executable, "-m", "tests.retrieval.memory_process", place, *arguments]
@@ -656,6 +662,7 @@ async def test_two_processes_see_what_each_other_writes(store: MemoryBook, place
     assert await texts(store, "feline") == ["has a cat"]
 
 
+@between_processes
 async def test_processes_that_learn_and_search_at_once_lose_nothing(store: MemoryBook, place: str) -> None:
     command = [sys.executable, "-m", "tests.retrieval.memory_process", place, "mix"]
     started = [

@@ -12,6 +12,7 @@ from personalab.memory.finding import MemorySearch
 from personalab.memory.records import ContentType, Conversation, Memory, StoryPlace, read_request
 from personalab.retrieval.memory.backend import Backend
 from personalab.retrieval.memory.book import MemoryBook
+from personalab.retrieval.memory.in_memory import InMemoryBackend
 from personalab.retrieval.memory.opening import open_backend
 
 NOW = "2025-10-16T10:30:00Z"
@@ -58,8 +59,14 @@ def open_at(place: str, embedder: Concepts | None = None) -> MemoryBook:
     return MemoryBook(backend_at(place), lambda: made)
 
 
+IN_MEMORY = "in_memory:"
+_in_memory: dict[str, InMemoryBackend] = {}
+
+
 def backend_at(place: str) -> Backend:
-    """Open the database in a folder or at an address."""
+    """Open the database in a folder, at an address, or in memory under a name."""
+    if place.startswith(IN_MEMORY):
+        return _in_memory.setdefault(place, InMemoryBackend())
     return open_backend(place, Path()) if "://" in place else open_backend(None, Path(place))
 
 
