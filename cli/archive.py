@@ -29,10 +29,11 @@ from cli.output import (
 from cli.running import DONE, FAILED, Refusal, language, one_of, services, wait_for
 from cli.texts import tell
 from cli.turns import read_text
+from personalab.archive.veloca_names import SHORT_ID
 from personalab.data_files import open_regular
 from personalab.errors import Reason, as_reason
 from personalab.operations import archives
-from personalab.operations.archives import SHORT_ID, ArchivePlace
+from personalab.operations.archives import ArchivePlace
 
 if TYPE_CHECKING:
     from nodes.compact.state import CompactInput

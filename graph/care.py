@@ -7,7 +7,6 @@ not affect the turn, which is complete. The graphs that do the work are imported
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -28,7 +27,7 @@ async def take_care(services: Services, turn: TurnOutput, *, model: str | None) 
     """Do what is due after a turn, and tell what is begun, done or could not be done."""
     if turn.get("status") != "done" or not turn.get("care_due"):
         return
-    preferences = await asyncio.to_thread(services.preferences.read)
+    preferences = await services.story_ports.settings.preferences()
     care = _Care(services, turn, preferences, model)
     for task in turn.get("care_due", []):
         try:
@@ -69,7 +68,7 @@ class _Care:
         if learned.error:
             yield self.failed("memorize", str(learned.error.get("message", "")))
             return
-        instance = await asyncio.to_thread(self._services.stories.instance, self._instance_id)
+        instance = await self._services.story_ports.stories.instance(self._instance_id)
         words = {"count": len(learned.steps), "turns": learned.turns, "agent_id": instance.character_id}
         yield self._told("memorize", "done", **words)
 
@@ -77,7 +76,7 @@ class _Care:
         """Summarize the session, unless a person has just undone that."""
         from graph.summarize import stream_summary
 
-        instance = await asyncio.to_thread(self._services.stories.instance, self._instance_id)
+        instance = await self._services.story_ports.stories.instance(self._instance_id)
         if undone_lately(instance, self._turn or 0, self._preferences.config.summary_last_n_turns):
             return
         yield self._told("summarize", "begun")

@@ -26,7 +26,9 @@ from nodes.compact.draft_summary import draft_summary
 from nodes.compact.read_entries import read_entries
 from nodes.compact.state import CompactInput, CompactOutput, CompactState
 from nodes.compact.store_compaction import store_compaction
-from personalab.operations.archives import ArchivePlace, archive_of
+from personalab.archive.veloca_names import check_archive_name
+from personalab.operations.archives import archive_at
+from personalab.ports import ConversationArchive
 from personalab.services import Services
 from personalab.story.events import Event
 
@@ -36,21 +38,26 @@ _FRESH: Update = {"status": "running", "error": None, "dialogue": None, "entries
 def build_compact(services: Services, file: Path | None = None) -> GraphBuilder:
     """Join the three steps over the given services, for archives of the data root or for one file."""
 
-    def add_place(work: Callable[[CompactState, ArchivePlace, StepContext], Awaitable[Update]]) -> Work[None]:
+    def add_archive(
+        work: Callable[[CompactState, ConversationArchive, StepContext], Awaitable[Update]],
+    ) -> Work[None]:
         async def run(state: CompactState, _: None, step: StepContext) -> Update:
-            place = archive_of(services, name=state.get("archive"), file=file)
-            return {"archive": place.path.name, **await work(state, place, step)}
+            if file is not None:
+                archive = archive_at(services, file)
+            else:
+                archive = services.story_ports.archive(check_archive_name(state.get("archive")))
+            return {"archive": archive.name, **await work(state, archive, step)}
 
         return run
 
-    async def draft(state: CompactState, place: ArchivePlace, step: StepContext) -> Update:
+    async def draft(state: CompactState, archive: ConversationArchive, step: StepContext) -> Update:
         tell = step.report_progress
-        return await draft_summary(state, services=services, place=place, model=step.model, tell=tell)
+        return await draft_summary(state, services=services, archive=archive, model=step.model, tell=tell)
 
     steps = {
-        "read_entries": add_place(lambda state, place, _: read_entries(state, place=place)),
-        "draft_summary": add_place(draft),
-        "store_compaction": add_place(lambda state, place, _: store_compaction(state, place=place)),
+        "read_entries": add_archive(lambda state, archive, _: read_entries(state, archive=archive)),
+        "draft_summary": add_archive(draft),
+        "store_compaction": add_archive(lambda state, archive, _: store_compaction(state, archive=archive)),
     }
     builder = GraphBuilder(services, CompactState, input_schema=CompactInput, output_schema=CompactOutput)
     builder.add_chain(steps, _FRESH)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -53,9 +52,10 @@ async def learn_story(
 
     A conversation that no answer fits does not hold up the others; any other failure ends it.
     """
-    preferences = await asyncio.to_thread(services.preferences.read)
+    ports = services.story_ports
+    preferences = await ports.settings.preferences()
     learned = Learned()
-    async with services.learning_lock.holding(instance_id, wait=services.settings.busy_seconds):
+    async with ports.learning.hold(instance_id, wait=services.settings.busy_seconds):
         found = await unlearned(services, instance_id, preferences.memory.user_id)
         learned.left_out = found.left_out
         total = len(found.conversations)

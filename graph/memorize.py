@@ -54,9 +54,7 @@ def build_memorize(services: Services) -> GraphBuilder:
     builder.add_step("open_conversation", open_saved, first, fresh=lambda _: _FRESH)
     for name, then in zip(STAGES, [*following, "store_memory"], strict=True):
         nexts = dict.fromkeys([then, "store_memory"])
-        builder.add_step(
-            name, _stage(name), *nexts, choose=_after_stage(then), failed=_failure_of(name, services)
-        )
+        builder.add_step(name, _stage(name), *nexts, choose=_after_stage(then), failed=_failed_stage)
     builder.add_step("store_memory", store)
     return builder
 
@@ -95,27 +93,28 @@ _FRESH: Update = {
 
 
 def _stage(name: str) -> Work[None]:
-    """Run a stage of the pipeline on the person the conversation is with."""
+    """Run a stage of the pipeline on the person the conversation is with; a failure is kept with it, too."""
 
     async def work(state: MemorizeState, _: None, step: StepContext) -> Update:
         done = list(STAGES).index(name)
         step.emit({"type": "progress", "turn": None, "done": done, "total": len(STAGES), "stage": name})
-        found = await read_subject(step.services, state, step.model)
-        subject = replace(found, stop_asked=step.outer_stop_requested)
-        return await STAGES[name](state, subject=subject, now=step.services.now)
+        try:
+            found = await read_subject(step.services, state, step.model)
+            subject = replace(found, stop_asked=step.outer_stop_requested)
+            return await STAGES[name](state, subject=subject, now=step.services.now)
+        except PersonaLabError as error:
+            language = await step.services.story_ports.settings.language()
+            with rendering_for("terminal"):  # a file is the same from every entrance
+                message = error.message(language)
+            step.update["failure"] = {"stage": name, "code": error.code, "message": message}
+            raise
 
     return work
 
 
-def _failure_of(name: str, services: Services) -> Callable[[Update, PersonaLabError], Update]:
-    """Keep a stage's error with the conversation; the run continues to ``store_memory``."""
-
-    def failed(event: Update, error: PersonaLabError) -> Update:
-        with rendering_for("terminal"):  # a file is the same from every entrance
-            message = error.message(services.preferences.language())
-        return {"error": event, "failure": {"stage": name, "code": event["code"], "message": message}}
-
-    return failed
+def _failed_stage(event: Update, _: PersonaLabError) -> Update:
+    """Keep the status ``running``: the run continues to ``store_memory``."""
+    return {"error": event}
 
 
 def _after_stage(following: str) -> Choose:

@@ -67,9 +67,11 @@ def build_summarize(services: Services) -> GraphBuilder:
     steps: dict[str, Work[Lease]] = {
         "read_session": lambda state, lease, step: read_session(state, services=services),
         "draft_points": draft,
-        "store_summary": lambda state, lease, step: store_summary(state, services=services),
+        "store_summary": lambda state, lease, step: store_summary(state, services=services, lease=lease),
         "index_summary": index,
-        "switch_session": lambda state, lease, step: switch_session(state, services=services),
+        "switch_session": lambda state, lease, step: switch_session(
+            state, stories=services.story_ports.stories, lease=lease
+        ),
     }
     builder = GraphBuilder(services, SummaryState, input_schema=SummaryInput, output_schema=SummaryOutput)
     builder.add_chain(steps, _FRESH, instance_lock("summarize"))

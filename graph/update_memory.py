@@ -60,10 +60,12 @@ def build_update_memory(services: Services) -> GraphBuilder:
         )
 
     steps: dict[str, Work[Lease]] = {
-        "read_turns": lambda state, lease, step: read_turns(state, services=services),
+        "read_turns": lambda state, lease, step: read_turns(state, ports=services.story_ports),
         "evolve_persona": evolve,
         "memorize_turns": memorize,
-        "save_persona": lambda state, lease, step: save_persona(state, services=services),
+        "save_persona": lambda state, lease, step: save_persona(
+            state, ports=services.story_ports, lease=lease, now=services.now
+        ),
     }
     builder = GraphBuilder(services, UpdateState, input_schema=UpdateInput, output_schema=UpdateOutput)
     builder.add_chain(steps, _FRESH, instance_lock("update-memory"))
@@ -79,7 +81,7 @@ async def memorize_turns(
 ) -> Update:
     """Learn about the player from the turns since the last time; where that fails, the persona still grows."""
     instance_id = state.get("instance_id", "")
-    module = services.preferences.read().memory
+    module = (await services.story_ports.settings.preferences()).memory
     if not module.enabled:
         return {"memory": None}
     try:
@@ -88,18 +90,18 @@ async def memorize_turns(
             return {"memory": {"turns": waiting.turns, "steps": [], "left_out": waiting.left_out}}
         learned = await learn_story(services, instance_id, model=model, tell=tell, stop_asked=stop_asked)
     except PersonaLabError as error:
-        return _not_learned(error, services)
+        return await _not_learned(error, services)
     if learned.error and learned.error["code"] == "work_stopped":
         raise UserError("work_stopped")
     update: Update = {"memory": learned.fields()}
     if learned.error:
-        update |= _not_learned(str(learned.error["message"]), services)
+        update |= await _not_learned(str(learned.error["message"]), services)
     return update
 
 
-def _not_learned(reason: object, services: Services) -> Update:
+async def _not_learned(reason: object, services: Services) -> Update:
     notice = Notice("memory_not_learned", {"reason": reason})
-    return {"warnings": [dict(notice.event(None, services.preferences.language()))]}
+    return {"warnings": [dict(notice.event(None, await services.story_ports.settings.language()))]}
 
 
 async def make_graph() -> RunnableGraph:

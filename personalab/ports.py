@@ -7,12 +7,15 @@ The adapters are in ``storage``, ``in_memory``, ``retrieval`` and ``providers``;
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:  # every process imports this module, few need all of these
     from personalab.answer_schema import AnswerSchema
+    from personalab.archive.veloca import CompactedDialogue
+    from personalab.archive.veloca_compaction import CompactionMaterial
     from personalab.config import Config, DirectorModule, LoreModule, MemoryModule, RecallModule
     from personalab.dialogue import Message
     from personalab.lab.calling import Call, CallAnswer
@@ -24,7 +27,9 @@ if TYPE_CHECKING:  # every process imports this module, few need all of these
     from personalab.story.library import Background
     from personalab.story.lines import AssistantLine, Line
     from personalab.story.lore import Lorebook
+    from personalab.story.persona_history import PersonaHistory
     from personalab.story.recall import Hit, Kind, RecallQuery, StoryEvent
+    from personalab.story.summary import PlotPoint
     from personalab.story.transcript import Transcript
     from personalab.texts import Language
 
@@ -162,10 +167,12 @@ class SettingsStore(Protocol):
 
 
 class StoryStore(Protocol):
-    """Reads what a turn is made from, and saves where its story stands.
+    """Reads what a story is made from, and saves where it stands and who its character has become.
 
     What is missing is ``NotFound``; what can't be read or written is a ``StorageError``. A record is read whole, as one
-    process saved it.
+    process saved it. What was saved is durable and seen by other processes when the call returns, or before. A call
+    that was cancelled has ended when it raises. A writer whose lock another process holds by now is refused
+    (``lock_lost``), where a lock can be lost at all.
     """
 
     async def instance(self, instance_id: str) -> InstanceState:
@@ -173,14 +180,28 @@ class StoryStore(Protocol):
         ...
 
     async def save_instance(self, state: InstanceState, lock: HeldLock, *, sync: bool = False) -> None:
-        """Replace a story's state, all of it or nothing; with ``sync`` so that it survives a power loss.
-
-        Other processes see it when this returns, or before. A call that was cancelled has ended when it raises.
-        """
+        """Replace a story's state, all of it or nothing; with ``sync`` so that it survives a power loss."""
         ...
 
     async def character_state(self, instance_id: str) -> CharacterState:
         """Read who the character is in a story."""
+        ...
+
+    async def persona(self, instance_id: str) -> tuple[CharacterState, PersonaHistory]:
+        """Read who the character is in a story, with the changes that led there.
+
+        The history is at least as new as the state: what it has beyond the state's revision has no effect.
+        """
+        ...
+
+    async def save_persona(
+        self, instance_id: str, state: CharacterState, history: PersonaHistory | None, lock: HeldLock
+    ) -> None:
+        """Replace who the character is, with the changes that led there; ``None`` keeps the history as it is.
+
+        Both survive a power loss. The state decides: until it is replaced, also after a failure, readers have the old
+        one, and the history has at most revisions beyond it. Of a history that is too long the oldest are dropped.
+        """
         ...
 
     async def character_name(self, character_id: str) -> str:
@@ -270,7 +291,11 @@ class SessionLog(Protocol):
 
 
 class SessionStore(Protocol):
-    """Reads sessions, and opens them for their writer."""
+    """Reads sessions, opens them for their writer, and adds and sets aside those that a story is not in.
+
+    What can't be read or written is a ``StorageError``. A call that was cancelled has ended when it raises. A writer
+    whose lock another process holds by now is refused (``lock_lost``), where a lock can be lost at all.
+    """
 
     async def transcript(self, instance_id: str, session_id: str, *, open_reply: bool = False) -> Transcript:
         """Read a session's whole lines, and with ``open_reply`` the reply that is being written, as far as it goes.
@@ -281,6 +306,35 @@ class SessionStore(Protocol):
 
     async def open(self, instance_id: str, session_id: str, lock: HeldLock) -> SessionLog:
         """Open a session for writing and repair what an earlier writer left; cancelling leaves nothing open."""
+        ...
+
+    async def previous(self, instance_id: str, session_id: str) -> str | None:
+        """Find the session that a session continues (``continued_from``); ``None`` if there is no such session.
+
+        Sessions that an edit has linked in a loop begin with the first of them.
+        """
+        ...
+
+    async def create(
+        self,
+        instance_id: str,
+        session_id: str,
+        lines: Sequence[Line],
+        points: Sequence[PlotPoint],
+        lock: HeldLock,
+    ) -> None:
+        """Write a session with the plot points of the one before it, all of it or nothing.
+
+        It is never the current one: nobody reads it before the story's state names it. What an earlier try, or a
+        session that was undone, left under this id is set aside first.
+        """
+        ...
+
+    async def set_aside(self, instance_id: str, session_id: str, lock: HeldLock) -> str:
+        """Move a session that is not the current one out of the way, and return where a person finds it.
+
+        Nothing is deleted, and the id is free afterwards. The place is empty if there was nothing.
+        """
         ...
 
 
@@ -355,6 +409,51 @@ class StoryLock(Protocol):
         ...
 
 
+class LearningLock(Protocol):
+    """Lets one process at a time learn from a story, which may be played meanwhile.
+
+    It saves questions to a model, and needs no fencing: a learner that lost it changes nothing twice, because
+    ``MemoryStore`` keeps a conversation once and refuses a second success (``LearnedBefore``). It ends with its
+    process, however that ends.
+    """
+
+    def hold(self, instance_id: str, *, wait: float) -> AbstractAsyncContextManager[None]:
+        """Wait for the lock, at most so many seconds, and hold it for the block.
+
+        ``Busy`` is ``learning_busy``, or ``server_ending`` when ``StoryLock.closing`` is set. A story that does not
+        exist is ``NotFound``. Cancelling leaves no lock behind.
+        """
+        ...
+
+
+class ConversationArchive(Protocol):
+    """An archive of conversations, with what compacting them needs.
+
+    A missing archive, session or entry is ``NotFound``, what can't be read or written is a ``StorageError``. Ids of
+    sessions and entries may be shortened to a beginning of 8 characters or more that only one has. What was written is
+    durable and seen by other processes when the call returns.
+    """
+
+    @property
+    def name(self) -> str:
+        """The archive's name, without its place."""
+        ...
+
+    async def material(self, session: str, trigger: str | None) -> CompactionMaterial:
+        """Read what a compaction before the trigger would sum up now; without one, the newest entries stay."""
+        ...
+
+    async def compact(
+        self, session_id: str, trigger_entry_id: str, summary: str, *, seen: str
+    ) -> CompactedDialogue:
+        """Write a summary and mark the entries it replaces, all of it or nothing.
+
+        ``seen`` is the fingerprint of the material the summary was made from: if that has changed meanwhile, nothing
+        is written (``archive_changed``), however many try at once. A call that was cancelled has ended when it raises.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class StoryPorts:
     """Where stories live: adapters that belong together."""
@@ -363,6 +462,9 @@ class StoryPorts:
     sessions: SessionStore
     lock: StoryLock
     settings: SettingsStore
+    learning: LearningLock
+    archive: Callable[[str], ConversationArchive]
+    """Finds an archive by its name; one that does not exist is reported when it is used."""
 
 
 class TokenCounter(Protocol):

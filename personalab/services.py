@@ -24,13 +24,10 @@ from personalab.providers.model_opening import ModelOpener
 from personalab.providers.tracing import limit_tracing
 from personalab.settings import Settings, environment_proxies, read_settings
 from personalab.storage.lorebooks import LorebookFiles
-from personalab.storage.personas import PersonaFiles
 from personalab.storage.preferences import PreferenceFiles
 from personalab.storage.seed import seed
 from personalab.storage.stories import StoryFiles
-from personalab.storage.story_lock import LearningLock
 from personalab.storage.story_ports import open_file_ports
-from personalab.storage.summaries import SummaryFiles
 from personalab.story.open_turn import OpenTurns
 from personalab.texts import Language, say
 
@@ -80,34 +77,21 @@ class Services:
         return PreferenceFiles(self.settings.data_root, self.settings.shipped)
 
     @cached_property
-    def summaries(self) -> SummaryFiles:
-        """What long sessions became."""
-        return SummaryFiles(self.stories)
-
-    @cached_property
-    def personas(self) -> PersonaFiles:
-        """Who characters have become."""
-        return PersonaFiles(self.stories)
-
-    @cached_property
     def lorebooks(self) -> LorebookFiles:
         """What characters and backgrounds have to say when it is called up."""
         return LorebookFiles(self.stories)
 
     @cached_property
     def story_ports(self) -> StoryPorts:
-        """What a chat turn reads and writes."""
-        return self.adapters or open_file_ports(self.stories, self.lorebooks, self.preferences)
+        """Where stories live, for graphs and the operations they use."""
+        return self.adapters or open_file_ports(
+            self.stories, self.lorebooks, self.preferences, archive_wait=self.settings.busy_seconds
+        )
 
     @cached_property
     def leases(self) -> Leases:
         """Who writes which instance."""
         return Leases(self.story_ports.lock)
-
-    @cached_property
-    def learning_lock(self) -> LearningLock:
-        """Who learns from which story."""
-        return LearningLock(self.stories.instances, lambda: self.leases.closing)
 
     @cached_property
     def turns(self) -> OpenTurns:

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from nodes.asking import Asker
-from nodes.compact.material import same_as
 from nodes.compact.state import CompactState
 from personalab.archive.compacting import (
     account_schema,
+    check_unchanged,
     compact_messages,
     cut_into_pieces,
     first_account,
@@ -20,25 +20,24 @@ from personalab.archive.compacting import (
     read_account,
     summary_limit,
 )
-from personalab.operations.archives import ArchivePlace, read_material
+from personalab.ports import ConversationArchive
 from personalab.services import Services
 
 Tell = Callable[[int, int], None]
 
 
 async def draft_summary(
-    state: CompactState, *, services: Services, place: ArchivePlace, model: str | None, tell: Tell
+    state: CompactState, *, services: Services, archive: ConversationArchive, model: str | None, tell: Tell
 ) -> dict[str, Any]:
     """Draft the account of every piece with the one so far; an unusable answer is requested once more."""
     if (given := state.get("given")) is not None:
         return _drafted(state, given, None)
-    material = await asyncio.to_thread(
-        read_material, place, state.get("session_id", ""), state.get("trigger")
-    )
-    same_as(state.get("seen", ""))(material)
-    config = (await asyncio.to_thread(services.preferences.read)).config
+    material = await archive.material(state.get("session_id", ""), state.get("trigger"))
+    check_unchanged(material, state.get("seen", ""))
+    settings = services.story_ports.settings
+    config = (await settings.preferences()).config
     language = language_of(material.entries)
-    templates, _ = await asyncio.to_thread(services.preferences.templates, language or config.language)
+    templates, _ = await settings.templates(language or config.language)
     count = (await services.counter(model)).count
     budget, limit = piece_tokens(config.max_total_tokens), summary_limit(config.max_total_tokens)
     before = "\n\n".join(found.summary for found in material.summaries)

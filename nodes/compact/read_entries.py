@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
-from nodes.compact.material import seen_of
 from nodes.compact.state import CompactState
+from personalab.archive.compacting import fingerprint
 from personalab.archive.veloca import MAX_MESSAGE
 from personalab.errors import BadRecord, Reason
-from personalab.operations.archives import ArchivePlace, read_material
+from personalab.ports import ConversationArchive
 
 
-async def read_entries(state: CompactState, *, place: ArchivePlace) -> dict[str, Any]:
+async def read_entries(state: CompactState, *, archive: ConversationArchive) -> dict[str, Any]:
     """Find the entries before the trigger, and record their state; the caller's own summary is checked first."""
     session, trigger, given = (_text(state, name) for name in ("session_id", "trigger_entry_id", "summary"))
     _check(given)
-    material = await asyncio.to_thread(read_material, place, session or "", trigger)
+    material = await archive.material(session or "", trigger)
     return {
         "session_id": material.session_id,
         "trigger": material.trigger_entry_id,
-        "seen": seen_of(material),
+        "seen": fingerprint(material.entries, material.summaries),
         "entries": len(material.entries),
         "preview": bool(state.get("dry_run")),
         "given": given,

@@ -93,9 +93,10 @@ async def read_subject(services: Services, state: MemorizeState, model: str | No
     if memory is None:
         named = conversation.memory_id or ""
         memory = empty_memory(named, conversation.agent_id, conversation.user_id, services.now())
-    preferences = await asyncio.to_thread(services.preferences.read)
+    settings = services.story_ports.settings
+    preferences = await settings.preferences()
     language = language_of(conversation) or preferences.config.language
-    templates, _ = await asyncio.to_thread(services.preferences.templates, language)
+    templates, _ = await settings.templates(language)
     return Subject(
         conversation,
         memory,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,8 +19,9 @@ from personalab.story.transcript import Transcript
 
 async def load_scene(services: Services, instance_id: str) -> Scene:
     """Load what the next prompt is made of, before any session."""
-    instance = await asyncio.to_thread(services.stories.instance, instance_id)
-    character = await asyncio.to_thread(services.stories.character_state, instance_id)
+    stories = services.story_ports.stories
+    instance = await stories.instance(instance_id)
+    character = await stories.character_state(instance_id)
     scene = Scene(instance, character, Transcript(), 1)
     await services.turns.load(scene)
     return scene

@@ -35,8 +35,8 @@ async def draft_points(
     tell: Tell,
 ) -> dict[str, Any]:
     """Draft the points of every piece; an unusable answer is requested once more, then refused."""
-    material = await asyncio.to_thread(
-        read_material, services, state.get("instance_id", ""), last_turn=state.get("last_turn")
+    material = await read_material(
+        services.story_ports, state.get("instance_id", ""), last_turn=state.get("last_turn")
     )
     turns = worth_telling(material.transcript) if state.get("has_news", True) else []
     budget = material.config.max_total_tokens // 4

@@ -5,7 +5,6 @@ The index is derived data, so a failure is reported and does not stop the summar
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import Any
 
@@ -22,8 +21,8 @@ _log = logging.getLogger("personalab.summary")
 
 async def index_summary(state: SummaryState, *, services: Services) -> dict[str, Any]:
     """Write the session's points into the library, in place of what an earlier try left there; turns if need be."""
-    material = await asyncio.to_thread(
-        read_material, services, state.get("instance_id", ""), last_turn=state.get("last_turn")
+    material = await read_material(
+        services.story_ports, state.get("instance_id", ""), last_turn=state.get("last_turn")
     )
     instance = material.instance
     background = instance.background_id or ""

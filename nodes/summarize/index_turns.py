@@ -5,7 +5,6 @@ The turns are final, whatever the model answers.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 
 from nodes.summarize.material import read_material
@@ -21,8 +20,8 @@ _AT_ONCE = 50
 async def index_turns(state: SummaryState, *, services: Services) -> bool:
     """Write the turns into the library; tell whether that is done, for otherwise it is tried again later."""
     try:
-        material = await asyncio.to_thread(
-            read_material, services, state.get("instance_id", ""), last_turn=state.get("last_turn")
+        material = await read_material(
+            services.story_ports, state.get("instance_id", ""), last_turn=state.get("last_turn")
         )
         instance = material.instance
         place = (

@@ -34,8 +34,8 @@ async def evolve_persona(
     tell: Tell,
 ) -> dict[str, Any]:
     """Ask for the new persona; an unusable answer is requested once more, then refused."""
-    material = await asyncio.to_thread(
-        read_material, services, state.get("instance_id", ""), last_turn=state.get("last_turn")
+    material = await read_material(
+        services.story_ports, state.get("instance_id", ""), last_turn=state.get("last_turn")
     )
     turns = turns_to_learn_from(material.transcript)
     base, old = material.character.base_persona, state.get("before", "")

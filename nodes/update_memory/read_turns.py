@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from nodes.summarize.material import read_material
 from nodes.update_memory.state import UpdateState
 from personalab.errors import UserError
-from personalab.services import Services
+from personalab.ports import StoryPorts
 from personalab.story.persona import turns_to_learn_from
 from personalab.story.persona_history import revision_of
 
 
-async def read_turns(state: UpdateState, *, services: Services) -> dict[str, Any]:
+async def read_turns(state: UpdateState, *, ports: StoryPorts) -> dict[str, Any]:
     """Find the turns to look back on, and who the character is by now."""
     instance_id = state.get("instance_id", "")
-    material = await asyncio.to_thread(read_material, services, instance_id)
-    character, _ = await asyncio.to_thread(services.personas.read, instance_id)
+    material = await read_material(ports, instance_id)
+    character, _ = await ports.stories.persona(instance_id)
     session_id = material.instance.current_session_id
     turns = turns_to_learn_from(material.transcript)
     if not turns:

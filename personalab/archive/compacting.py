@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from personalab.answer_schema import AnswerSchema, object_schema, text_schema
 from personalab.archive.veloca import ArchiveEntry, CompactedDialogue
+from personalab.archive.veloca_compaction import CompactionMaterial
 from personalab.dialogue import Message, indented, indented_block, is_in, language_among, object_in
-from personalab.errors import Invalid
+from personalab.errors import Invalid, UserError
 from personalab.reasoning import split_reasoning
 from personalab.texts import Language, fill
 
@@ -71,6 +72,12 @@ def fingerprint(entries: Iterable[ArchiveEntry], summaries: Iterable[CompactedDi
     told = [[entry.entry_id, entry.role, entry.message, entry.tools] for entry in entries]
     before = [[summary.entry_id, summary.summary] for summary in summaries]
     return hashlib.sha256(json.dumps([told, before]).encode("ascii")).hexdigest()
+
+
+def check_unchanged(material: CompactionMaterial, seen: str) -> None:
+    """Refuse material that has changed since it had a fingerprint."""
+    if fingerprint(material.entries, material.summaries) != seen:
+        raise UserError("archive_changed", session_id=material.session_id)
 
 
 def cut_into_pieces(

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -23,57 +22,28 @@ from personalab.archive.veloca import (
     Record,
     Role,
 )
-from personalab.archive.veloca_compaction import CompactionMaterial
+from personalab.archive.veloca_names import (
+    check_archive_name,
+    find_entry,
+    find_named,
+    find_session,
+)
 from personalab.archive.veloca_rules import EntryFilter
 from personalab.data_files import make_folder
 from personalab.errors import BadRecord, NotFound, Reason, UserError
+from personalab.ports import ConversationArchive
 from personalab.services import Services
+from personalab.storage.conversation_archive import ArchivePlace, FileArchive, archive_in_root
 from personalab.storage.files import writing
 from personalab.storage.veloca import VelocaStore
 from personalab.storage.veloca_backups import VerifyReport, verify_archive
 from personalab.storage.veloca_restoring import restore_archive
-from personalab.story.ids import is_id
 from personalab.tasks import run_uncancellable
 from personalab.texts import Language
-
-FOLDER = "archive"
-DEFAULT_NAME = "veloca-storage.json"
-SHORT_ID = 8
-"""Characters of an id that suffice to name a record, and that are shown."""
-_ENDING = ".json"
-_SHOWN_SESSIONS = 10
 
 T = TypeVar("T")
 OnUnread = Callable[[int], None]
 """Callback with the number of records that cannot be read, and so are not listed."""
-
-
-@dataclass(frozen=True, slots=True)
-class ArchivePlace:
-    """The location of an archive, its displayed name, and how long to wait for it."""
-
-    path: Path
-    shown: str
-    wait: float
-    in_root: bool
-    """Whether it is one of the data root's: then its folder is made when it is first written."""
-
-    @property
-    def is_there(self) -> bool:
-        """Whether any of its files exists; inaccessible ones are reported when it is opened."""
-        for path in (self.path, self.path.with_name(f"{self.path.name}.journal")):
-            try:
-                os.lstat(path)
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            except OSError:
-                pass
-            return True
-        return False
-
-    def missing(self) -> NotFound:
-        """Return the error that there is no archive, with how to create one."""
-        return NotFound("no_archive" if self.in_root else "no_archive_file", file=self.shown)
 
 
 def archive_of(services: Services, *, name: object = None, file: Path | None = None) -> ArchivePlace:
@@ -81,26 +51,20 @@ def archive_of(services: Services, *, name: object = None, file: Path | None = N
     wait = services.settings.busy_seconds
     if file is not None:
         return ArchivePlace(file, str(file), wait, in_root=False)
-    name = DEFAULT_NAME if name is None else name
-    if not (isinstance(name, str) and name.endswith(_ENDING) and is_id(name.removesuffix(_ENDING))):
-        raise UserError("bad_archive_name", value=str(name)[:80])
-    path = services.settings.data_root / FOLDER / name
-    return ArchivePlace(path, f"{FOLDER}/{name}", wait, in_root=True)
+    return archive_in_root(services.settings.data_root, check_archive_name(name), wait=wait)
+
+
+def archive_at(services: Services, file: Path) -> ConversationArchive:
+    """Find the archive in any file that code names, to be compacted."""
+    return FileArchive(archive_of(services, file=file))
 
 
 # --- opening
 
 
-def _opened(place: ArchivePlace) -> VelocaStore:
-    """Open an archive that is there."""
-    if not place.is_there:
-        raise place.missing()
-    return VelocaStore(place.path, wait=place.wait)
-
-
 async def _reading(place: ArchivePlace, work: Callable[[VelocaStore], T]) -> T:
     def read() -> T:
-        with _opened(place) as store:
+        with place.open() as store:
             return work(store)
 
     return await asyncio.to_thread(read)
@@ -108,7 +72,7 @@ async def _reading(place: ArchivePlace, work: Callable[[VelocaStore], T]) -> T:
 
 async def _writing(place: ArchivePlace, work: Callable[[VelocaStore], T]) -> T:
     def write() -> T:
-        with _opened(place) as store:
+        with place.open() as store:
             return work(store)
 
     return await run_uncancellable(write)
@@ -117,53 +81,24 @@ async def _writing(place: ArchivePlace, work: Callable[[VelocaStore], T]) -> T:
 # --- finding
 
 
-def _find_session(store: VelocaStore, place: ArchivePlace, named: str) -> ArchiveSession:
-    sessions = store.sessions(status=None)
-    found = _named(sessions, named)
-    if found is not None:
-        return found
-    live = [session for session in sessions if session.status == NORMAL]
-    known = ", ".join(f"{session.session_id} ({session.name[:40]})" for session in live[:_SHOWN_SESSIONS])
-    more = "…" if len(live) > _SHOWN_SESSIONS else ""
-    raise NotFound(
-        "no_archive_session", session_id=named[:80], file=place.shown, known=f"{known}{more}" or "–"
-    )
+def _session(store: VelocaStore, place: ArchivePlace, named: str) -> ArchiveSession:
+    return find_session(store.sessions(status=None), named, place.shown)
 
 
-def _find_entry(
-    store: VelocaStore, place: ArchivePlace, named: str, session_id: str | None = None
-) -> ArchiveEntry:
-    found = _named(store.entries(session_id, EntryFilter(status=None)), named)
-    if found is None:
-        raise NotFound("no_archive_entry", entry_id=named[:80], file=place.shown)
-    return found
+def _entry(store: VelocaStore, place: ArchivePlace, named: str) -> ArchiveEntry:
+    return find_entry(store.entries(None, EntryFilter(status=None)), named, place.shown)
 
 
-def _find_any(store: VelocaStore, place: ArchivePlace, named: str) -> Record:
+def _record(store: VelocaStore, place: ArchivePlace, named: str) -> Record:
     records: list[Record] = [
         *store.sessions(status=None),
         *store.entries(None, EntryFilter(status=None)),
         *store.dialogues(status=None),
     ]
-    found = _named(records, named)
+    found = find_named(records, named)
     if found is None:
         raise NotFound("no_archive_entry", entry_id=named[:80], file=place.shown)
     return found
-
-
-R = TypeVar("R", bound=Record)
-
-
-def _named(records: Iterable[R], named: str) -> R | None:
-    """Find a record by its id, or by a beginning of it that only one has."""
-    wanted = named.strip().casefold()
-    if len(wanted) < SHORT_ID:
-        return None
-    found = [record for record in records if record.record_id.casefold().startswith(wanted)]
-    whole = [record for record in found if record.record_id.casefold() == wanted]
-    if len(found) > 1 and len(whole) != 1:
-        raise UserError("archive_ambiguous", value=named[:80], count=len(found))
-    return next(iter(whole or found), None)
 
 
 # --- looking
@@ -195,7 +130,7 @@ async def entries(
     wanted = EntryFilter(status=None if everything else NORMAL)
 
     def read(store: VelocaStore) -> list[dict[str, Any]]:
-        session_id = _find_session(store, place, session).session_id
+        session_id = _session(store, place, session).session_id
         on_unread(store.unread())
         return [entry.fields() for entry in store.entries(session_id, wanted)]
 
@@ -209,7 +144,7 @@ async def context(
 
     def read(store: VelocaStore) -> list[dict[str, Any]]:
         on_unread(store.unread())
-        return store.context(_find_session(store, place, session).session_id).messages()
+        return store.context(_session(store, place, session).session_id).messages()
 
     return await _reading(place, read)
 
@@ -218,7 +153,7 @@ async def tokens(place: ArchivePlace, session: str | None = None) -> dict[str, A
     """Add up the tokens that sessions used, each and together."""
 
     def read(store: VelocaStore) -> dict[str, Any]:
-        chosen = [_find_session(store, place, session)] if session is not None else store.sessions()
+        chosen = [_session(store, place, session)] if session is not None else store.sessions()
         rows = [
             {
                 "session_id": found.session_id,
@@ -257,7 +192,7 @@ async def append_entry(
     called = cast("Mapping[str, Any] | None", tools)
 
     def write(store: VelocaStore) -> dict[str, Any]:
-        session_id = _find_session(store, place, session).session_id
+        session_id = _session(store, place, session).session_id
         said = message if called else _given("message", message)
         made = store.create_entry(
             session_id, cast("Role", role), said, token_consumption=tokens, tools=called
@@ -271,7 +206,7 @@ async def edit_entry(place: ArchivePlace, entry: str, message: str) -> dict[str,
     """Word an entry differently."""
 
     def write(store: VelocaStore) -> dict[str, Any]:
-        entry_id = _find_entry(store, place, entry).entry_id
+        entry_id = _entry(store, place, entry).entry_id
         return store.update_entry(entry_id, message=_given("message", message)).fields()
 
     return await _writing(place, write)
@@ -282,7 +217,7 @@ async def mark(place: ArchivePlace, record: str, *, deleted: bool) -> dict[str, 
     status = UNUSED if deleted else NORMAL
 
     def write(store: VelocaStore) -> dict[str, Any]:
-        match _find_any(store, place, record):
+        match _record(store, place, record):
             case ArchiveSession(session_id=found):
                 return store.update_session(found, status=status).fields()
             case ArchiveEntry(entry_id=found):
@@ -304,35 +239,13 @@ def _given(field: str, text: str) -> str:
 # --- compacting
 
 
-def read_material(place: ArchivePlace, session: str, trigger: str | None) -> CompactionMaterial:
-    """Read what a compaction would sum up now."""
-    with _opened(place) as store:
-        session_id = _find_session(store, place, session).session_id
-        entry_id = _find_entry(store, place, trigger).entry_id if trigger is not None else None
-        return store.compaction_material(session_id, entry_id)
-
-
-def write_summary(
-    place: ArchivePlace,
-    session_id: str,
-    trigger: str,
-    summary: str,
-    check: Callable[[CompactionMaterial], None],
-) -> CompactedDialogue:
-    """Write a summary that replaces its material; ``check`` refuses changed material."""
-    with _opened(place) as store:
-        material = store.compaction_material(session_id, trigger)
-        check(material)
-        return store.compact(session_id, summary, material=material)
-
-
 async def undo_compaction(place: ArchivePlace, named: str) -> dict[str, Any]:
     """Take a compaction back: the one that is named, or the last one of a session that is."""
 
     def write(store: VelocaStore) -> dict[str, Any]:
-        dialogue = _named(store.dialogues(status=None), named)
+        dialogue = find_named(store.dialogues(status=None), named)
         if dialogue is None:
-            session_id = _find_session(store, place, named).session_id
+            session_id = _session(store, place, named).session_id
             live = store.dialogues(session_id)
             if not live:
                 raise UserError("archive_nothing_to_undo", session_id=session_id)

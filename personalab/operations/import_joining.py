@@ -152,7 +152,7 @@ async def _give_persona(services: Services, instance_id: str, character: Charact
             name=begun.name,
             instructions=begun.instructions,
         )
-        services.personas.write_state(instance_id, fresh)
+        services.stories.save_character_state(instance_id, fresh)
 
     wait = services.settings.busy_seconds
     async with services.leases.holding(instance_id, "import", wait=wait):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ from personalab.memory.records import (
     story_session,
     time_or,
 )
+from personalab.ports import SessionStore
 from personalab.services import Services
 from personalab.story.instance import InstanceState
 from personalab.story.transcript import Turn, taken_over
@@ -70,9 +70,10 @@ class Unlearned:
 
 async def unlearned(services: Services, instance_id: str, user_id: str) -> Unlearned:
     """Find the conversations that were saved and not learned from, and the turns that were not even saved."""
-    instance = await asyncio.to_thread(services.stories.instance, instance_id)
+    ports = services.story_ports
+    instance = await ports.stories.instance(instance_id)
     agent_id, store = instance.character_id, services.memories
-    sessions = await asyncio.to_thread(_sessions, services, instance)
+    sessions = await _sessions(ports.sessions, instance)
     pieces: list[tuple[LearnableSession, list[Turn]]] = []
     for session in sessions:
         done = await store.learned(agent_id, user_id, session.name)
@@ -100,13 +101,13 @@ def tries_of(conversation: Conversation) -> int:
             return 0
 
 
-def _sessions(services: Services, instance: InstanceState) -> list[LearnableSession]:
+async def _sessions(store: SessionStore, instance: InstanceState) -> list[LearnableSession]:
     """Read the sessions that led to the current one, the newest first."""
     found: list[LearnableSession] = []
     session_id: str | None = instance.current_session_id
     while session_id is not None and len(found) < _SESSIONS_BACK:
         try:
-            found.append(_session(services, instance.instance_id, session_id))
+            found.append(await _session(store, instance.instance_id, session_id))
         except PersonaLabError:
             if not found:
                 raise
@@ -115,15 +116,15 @@ def _sessions(services: Services, instance: InstanceState) -> list[LearnableSess
     return found
 
 
-def _session(services: Services, instance_id: str, session_id: str) -> LearnableSession:
-    transcript = services.stories.session(instance_id, session_id).view()
+async def _session(store: SessionStore, instance_id: str, session_id: str) -> LearnableSession:
+    transcript = await store.transcript(instance_id, session_id, open_reply=True)
     metadata = transcript.metadata
     name = story_session(instance_id, session_id, metadata.created_at if metadata else "")
-    before = services.stories.session_before(instance_id, session_id)
+    before = await store.previous(instance_id, session_id)
     turns = transcript.turns
     if before is not None:
         try:
-            older = services.stories.session(instance_id, before).view()
+            older = await store.transcript(instance_id, before, open_reply=True)
         except PersonaLabError:
             before = None
         else:

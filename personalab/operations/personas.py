@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from personalab.services import Services
 from personalab.story.ids import check_id
 from personalab.story.instance import CharacterState
-from personalab.story.persona_history import edited_by_hand, revision_of
-from personalab.tasks import run_uncancellable
+from personalab.story.persona_history import edited_by_hand, revision_of, undo_growth
 
 
 async def persona_history(services: Services, instance_id: str) -> dict[str, Any]:
     """List the changes that led to who the character is, the oldest first, and those that were withdrawn."""
     check_id(instance_id, "instance_id")
-    state, history = await asyncio.to_thread(services.personas.read, instance_id)
+    state, history = await services.story_ports.stories.persona(instance_id)
     number = revision_of(state)
     return {
         "instance_id": instance_id,
@@ -32,5 +30,5 @@ async def undo_persona(services: Services, instance_id: str) -> CharacterState:
     """Restore a character's persona before the last change; an edit by hand since then is that change."""
     check_id(instance_id, "instance_id")
     wait = services.settings.busy_seconds
-    async with services.leases.holding(instance_id, "undo-memory", wait=wait):
-        return await run_uncancellable(lambda: services.personas.undo(instance_id, services.now()))
+    async with services.leases.holding(instance_id, "undo-memory", wait=wait) as lease:
+        return await undo_growth(services.story_ports.stories, lease.lock, instance_id, services.now())

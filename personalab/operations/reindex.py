@@ -113,7 +113,7 @@ def session_events(services: Services, instance: InstanceState, session_id: str)
     events = [event for turn in transcript.turns if (event := turn_event(turn, *place)).text]
     points: list[tuple[str, str | None, tuple[int, int] | None]] = [
         (point.summary, point.plot, _turns([point.first_turn, point.last_turn], first=0))
-        for point in services.summaries.plots(instance.instance_id, session_id)
+        for point in services.stories.plot_points(instance.instance_id, session_id)
     ] or [
         (note.content, _text(note.extra.get("plot")), _turns(note.extra.get("turns")))
         for note in transcript.summaries()

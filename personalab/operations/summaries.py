@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from dataclasses import dataclass
 
@@ -11,8 +10,9 @@ from personalab.services import Services
 from personalab.story.care import UNDONE
 from personalab.story.ids import check_id
 from personalab.story.instance import InstanceState
+from personalab.story.sessions import switch_session
 from personalab.story.transcript import taken_over
-from personalab.tasks import run_uncancellable
+from personalab.tasks import complete
 
 _log = logging.getLogger("personalab.summary")
 
@@ -37,30 +37,27 @@ async def undo_summary(services: Services, instance_id: str) -> Undone:
     """Make the session before the summary current again; the one after it is set aside, its events withdrawn."""
     check_id(instance_id, "instance_id")
     wait = services.settings.busy_seconds
-    async with services.leases.holding(instance_id, "undo-summary", wait=wait):
-        state, before = await asyncio.to_thread(_session_before, services, instance_id)
+    async with services.leases.holding(instance_id, "undo-summary", wait=wait) as lease:
+        ports = services.story_ports
+        state = await ports.stories.instance(instance_id)
+        current = state.current_session_id
+        before = await ports.sessions.previous(instance_id, current)
+        if before is None:
+            raise UserError("nothing_to_undo", instance_id=instance_id, session_id=current)
+        older = await ports.sessions.transcript(instance_id, before)
+        newer = await ports.sessions.transcript(instance_id, current)
+        note = {UNDONE: {"session_id": before, "turn": older.last.number if older.last else 0}}
         # The events first: after a crash in between, the undo can be repeated, and they are withdrawn again.
         await _withdraw(services, state, before)
 
-        def undo() -> Undone:
-            current = state.current_session_id
-            older = services.stories.session(instance_id, before).transcript
-            newer = services.stories.session(instance_id, current).transcript
-            since = len(newer.turns) - taken_over(newer.turns, older)
-            note = {UNDONE: {"session_id": before, "turn": older.last.number if older.last else 0}}
-            fresh = services.summaries.switch(instance_id, before, expected=current, note=note)
-            return Undone(fresh, since, services.summaries.set_aside(instance_id, current))
+        async def switch() -> tuple[InstanceState, str]:
+            fresh = await switch_session(
+                ports.stories, lease.lock, instance_id, before, expected=current, note=note
+            )
+            return fresh, await ports.sessions.set_aside(instance_id, current, lease.lock)
 
-        return await run_uncancellable(undo)
-
-
-def _session_before(services: Services, instance_id: str) -> tuple[InstanceState, str]:
-    state = services.stories.instance(instance_id)
-    current = state.current_session_id
-    before = services.stories.session_before(instance_id, current)
-    if before is None:
-        raise UserError("nothing_to_undo", instance_id=instance_id, session_id=current)
-    return state, before
+        fresh, aside = await complete(switch())
+        return Undone(fresh, len(newer.turns) - taken_over(newer.turns, older), aside)
 
 
 async def _withdraw(services: Services, state: InstanceState, before: str) -> None:

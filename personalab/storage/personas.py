@@ -1,4 +1,4 @@
-"""Crash-safe changes of a character's persona.
+"""The files of a character's persona and its history.
 
 The history (``persona_history.json``) is written first, then the state, each atomically. The state names its
 current revision, so until it is written, later revisions in the history are a draft without effect.
@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from personalab.errors import Reason, StorageError, UserError, as_reason
-from personalab.storage.files import MAX_JSON_BYTES, dump_json, read_json, replace_file, write_json
+from personalab.errors import Reason, StorageError, as_reason
+from personalab.storage.files import MAX_JSON_BYTES, dump_json, read_json, replace_file
 from personalab.storage.stories import StoryFiles
 from personalab.story.instance import CharacterState
-from personalab.story.persona_history import PersonaHistory, Raw, grown, revision_of, undone
+from personalab.story.persona_history import PersonaHistory, revision_of
 
 MAX_HISTORY_BYTES = MAX_JSON_BYTES // 2
 
@@ -42,27 +42,11 @@ class PersonaFiles:
         except ValueError as error:
             raise StorageError("file_broken", file=shown, reason=as_reason(error)) from error
 
-    def grow(self, instance_id: str, text: str, why: Raw, now: str, *, expected: str) -> CharacterState:
-        """Write a new persona, if the one it was made from is still current."""
-        state, history = self.read(instance_id)
-        if state.evolved_persona != expected:
-            raise UserError("persona_changed", instance_id=instance_id)
-        fresh, kept = grown(state, history, text, why, now)
-        self.write_history(instance_id, kept)
-        self.write_state(instance_id, fresh)
-        return fresh
-
-    def undo(self, instance_id: str, now: str) -> CharacterState:
-        """Take the last change back."""
-        state, history = self.read(instance_id)
-        result = undone(state, history, now)
-        if result is None:
-            raise UserError("no_growth_to_undo", instance_id=instance_id)
-        fresh, kept = result
-        if kept is not history:
-            self.write_history(instance_id, kept)
-        self.write_state(instance_id, fresh)
-        return fresh
+    def save(self, instance_id: str, state: CharacterState, history: PersonaHistory | None) -> None:
+        """Write the history, if it is given, and then the state."""
+        if history is not None:
+            self.write_history(instance_id, history)
+        self._stories.save_character_state(instance_id, state)
 
     def write_history(self, instance_id: str, history: PersonaHistory) -> None:
         """Replace the history; where it has grown too large, the oldest goes first, what was withdrawn before that."""
@@ -78,11 +62,6 @@ class PersonaFiles:
         if len(content) > MAX_JSON_BYTES:
             raise StorageError("not_writable", file=shown, reason=Reason("bytes", count=len(content)))
         replace_file(path, content, shown, sync=True)
-
-    def write_state(self, instance_id: str, state: CharacterState) -> None:
-        """Replace the state."""
-        path = self._folder(instance_id) / "character_state.json"
-        write_json(path, state.fields(), self._stories.shown(path), sync=True)
 
     def _folder(self, instance_id: str) -> Path:
         return self._stories.instances / instance_id

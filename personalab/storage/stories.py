@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 from personalab.data_files import make_folder, without_bom
-from personalab.errors import NotFound, PersonaLabError, StorageError, UserError, as_reason
+from personalab.errors import (
+    Invalid,
+    NotFound,
+    PersonaLabError,
+    Reason,
+    StorageError,
+    UserError,
+    as_reason,
+)
 from personalab.storage.files import dump_json, read_json, read_start, replace_file, write_json, writing
 from personalab.storage.locked import locked_file
 from personalab.storage.sessions import Session, SessionCache, SessionWriter
 from personalab.story.ids import check_id, is_id
-from personalab.story.instance import CharacterState, InstanceState, PlotState
+from personalab.story.instance import CharacterState, InstanceState, PlotState, object_of
 from personalab.story.library import Background, Character, began_as, called, one_line
-from personalab.story.lines import AssistantLine, Metadata, dump_line, parse_line
+from personalab.story.lines import AssistantLine, Line, Metadata, dump_line, parse_line
 from personalab.story.macros import Names
+from personalab.story.sessions import SESSION_NAME, closes_loop, previous_session, session_order
+from personalab.story.summary import PlotPoint
 
 T = TypeVar("T")
 Kind = Literal["characters", "backgrounds", "instances"]
@@ -29,7 +38,6 @@ BESIDE = (CARD, "card.png", "card.charx", "lorebook.json")
 """What may stand beside a character or a background: its card as it came, the file it came in, its lorebook."""
 NOTHING: Mapping[str, bytes | None] = {}
 _LONGEST_METADATA = 64 * 1024
-_SESSION_NAME = re.compile(r"(?:sess|session)_(\d{3,9})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +185,11 @@ class StoryFiles:
         path = self._state_path(state.instance_id, "instance_state.json")
         write_json(path, state.fields(), self.shown(path), sync=sync)
 
+    def save_character_state(self, instance_id: str, state: CharacterState) -> None:
+        """Replace who the character is in an instance."""
+        path = self._state_path(instance_id, "character_state.json")
+        write_json(path, state.fields(), self.shown(path), sync=True)
+
     def _state_path(self, instance_id: str, name: str) -> Path:
         folder = self.instances / check_id(instance_id, "instance_id")
         if not folder.is_dir():
@@ -247,7 +260,7 @@ class StoryFiles:
         """Find a session's file; one with the older name ``session_001.jsonl`` is found, too."""
         folder = self._state_path(instance_id, "sessions")
         path = folder / f"{check_id(session_id, 'session_id')}.jsonl"
-        older = _SESSION_NAME.fullmatch(session_id)
+        older = SESSION_NAME.fullmatch(session_id)
         if older and not path.exists():
             for prefix in ("session", "sess"):
                 other = folder / f"{prefix}_{older[1]}.jsonl"
@@ -275,24 +288,17 @@ class StoryFiles:
         """List an instance's sessions, the oldest first."""
         folder = self._state_path(instance_id, "sessions")
         names = [path.stem for path in folder.glob("*.jsonl")] if folder.is_dir() else []
-        return sorted((name for name in names if is_id(name)), key=_session_order)
+        return sorted((name for name in names if is_id(name)), key=session_order)
 
     def session_before(self, instance_id: str, session_id: str) -> str | None:
         """Find the session that a session continues; ``None`` for the first one, also of a loop."""
-        if self.closes_loop(instance_id, session_id):
-            return None
-        return self._link(instance_id, session_id)
+        start = self.session_path(instance_id, session_id).stem
+        return previous_session(start, lambda found: self._link(instance_id, found))
 
     def closes_loop(self, instance_id: str, session_id: str) -> bool:
-        """Return whether a session claims to continue one that came after it, or itself.
-
-        Sessions can only be linked in a loop by an edit. Of those in the loop, the first by its number began.
-        """
+        """Return whether a session claims to continue one that came after it, or itself."""
         start = self.session_path(instance_id, session_id).stem
-        chain = [start]
-        while (before := self._link(instance_id, chain[-1])) is not None and before not in chain:
-            chain.append(before)
-        return before == start and start == min(chain, key=_session_order)
+        return closes_loop(start, lambda found: self._link(instance_id, found))
 
     def _link(self, instance_id: str, session_id: str) -> str | None:
         """Read which session another one names as the one before it, if there is such a session."""
@@ -307,6 +313,35 @@ class StoryFiles:
             return None
         found = self.session_path(instance_id, before)
         return found.stem if found.is_file() else None
+
+    def create_session(
+        self, instance_id: str, session_id: str, lines: Sequence[Line], points: Sequence[PlotPoint]
+    ) -> None:
+        """Write a session that is not current yet, and the plots beside it; existing files are set aside."""
+        path = self.session_path(instance_id, session_id)
+        self.set_session_aside(instance_id, session_id)
+        plots = _plots(path)
+        write_json(plots, {"points": [point.fields() for point in points]}, self.shown(plots))
+        replace_file(path, map(dump_line, lines), self.shown(path))
+
+    def set_session_aside(self, instance_id: str, session_id: str) -> str:
+        """Move a session that is not current out of the way, with its plots; name its new place."""
+        path = self.session_path(instance_id, session_id)
+        place = ""
+        for found in (_plots(path), path):
+            if not found.exists():
+                continue
+            free = _free_name(found)
+            with writing(self.shown(found)):
+                os.rename(found, free)
+            place = self.shown(free)
+        self.cache.forget(path)
+        return place
+
+    def plot_points(self, instance_id: str, session_id: str) -> list[PlotPoint]:
+        """Read the plots beside a session; none where there is no file."""
+        path = _plots(self.session_path(instance_id, session_id))
+        return self._record(path, _points) if path.exists() else []
 
     # --- all of them
 
@@ -333,6 +368,21 @@ def _replace(path: Path, content: bytes | None, shown: str) -> None:
         path.unlink(missing_ok=True)
 
 
-def _session_order(session_id: str) -> tuple[int, str]:
-    number = _SESSION_NAME.fullmatch(session_id)
-    return (int(number[1]) if number else 10**9, session_id)
+def _plots(session: Path) -> Path:
+    return session.with_name(f"{session.stem}.plots.json")
+
+
+def _points(data: object) -> list[PlotPoint]:
+    given: object = object_of(data).get("points", [])
+    if not isinstance(given, list):
+        raise Invalid("field_not_list", field="points")
+    return [PlotPoint.read(row) for row in cast("list[object]", given)]
+
+
+def _free_name(path: Path) -> Path:
+    """Find a free name next to it."""
+    for number in range(1, 10_000):
+        name = path.with_name(f"{path.name}.aside{number}")
+        if not name.exists():
+            return name
+    raise StorageError("not_writable", file=path.name, reason=Reason("too_many_set_aside"))

@@ -13,7 +13,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -146,16 +146,16 @@ class FileStoryLock:
         return Busy(self._codes.busy, **{self._codes.named: folder.name}, pid=pid, seconds=f"{wait:g}")
 
 
-class LearningLock:
-    """Lets one process at a time learn from a story, which may be played meanwhile."""
+class FileLearningLock:
+    """Implements ``LearningLock`` by another file in the folders of stories."""
 
-    def __init__(self, instances: Path, is_closing: Callable[[], bool]) -> None:
+    def __init__(self, instances: Path, lock: FileStoryLock) -> None:
         self._instances = instances
-        self._is_closing = is_closing
+        self._lock = lock
 
     @contextlib.asynccontextmanager
-    async def holding(self, instance_id: str, *, wait: float) -> AsyncGenerator[None]:
-        """Be the only one who learns from a story."""
+    async def hold(self, instance_id: str, *, wait: float) -> AsyncGenerator[None]:
+        """Hold the lock for the block."""
         folder = self._instances / check_id(instance_id, "instance_id")
         if not folder.is_dir():
             raise NotFound("no_instance", instance_id=instance_id)
@@ -164,7 +164,7 @@ class LearningLock:
             fd = open_regular(folder / _LEARNING, os.O_RDWR | os.O_CREAT)
         try:
             while not lock_fd(fd, folder / _LEARNING):
-                if self._is_closing():
+                if self._lock.closing:
                     raise Busy("server_ending")
                 if time.monotonic() >= deadline:
                     raise Busy("learning_busy", instance_id=instance_id)

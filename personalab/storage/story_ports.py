@@ -5,35 +5,47 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from personalab.ports import HeldLock, Preferences, StoryPorts
+from personalab.ports import ConversationArchive, HeldLock, Preferences, StoryPorts
 from personalab.storage.lorebooks import LorebookFiles
+from personalab.storage.personas import PersonaFiles
 from personalab.storage.preferences import PreferenceFiles
 from personalab.storage.reply_line import ReplyLine
 from personalab.storage.sessions import SessionCache, SessionWriter
 from personalab.storage.stories import StoryFiles
-from personalab.storage.story_lock import FileStoryLock
+from personalab.storage.story_lock import FileLearningLock, FileStoryLock
 from personalab.story.events import Notice
 from personalab.story.instance import CharacterState, InstanceState
 from personalab.story.library import Background
 from personalab.story.lines import AssistantLine, Line
 from personalab.story.lore import Lorebook
+from personalab.story.persona_history import PersonaHistory
+from personalab.story.summary import PlotPoint
 from personalab.story.transcript import Transcript
 from personalab.tasks import run_uncancellable
 from personalab.texts import Language
 
 
 def open_file_ports(
-    stories: StoryFiles, lorebooks: LorebookFiles, preferences: PreferenceFiles
+    stories: StoryFiles, lorebooks: LorebookFiles, preferences: PreferenceFiles, *, archive_wait: float
 ) -> StoryPorts:
-    """Open the ports over the files of one data root.
+    """Open the ports over the files of one data root; ``archive_wait`` is how long a writer waits for an archive.
 
     Their methods do short reads and writes at once: these are quicker than a thread.
     """
+
+    def archive(name: str) -> ConversationArchive:
+        from personalab.storage.conversation_archive import FileArchive, archive_in_root  # few need it
+
+        return FileArchive(archive_in_root(stories.root, name, wait=archive_wait))
+
+    lock = FileStoryLock(stories.instances)
     return StoryPorts(
         FileStoryStore(stories, lorebooks),
         FileSessionStore(stories),
-        FileStoryLock(stories.instances),
+        lock,
         FileSettingsStore(preferences),
+        FileLearningLock(stories.instances, lock),
+        archive,
     )
 
 
@@ -43,6 +55,7 @@ class FileStoryStore:
     def __init__(self, stories: StoryFiles, lorebooks: LorebookFiles) -> None:
         self._files = stories
         self._lorebooks = lorebooks
+        self._personas = PersonaFiles(stories)
 
     async def instance(self, instance_id: str) -> InstanceState:
         """Read a story's state."""
@@ -55,6 +68,16 @@ class FileStoryStore:
     async def character_state(self, instance_id: str) -> CharacterState:
         """Read who the character is in a story."""
         return self._files.character_state(instance_id)
+
+    async def persona(self, instance_id: str) -> tuple[CharacterState, PersonaHistory]:
+        """Read who the character is, and then the history: a change that is made meanwhile is at most a draft."""
+        return await asyncio.to_thread(self._personas.read, instance_id)
+
+    async def save_persona(
+        self, instance_id: str, state: CharacterState, history: PersonaHistory | None, lock: HeldLock
+    ) -> None:
+        """Replace the history, and then the state."""
+        await run_uncancellable(self._personas.save, instance_id, state, history)
 
     async def character_name(self, character_id: str) -> str:
         """Return the name of a character in the library."""
@@ -103,6 +126,25 @@ class FileSessionStore:
                 writer.close()
             raise
         return FileSessionLog(opened[0], self._files.cache)
+
+    async def previous(self, instance_id: str, session_id: str) -> str | None:
+        """Find the session that a session continues."""
+        return await asyncio.to_thread(self._files.session_before, instance_id, session_id)
+
+    async def create(
+        self,
+        instance_id: str,
+        session_id: str,
+        lines: Sequence[Line],
+        points: Sequence[PlotPoint],
+        lock: HeldLock,
+    ) -> None:
+        """Write a session and its plots; the session's file comes last, and makes it one."""
+        await run_uncancellable(self._files.create_session, instance_id, session_id, lines, points)
+
+    async def set_aside(self, instance_id: str, session_id: str, lock: HeldLock) -> str:
+        """Rename a session's files."""
+        return await run_uncancellable(self._files.set_session_aside, instance_id, session_id)
 
 
 class FileSessionLog:

@@ -322,10 +322,8 @@ class OpenTurns:
         if isinstance(turn, OpenTurn):
             notices += [Notice(f"session_{done}", {}) for done in turn.log.repaired]
             turn.log.survives_power_loss = preferences.config.durability == "fsync"
-        character = one_line(turn.character.name)
-        if not character:  # a story from before names were kept
-            character = await self._stories.character_name(turn.instance.character_id)
-        names = Names(character, player_name(preferences.config, language))
+        player = player_name(preferences.config, language)
+        names = await names_of(self._stories, turn.instance, turn.character, player)
         turn.loaded = Loaded(preferences, background, templates, language, names, (*notices, *odd))
         return turn.loaded
 
@@ -344,3 +342,10 @@ class OpenTurns:
     async def language(self) -> Language:
         """Read the reader's language."""
         return await self._settings.language()
+
+
+async def names_of(
+    stories: StoryStore, instance: InstanceState, character: CharacterState, player: str
+) -> Names:
+    """Find who the two of a story are; one from before names were kept has its character's in the library."""
+    return Names(one_line(character.name) or await stories.character_name(instance.character_id), player)

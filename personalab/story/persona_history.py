@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from personalab.errors import Invalid
+from personalab.errors import Invalid, UserError
+from personalab.ports import HeldLock, StoryStore
 from personalab.story.instance import CharacterState, object_of, text_of
 from personalab.story.persona import PersonaChange
 
@@ -178,3 +179,29 @@ def undone(
 
 def _by_hand(number: int, before: str, after: str, now: str) -> Revision:
     return Revision(number, now, before, after, {"by": "hand", "changes": []})
+
+
+# --- saving
+
+
+async def grow_persona(
+    stories: StoryStore, lock: HeldLock, instance_id: str, text: str, why: Raw, now: str, *, expected: str
+) -> CharacterState:
+    """Save a new persona, if the one it was made from is still current."""
+    state, history = await stories.persona(instance_id)
+    if state.evolved_persona != expected:
+        raise UserError("persona_changed", instance_id=instance_id)
+    fresh, kept = grown(state, history, text, why, now)
+    await stories.save_persona(instance_id, fresh, kept, lock)
+    return fresh
+
+
+async def undo_growth(stories: StoryStore, lock: HeldLock, instance_id: str, now: str) -> CharacterState:
+    """Take the last change back and save what was before it."""
+    state, history = await stories.persona(instance_id)
+    result = undone(state, history, now)
+    if result is None:
+        raise UserError("no_growth_to_undo", instance_id=instance_id)
+    fresh, kept = result
+    await stories.save_persona(instance_id, fresh, None if kept is history else kept, lock)
+    return fresh

@@ -34,6 +34,7 @@ from personalab.settings import read_settings
 from personalab.story.instance import CharacterState
 from personalab.story.lines import Metadata, dump_line
 from personalab.story.recall import RecallQuery
+from personalab.story.sessions import next_session_id
 from tests.graph.turns import snapshot
 from tests.graph.worked_example import lay_out
 from tests.killing import STEP, Case, Cases, Scene
@@ -110,7 +111,7 @@ def standing(root: Path) -> dict[str, bytes]:
     """Read the files of the story that count: not set aside, not unfinished, and no draft of a session to come."""
     services = opened(root)
     current = services.stories.instance(STORY).current_session_id
-    draft = f"{STORY}/sessions/{services.summaries.next_session_id(current)}."
+    draft = f"{STORY}/sessions/{next_session_id(current)}."
     return {
         name: content
         for name, content in files(root).items()

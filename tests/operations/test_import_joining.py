@@ -81,7 +81,7 @@ async def test_card_joins_by_nickname_and_whatever_the_case(services: Services, 
 async def test_evolved_persona_survives_the_joining(services: Services) -> None:
     story = (await one(services, "a.jsonl", CHAT)).entry_id
     state = services.stories.character_state(story)
-    services.personas.write_state(story, replace(state, evolved_persona="She trusts you now."))
+    services.stories.save_character_state(story, replace(state, evolved_persona="She trusts you now."))
     await one(services, "b.json", CARD)
     assert services.stories.character_state(story).evolved_persona == "She trusts you now."
 

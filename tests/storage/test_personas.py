@@ -2,34 +2,73 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import tempfile
+from collections.abc import Awaitable, Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from personalab.errors import StorageError, UserError
+from personalab.ports import HeldLock
 from personalab.services import Services
+from personalab.storage.lorebooks import LorebookFiles
 from personalab.storage.personas import MAX_HISTORY_BYTES, PersonaFiles
 from personalab.storage.stories import StoryFiles
-from personalab.story.persona_history import PersonaHistory, edited_by_hand, grown, revision_of
+from personalab.storage.story_lock import FileStoryLock
+from personalab.storage.story_ports import FileStoryStore
+from personalab.story.instance import CharacterState
+from personalab.story.persona_history import (
+    PersonaHistory,
+    edited_by_hand,
+    grow_persona,
+    grown,
+    revision_of,
+    undo_growth,
+)
 
 BASE = "她是守灯人。"
+T = TypeVar("T")
 
 
 class _CrashError(Exception):
     """The end of a process."""
 
 
-class _Crashing(PersonaFiles):
-    """Files whose writer dies between the two writes."""
+class _Crashing(StoryFiles):
+    """Files whose writer dies before it writes the state."""
 
-    def write_state(self, instance_id: str, state: Any) -> None:
+    def save_character_state(self, instance_id: str, state: Any) -> None:
         raise _CrashError
+
+
+def _locked(files: StoryFiles, work: Callable[[FileStoryStore, HeldLock], Awaitable[T]], name: str) -> T:
+    """Work on a persona as one process does, under the story's lock."""
+
+    async def run() -> T:
+        lock = await FileStoryLock(files.instances).acquire(name, "test", wait=1)
+        try:
+            return await work(FileStoryStore(files, LorebookFiles(files)), lock)
+        finally:
+            await lock.release()
+
+    return asyncio.run(run())
+
+
+def _grow(files: StoryFiles, name: str, text: str, *, expected: str) -> CharacterState:
+    why = {"changes": [], "turns": [1, 2]}
+    return _locked(
+        files, lambda store, lock: grow_persona(store, lock, name, text, why, "T", expected=expected), name
+    )
+
+
+def _undo(files: StoryFiles, name: str) -> CharacterState:
+    return _locked(files, lambda store, lock: undo_growth(store, lock, name, "T"), name)
 
 
 class Growing(RuleBasedStateMachine):
@@ -42,8 +81,8 @@ class Growing(RuleBasedStateMachine):
         self.state = root / "instances" / "tale" / "character_state.json"
         self.state.parent.mkdir(parents=True)
         self.state.write_text(json.dumps({"base_persona": BASE, "evolved_persona": "", "mood": 1}), "utf-8")
-        self.files = PersonaFiles(StoryFiles(root))
-        self.crashing = _Crashing(StoryFiles(root))
+        self.stories, self.crashing = StoryFiles(root), _Crashing(root)
+        self.files = PersonaFiles(self.stories)
         self.text = ""
         self.back: list[str] = []
         """What each undo should lead to, the next one last; the bottom is where nothing can be undone."""
@@ -62,7 +101,7 @@ class Growing(RuleBasedStateMachine):
     @rule()
     def grow(self) -> None:
         text = self._fresh()
-        self.files.grow("tale", text, {"changes": [], "turns": [1, 2]}, "T", expected=self.text)
+        _grow(self.stories, "tale", text, expected=self.text)
         if not self.edited or self.back:
             self.back.append(self.text)
         self.text, self.edited = text, False
@@ -70,23 +109,23 @@ class Growing(RuleBasedStateMachine):
     @rule()
     def grow_and_crash(self) -> None:
         with pytest.raises(_CrashError):
-            self.crashing.grow("tale", self._fresh(), {"changes": []}, "T", expected=self.text)
+            _grow(self.crashing, "tale", self._fresh(), expected=self.text)
 
     @rule()
     def undo(self) -> None:
         if not self.back:
             with pytest.raises(UserError):
-                self.files.undo("tale", "T")
+                _undo(self.stories, "tale")
             return
         self.text = self.back.pop()
-        self.files.undo("tale", "T")
+        _undo(self.stories, "tale")
         self.edited = False
 
     @precondition(lambda self: self.edited and self.back)
     @rule()
     def undo_an_edit_and_crash(self) -> None:
         with pytest.raises(_CrashError):
-            self.crashing.undo("tale", "T")
+            _undo(self.crashing, "tale")
 
     @rule()
     def edit(self) -> None:
@@ -100,7 +139,7 @@ class Growing(RuleBasedStateMachine):
     @rule()
     def grow_from_another_text(self) -> None:
         with pytest.raises(UserError):
-            self.files.grow("tale", "新", {"changes": []}, "T", expected="something else")
+            _grow(self.stories, "tale", "新", expected="something else")
 
     @invariant()
     def holds(self) -> None:
@@ -121,14 +160,14 @@ TestGrowing = Growing.TestCase
 
 
 def test_texts_of_any_size_leave_a_history_that_can_be_read(services: Services, instance: str) -> None:
-    state, history = services.personas.read(instance)
+    personas = PersonaFiles(services.stories)
+    state, history = personas.read(instance)
     for number in range(12):
         state, history = grown(state, history, f"{number}" * 500_000, {"changes": []}, "T")
-    services.personas.write_history(instance, history)
-    services.personas.write_state(instance, state)
+    personas.save(instance, state, history)
     path = services.stories.instances / instance / "persona_history.json"
     assert path.stat().st_size <= MAX_HISTORY_BYTES
-    state, history = services.personas.read(instance)
+    state, history = personas.read(instance)
     last = history.at(revision_of(state))
     assert last is not None
     assert last.after == state.evolved_persona
@@ -141,7 +180,7 @@ def test_a_history_that_cannot_be_read_stops_a_change_and_is_left_alone(
     path = services.stories.instances / instance / "persona_history.json"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(StorageError, match=r"persona_history\.json"):
-        services.personas.grow(instance, "新", {}, "T", expected="")
+        _grow(services.stories, instance, "新", expected="")
     assert path.read_text(encoding="utf-8") == content
     assert services.stories.character_state(instance).evolved_persona == ""
 
@@ -150,15 +189,15 @@ def test_a_state_with_an_odd_revision_is_named(services: Services, instance: str
     path = services.stories.instances / instance / "character_state.json"
     path.write_text('{"base_persona": "x", "persona_revision": "three"}', encoding="utf-8")
     with pytest.raises(StorageError, match="persona_revision"):
-        services.personas.read(instance)
+        PersonaFiles(services.stories).read(instance)
 
 
 def test_a_history_that_was_deleted_begins_anew(services: Services, instance: str) -> None:
-    services.personas.grow(instance, "一", {"changes": []}, "T", expected="")
+    store = services.stories
+    _grow(store, instance, "一", expected="")
     (services.stories.instances / instance / "persona_history.json").unlink()
     with pytest.raises(UserError):
-        services.personas.undo(instance, "T")
-    fresh = services.personas.grow(instance, "二", {"changes": []}, "T", expected="一")
-    assert revision_of(fresh) == 2
-    assert services.personas.undo(instance, "T").evolved_persona == "一"
-    assert isinstance(services.personas.read(instance)[1], PersonaHistory)
+        _undo(store, instance)
+    assert revision_of(_grow(store, instance, "二", expected="一")) == 2
+    assert _undo(store, instance).evolved_persona == "一"
+    assert isinstance(PersonaFiles(services.stories).read(instance)[1], PersonaHistory)
