@@ -33,7 +33,7 @@ from personalab.storage.seed import seed
 from personalab.storage.stories import StoryFiles
 from personalab.storage.story_lock import HeldFileLock
 from personalab.storage.story_ports import open_file_ports
-from personalab.story.lines import dump_line, parse_line
+from personalab.story.lines import Line, dump_line, parse_line
 from personalab.story.summary import PlotPoint
 from personalab.texts import Language
 from tests.contract.archives import ArchiveWriter, FileArchiveWriter, MemoryArchiveWriter
@@ -86,6 +86,10 @@ class StoryWorld(Protocol):
 
     def archive(self, name: str = DEFAULT_NAME) -> ArchiveWriter:
         """Open an archive of conversations as another program does."""
+        ...
+
+    def append(self, session_id: str, *lines: Line) -> None:
+        """Add lines to a session of ``STORY`` without its lock, as a person can by hand."""
         ...
 
     def lines(self, session_id: str) -> list[dict[str, Any]]:
@@ -154,6 +158,11 @@ class FileWorld:
         """Open the archive's files."""
         return FileArchiveWriter(self.root / "archive" / name)
 
+    def append(self, session_id: str, *lines: Line) -> None:
+        """Write at the end of the file."""
+        with StoryFiles(self.root).session_path(STORY, session_id).open("ab") as file:
+            file.write(b"".join(map(dump_line, lines)))
+
     def lines(self, session_id: str) -> list[dict[str, Any]]:
         """Read the session's file."""
         path = StoryFiles(self.root).session_path(STORY, session_id)
@@ -191,6 +200,8 @@ class MemoryWorld:
         """Open services whose data root cannot be written, nor even created."""
         found = _services(Path(__file__) / "data", self.open_process())
         found.__dict__["memories"] = MemoryBook(self.memories, lambda: OfflineEmbedder(VECTORS))
+        for name in ("stories", "preferences", "lorebooks"):
+            found.__dict__[name] = _NoFiles()
         return found
 
     def end_process(self, lock: HeldLock) -> None:
@@ -235,6 +246,10 @@ class MemoryWorld:
         """Open what all processes share."""
         return MemoryArchiveWriter(self.shared.archives.setdefault(name, Archive()))
 
+    def append(self, session_id: str, *lines: Line) -> None:
+        """Add to what is kept."""
+        self.shared.session(STORY, session_id).lines += lines
+
     def lines(self, session_id: str) -> list[dict[str, Any]]:
         """Write the session's lines as JSON."""
         found = self.shared.session(STORY, session_id).lines
@@ -266,6 +281,13 @@ class MemoryWorld:
         if operation in self._failing:
             self._failing.remove(operation)
             raise StorageError("disk_full", file=operation)
+
+
+class _NoFiles:
+    """Stands for the files of a data root: whoever looks at them fails."""
+
+    def __getattr__(self, name: str) -> object:
+        raise AssertionError(f"the file adapter was used: {name}")
 
 
 def _services(root: Path, ports: StoryPorts | None = None) -> Services:

@@ -1,10 +1,9 @@
-"""A character grows by the last turns: whole, or not at all, and never in who it was made as."""
+"""Files of a persona: their format, edits by hand, and what the doctor says of them."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,20 +13,18 @@ from hypothesis import strategies as st
 
 from graph.update_memory import build_update_memory, stream_update
 from nodes.update_memory.state import UpdateInput
-from personalab.dialogue import Message
 from personalab.operations.doctor import examine_root
 from personalab.operations.instances import new_instance
 from personalab.operations.personas import persona_history, undo_persona
-from personalab.ports import ReplyChunk
 from personalab.providers.rehearsal_persona import write_persona
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
+from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services
 from personalab.story.lines import AssistantLine, UserLine
 from personalab.story.persona import evolve_messages, read_evolution, turns_to_learn_from
 from personalab.story.transcript import Transcript
 from personalab.texts import Language
 from tests.conftest import NOW
-from tests.graph.turns import Events, lines, only, say, snapshot
+from tests.graph.turns import Events, lines, only, say
 from tests.graph.worked_example import LAST_TURNS, lay_out
 
 pytestmark = pytest.mark.anyio
@@ -119,34 +116,6 @@ async def test_the_last_turns_change_who_the_character_is(
     assert lines(example, session_id="sess_003") == session
 
 
-async def test_the_next_turn_is_played_by_who_the_character_has_become(
-    example: Services, answer_with: Answer
-) -> None:
-    model = answer_with(_answer(), "好。")
-    await _update(example)
-    await say(example, "走吧")
-    assert FIRST in model.calls[-1][0]["content"]
-    assert BEFORE not in model.calls[-1][0]["content"]
-
-
-@pytest.mark.parametrize("step", STEPS)
-async def test_a_crash_before_any_step_leaves_the_old_persona_and_the_next_try_doubles_nothing(
-    example: Services, answer_with: Answer, root: Path, step: str
-) -> None:
-    answer_with(_answer(), _answer(SECOND))
-    before = snapshot(root / "instances")
-    graph = build_update_memory(example).compile(interrupt_before=[step])
-    await graph.ainvoke({"instance_id": "inst_001"})
-    assert snapshot(root / "instances") == before
-    if step == "evolve_persona":
-        answer_with(_answer(SECOND))
-    _, result = await _update(example)
-    assert (result["status"], result["revision"]) == ("done", 1)
-    found = await persona_history(example, "inst_001")
-    assert [row["after"] for row in found["revisions"]] == [SECOND]
-    assert (found["evolved_persona"], found["withdrawn"]) == (SECOND, [])
-
-
 async def test_a_crash_between_the_two_files_leaves_a_draft_that_counts_for_nobody(
     example: Services, answer_with: Answer, root: Path
 ) -> None:
@@ -163,84 +132,12 @@ async def test_a_crash_between_the_two_files_leaves_a_draft_that_counts_for_nobo
     assert [row["after"] for row in found["withdrawn"]] == [FIRST]
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        "I'm sorry, I cannot do that.",
-        '{"evolved_persona": "一',
-        "",
-        _answer(""),
-        _answer(FIRST, 99),
-        _answer(FIRST, 21),
-        json.dumps({"evolved_persona": FIRST, "changes": []}),
-        json.dumps({"evolved_persona": FIRST, "changes": [{"change": "变了", "turns": [41]}] * 200}),
-        _answer("He has learned to wait."),
-        _answer("很抱歉，我不能继续这个故事。"),
-        _answer("多疑。对玩家的信任度从 20 升到 80。"),
-        _answer("多疑，信任 80%。"),
-        _answer(FIRST, change="好感 +5"),
-        _answer(BASE),
-    ],
-)
-async def test_an_answer_that_cannot_be_used_is_asked_for_once_more_and_then_refused(
-    example: Services, answer_with: Answer, root: Path, bad: str
-) -> None:
-    before = snapshot(root / "instances")
-    model = answer_with(bad, bad, bad, _answer())
-    events, result = await _update(example)
-    assert result["status"] == "error"
-    assert only(events, "error")[0]["code"] == "provider.bad_persona"
-    assert len(model.calls) == 2
-    assert snapshot(root / "instances") == before
-    _, mended = await _update(example)
-    assert mended["status"] == "done"
-    assert "不能用" in model.calls[3][-1]["content"]
-
-
 async def test_figures_are_refused_by_saying_so(example: Services, answer_with: Answer) -> None:
     model = answer_with(_answer("信任 80%。"), _answer())
     _, result = await _update(example)
     assert result["status"] == "done"
     assert "信任 80" in model.calls[1][-1]["content"]
     assert "figures" in model.calls[1][-1]["content"]
-
-
-async def test_a_preview_shows_the_change_and_writes_nothing(
-    example: Services, answer_with: Answer, root: Path
-) -> None:
-    answer_with(_answer())
-    before = snapshot(root)
-    _, result = await _update(example, dry_run=True)
-    assert (result["status"], result["evolved_persona"], result["revision"]) == ("preview", FIRST, 0)
-    assert result["changes"]
-    assert result["diff"]
-    assert snapshot(root) == before
-
-
-async def test_nothing_is_written_where_nothing_has_changed(
-    example: Services, answer_with: Answer, root: Path
-) -> None:
-    answer_with(json.dumps({"evolved_persona": BEFORE, "changes": []}, ensure_ascii=False))
-    before = snapshot(root)
-    _, result = await _update(example)
-    assert (result["status"], result["evolved_persona"], result["revision"]) == ("unchanged", BEFORE, 0)
-    assert [part["op"] for part in result["diff"]] == ["same"] * len(result["diff"])
-    assert snapshot(root) == before
-
-
-async def test_changes_can_be_undone_one_by_one(example: Services, answer_with: Answer, root: Path) -> None:
-    answer_with(_answer(), _answer(SECOND), _answer(SECOND))
-    await _update(example)
-    await _update(example)
-    assert (await undo_persona(example, "inst_001")).evolved_persona == FIRST
-    assert (await undo_persona(example, "inst_001")).evolved_persona == BEFORE
-    with pytest.raises(Exception, match="no change to undo"):
-        await undo_persona(example, "inst_001")
-    _, result = await _update(example)
-    assert (result["before"], result["revision"]) == (BEFORE, 1)
-    found = await persona_history(example, "inst_001")
-    assert [row["after"] for row in found["withdrawn"]] == [FIRST, SECOND]
-    assert _state(root)["base_persona"] == BASE
 
 
 async def test_what_was_edited_by_hand_is_grown_from_and_kept(
@@ -254,24 +151,6 @@ async def test_what_was_edited_by_hand_is_grown_from_and_kept(
     assert (result["before"], result["revision"]) == ("我亲手改的样子。", 3)
     texts = [(await undo_persona(example, "inst_001")).evolved_persona for _ in range(3)]
     assert texts == ["我亲手改的样子。", FIRST, BEFORE]
-
-
-async def test_a_story_that_went_on_meanwhile_is_not_judged_by_its_past(
-    example: Services, answer_with: Answer, root: Path
-) -> None:
-    class Meddling(ScriptedModel):
-        """Lets the story go on before it answers."""
-
-        async def stream(self, messages: Sequence[Message]) -> AsyncIterator[ReplyChunk]:
-            writer = example.stories.writer("inst_001", "sess_003")
-            writer.append(UserLine("还有一件事", 42, NOW))
-            async for chunk in super().stream(messages):
-                yield chunk
-
-    example.models["rehearsal"] = Meddling([_answer()])
-    _, result = await _update(example)
-    assert result["error"]["code"] == "session_went_on"
-    assert _state(root)["evolved_persona"] == BEFORE
 
 
 async def test_an_edit_during_the_update_is_not_written_over(
@@ -290,58 +169,11 @@ async def test_an_edit_during_the_update_is_not_written_over(
     assert _state(root)["evolved_persona"] == "我亲手改的样子。"
 
 
-async def test_a_turn_and_an_update_take_turns(example: Services, answer_with: Answer, root: Path) -> None:
-    slow = ScriptedReply(tuple(_answer()), delay=0.005)
-    answer_with(slow, "好。")
-    update = asyncio.create_task(_update(example))
-    while not cast("ScriptedModel", example.models["rehearsal"]).calls:
-        await asyncio.sleep(0)
-    _, turn = await say(example, "还在吗")
-    _, result = await update
-    assert (result["status"], turn["status"], turn["turn"]) == ("done", "done", 42)
-
-
 @pytest.mark.usefixtures("hurried")
 async def test_a_story_that_is_being_written_is_busy(example: Services) -> None:
     async with example.leases.holding("inst_001", "say", wait=1):
         _, result = await _update(example)
     assert result["error"]["kind"] == "busy"
-
-
-async def test_an_update_can_be_stopped(example: Services, answer_with: Answer, root: Path) -> None:
-    before = snapshot(root)
-    answer_with(ScriptedReply(tuple(_answer() * 200), delay=0.01))
-    update = asyncio.create_task(_update(example))
-    while not cast("ScriptedModel", example.models["rehearsal"]).calls:
-        await asyncio.sleep(0)
-    assert await example.leases.stop("inst_001") == "update-memory"
-    _, result = await update
-    assert result["error"]["code"] == "work_stopped"
-    assert snapshot(root) == before
-
-
-async def test_there_must_be_something_to_learn_from(services: Services) -> None:
-    await new_instance(services, "char_alserqi", "bg_wasteland", "inst_001")
-    _, result = await _update(services)
-    assert result["error"]["code"] == "nothing_to_learn"
-    _, result = await _update(services, instance_id="nope")
-    assert result["error"]["code"] == "no_instance"
-    _, result = await _update(services, instance_id="../x")
-    assert result["error"]["code"] == "bad_id"
-
-
-async def test_a_very_long_conversation_still_fits(example: Services, answer_with: Answer) -> None:
-    example.preferences.change({"max_total_tokens": 10_000, "conversation_load_all": False})
-    example.preferences.change({"conversation_max_tokens": 1_000})
-    for number in range(42, 45):
-        answer_with("他点了点头，慢慢地走向废墟。" * 100)
-        await say(example, f"第 {number} 句：" + "我们沿着旧铁路往北走。" * 100)
-    model = answer_with(_answer(FIRST, 44))
-    _, result = await _update(example)
-    assert result["status"] == "done"
-    counter = await example.counter()
-    assert sum(counter.count(message["content"]) for message in model.calls[0]) <= 5_000
-    assert "第44轮" in model.calls[0][-1]["content"]
 
 
 # --- the doctor

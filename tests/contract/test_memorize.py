@@ -1,11 +1,10 @@
-"""A conversation becomes memory: what was said, once, with its source; or nothing at all."""
+"""A conversation becomes memory, once, with its source, or nothing at all; on every adapter."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -21,6 +20,7 @@ from personalab.services import Services
 from personalab.story.events import Usage
 from personalab.texts import LANGUAGES, Language
 from personalab.texts.actions import rendering_for
+from tests.contract.worlds import StoryWorld
 from tests.graph.turns import Events, only
 
 pytestmark = pytest.mark.anyio
@@ -68,6 +68,12 @@ ADDED = _wishes(
     {"op": "add", "type": "event", "text": "用户上周去了海边", "reason": "讲述", "messages": [2]},
 )
 THREE = (FOUND, ADDED, _mind("用户喜欢大海"))
+
+
+@pytest.fixture
+def services(world: StoryWorld) -> Services:
+    """Services of one process."""
+    return world.open_services()
 
 
 async def _memorize(services: Services, **call: Any) -> tuple[Events, dict[str, Any]]:
@@ -242,7 +248,7 @@ async def test_a_stage_that_fails_leaves_the_memory_as_it_was(
 
 @pytest.mark.parametrize("language", LANGUAGES)
 async def test_a_failure_is_kept_in_the_same_words_from_every_entrance(
-    services: Services, monkeypatch: pytest.MonkeyPatch, language: Language
+    world: StoryWorld, services: Services, monkeypatch: pytest.MonkeyPatch, language: Language
 ) -> None:
     error = NotFound("no_background", background_id="b")
 
@@ -250,7 +256,7 @@ async def test_a_failure_is_kept_in_the_same_words_from_every_entrance(
         raise error
 
     monkeypatch.setitem(STAGES, "modify", fail)
-    services.preferences.change({"preferences.language": language})
+    world.change_settings(language=language)
     with rendering_for("mcp"):
         events, result = await _memorize(services)
         assert only(events, "error")[0]["message"] == result["error"]["message"] == error.message(language)
@@ -300,14 +306,14 @@ async def test_many_at_once_all_keep_what_they_learned(services: Services) -> No
 
 @pytest.mark.parametrize("field", ["agent_id", "user_id", "messages"])
 async def test_a_request_that_lacks_a_field_is_refused_and_leaves_nothing(
-    services: Services, root: Path, field: str
+    services: Services, field: str
 ) -> None:
     request = {name: value for name, value in REQUEST.items() if name != field}
     events, result = await _memorize(services, request=request)
     assert result["status"] == "error"
     assert field in only(events, "error")[0]["message"]
     assert only(events, "error")[0]["kind"] == "user"
-    assert not (root / "memory").exists()
+    assert await services.memories.memories() == []
     with pytest.raises(ValueError, match=field):
         await save_conversation(services, request)
 
