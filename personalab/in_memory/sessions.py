@@ -42,7 +42,7 @@ class InMemorySessionStore:
             check_lock(story, lock)
             repaired: list[str] = []
             if session.open_reply is not None:
-                session.lines.append(replace(session.open_reply, interrupted=True, closed=True))
+                session.lines.append(session.open_reply.abandoned(""))
                 session.open_reply = None
                 repaired.append("repaired")
             log = InMemorySessionLog(self._shared, story, session, lock, repaired)

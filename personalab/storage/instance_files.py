@@ -153,8 +153,7 @@ def _open_line(torn: bytes, before: list[Line]) -> Line | None:
         line = recover(torn, said[-1].turn if said else 1)
     if not isinstance(line, AssistantLine):
         return line
-    when = line.timestamp or (said[-1].timestamp if said else "")
-    return replace(line, interrupted=True, closed=True, timestamp=when)
+    return line.abandoned(said[-1].timestamp if said else "")
 
 
 def _entry(stories: StoryFiles, kind: Kind, entry_id: str | None) -> LibraryEntry | None:

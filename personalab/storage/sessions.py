@@ -392,9 +392,7 @@ class SessionWriter:
                 os.ftruncate(self._fd, end)
 
     def _finished(self, line: Line) -> Line:
-        if isinstance(line, AssistantLine):
-            return replace(line, interrupted=True, closed=True, timestamp=line.timestamp or self._last_time())
-        return line
+        return line.abandoned(self._last_time()) if isinstance(line, AssistantLine) else line
 
     def _last_time(self) -> str:
         last = self.transcript.last

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from personalab.errors import Invalid
@@ -88,6 +88,10 @@ class AssistantLine:
         if self.interrupted:
             return "interrupted"
         return "empty" if self.empty else "done"
+
+    def abandoned(self, last_time: str) -> AssistantLine:
+        """Return the reply as the next writer closes it after its writer died, at the latest known time."""
+        return replace(self, interrupted=True, closed=True, timestamp=self.timestamp or last_time)
 
 
 @dataclass(frozen=True, slots=True)
