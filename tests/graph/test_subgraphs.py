@@ -30,7 +30,7 @@ from personalab.operations.archives import archive_of
 from personalab.providers.rehearsal import RehearsalModel
 from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services
-from tests.graph.test_memorize import REQUEST
+from tests.contract.test_memorize import REQUEST
 from tests.graph.turns import lines
 from tests.lab.running import make_project
 
