@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from functools import partial
 
@@ -121,6 +122,21 @@ async def test_persona_is_not_saved_under_an_outdated_lock(world: StoryWorld) ->
     assert caught.value.code == "lock_lost"
     assert await world.open_process().stories.persona(STORY) == (state, history)
     await following.release()
+
+
+async def test_cancelled_save_has_ended_when_it_raises(world: StoryWorld) -> None:
+    ports = world.open_process()
+    lock = await ports.lock.acquire(STORY, "update-memory", wait=1)
+    state, history = await ports.stories.persona(STORY)
+    fresh, kept = grown(state, history, "学会了等待。", {"changes": []}, NOW)
+    saving = asyncio.create_task(ports.stories.save_persona(STORY, fresh, kept, lock))
+    await asyncio.sleep(0)
+    saving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await saving
+    read, chain = await world.open_process().stories.persona(STORY)
+    assert (read.evolved_persona, len(chain.counting(revision_of(read)))) == ("学会了等待。", 1)
+    await lock.release()
 
 
 async def test_persona_that_cannot_be_saved_stays_as_it_was(world: StoryWorld) -> None:
