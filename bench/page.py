@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from bench.table import Figure, median
+from personalab.i18n import languages
 from personalab.services import open_services
 from personalab.settings import read_settings
 from personalab.story.lines import AssistantLine, UserLine, dump_line
-from web.page_files import PAGE
+from web.page_files import PAGE, page_texts
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -65,13 +66,12 @@ def figures() -> list[Figure]:
 
 
 def _sizes() -> list[Figure]:
-    """Weigh the page's code, and apart from it the words, of which a browser fetches one language."""
-    files = [path for path in PAGE.rglob("*") if path.is_file() and path.stem != "docs"]
-    code = sum(path.stat().st_size for path in files if path.parent.name != "words")
-    words = max(path.stat().st_size for path in files if path.parent.name == "words")
+    """Weigh the page's code, and apart from it the texts, of which a browser fetches one language."""
+    code = sum(path.stat().st_size for path in PAGE.rglob("*") if path.is_file() and path.stem != "docs")
+    words = max(len(page_texts(language)) for language in languages())
     return [
         Figure("the page's code, uncompressed", code / 1000, "kB", at_most=150),
-        Figure("its words in one language", words / 1000, "kB"),
+        Figure("its texts in one language", words / 1000, "kB"),
     ]
 
 

@@ -34,7 +34,7 @@ from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.storage.template_updates import EARLIER
 from personalab.story.lines import NO_REPLY
-from personalab.texts import Language
+from personalab.texts import Language, prompt_language
 
 MAX_TOKENS = 160
 ANSWER_TOKENS = 1_024
@@ -270,7 +270,7 @@ async def _reply(
 
 
 def _instructions(services: Services, language: Language) -> str:
-    templates, _ = services.preferences.templates(language)
+    templates, _ = services.preferences.templates(prompt_language(language))
     names = ("system_prompt", "progress_instruction", "post_history_instructions")
     return "\n".join(templates[name] for name in names)
 

@@ -14,12 +14,12 @@ from cli.running import DONE, INTERRUPTED, language_of, wait_for
 from cli.stories import names, reasoning_rows, told
 from cli.texts import tell
 from personalab.errors import PersonaLabError
+from personalab.i18n import DEFAULT, Language
 from personalab.settings import spoken_language
 from personalab.story.director import current_point, mark_outline
 from personalab.story.ids import check_id
 from personalab.story.instance import InstanceState
 from personalab.story.library import NO_BACKGROUND, Background
-from personalab.texts import Language
 
 if TYPE_CHECKING:
     from personalab.services import Services
@@ -92,8 +92,8 @@ class ChatStory:
             )
         )
         rows.append(paint(self.say("hint"), DIM))
-        if self.language == "zh" and spoken_language() == "en":
-            rows.append(paint(self.say("prefer_english"), DIM))
+        if self.language == DEFAULT != (spoken := spoken_language()):
+            rows.append(paint(tell("prefer_language", spoken, language=spoken), DIM))
         return rows
 
     def _unbegun(self, state: InstanceState) -> bool:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cli.output import BOLD, CYAN, DIM, can_show_chinese, note, paint, short, write
+from cli.output import BOLD, CYAN, DIM, can_show, note, paint, short, write
 from cli.running import Refusal, language_of, wait_for
 from cli.stories import described, names
 from cli.texts import tell
+from personalab.i18n import ABOUT, DEFAULT, Language, languages
 from personalab.settings import spoken_language
 from personalab.story.instance import InstanceState
 from personalab.story.library import Background, Character
-from personalab.texts import Language
 
 if TYPE_CHECKING:
     from personalab.services import Services
@@ -28,32 +28,37 @@ def choose_instance(services: Services, *, asking: bool) -> str:
     if not asking:
         return _unasked(services, stories, language)
     if not stories:
-        if can_show_chinese():
+        if len(_offered()) > 1:
             language = _ask_language(services, language)
         write(paint(tell("welcome", language), BOLD))
         return _begin(services, ask_for_story(services, language))
     rows = [_row(services, state, language) for state in stories]
     rows.append(tell("new_story", language))
-    if can_show_chinese():
-        rows.append(tell("other_language", language))
+    others = [each for each in _offered() if each != language]
+    rows += [tell("other_language", each, name=ABOUT.say("name", each)) for each in others]
     chosen = ask(tell("pick_instance", language), rows, language)
     if chosen < len(stories):
         return stories[chosen].instance_id
     if chosen == len(stories):
         return _begin(services, ask_for_story(services, language))
-    services.preferences.change({"preferences.language": "en" if language == "zh" else "zh"})
+    services.preferences.change({"preferences.language": others[chosen - len(stories) - 1]})
     return choose_instance(services, asking=asking)
 
 
 def _ask_language(services: Services, language: Language) -> Language:
     """Ask a newcomer for a language and save it; the terminal's own is proposed."""
-    first = spoken_language() if language == "zh" else language
-    offered: list[Language] = ["zh", "en"] if first == "zh" else ["en", "zh"]
-    rows = [tell("language_name", each) for each in offered]
+    first = spoken_language() if language == DEFAULT else language
+    offered = sorted(_offered(), key=lambda each: each != first)
+    rows = [ABOUT.say("name", each) for each in offered]
     chosen = offered[ask(tell("pick_language", first), rows, first)]
     if chosen != language:
         services.preferences.change({"preferences.language": chosen})
     return chosen
+
+
+def _offered() -> list[Language]:
+    """List the languages that this terminal can show."""
+    return [each for each in languages() if can_show(ABOUT.say("name", each))]
 
 
 def _unasked(services: Services, stories: list[InstanceState], language: Language) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
-from cli.output import BOLD, DIM, can_show_chinese, note, paint, write, write_json
+from cli.output import BOLD, DIM, can_show, note, paint, write, write_json
 from cli.running import Refusal, language
 from cli.texts import tell
 from personalab.settings import Settings, dotenv_path, in_checkout, read_settings
@@ -62,7 +62,7 @@ def _show(client: Client, path: object, config: object, speech: Language) -> Non
     note(tell(f"paste_{client}", speech, path=path))
     if client == "claude" and in_checkout():
         note(paint(tell("or_bundle", speech), DIM, sys.stderr))
-    write(json.dumps(config, indent=2, ensure_ascii=not can_show_chinese()))
+    write(json.dumps(config, indent=2, ensure_ascii=not can_show(json.dumps(config, ensure_ascii=False))))
 
 
 def _say_where_secrets_go(settings: Settings, url: str | None, speech: Language) -> None:

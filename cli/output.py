@@ -41,10 +41,10 @@ def is_terminal(stream: TextIO) -> bool:
         return False
 
 
-def can_show_chinese() -> bool:
-    """Return whether Chinese can be printed at all."""
+def can_show(text: str) -> bool:
+    """Return whether a text can be printed at all."""
     try:
-        "中文".encode((sys.stdout or sys.stderr).encoding or "ascii")
+        text.encode((sys.stdout or sys.stderr).encoding or "ascii")
     except (UnicodeEncodeError, LookupError, AttributeError):
         return False
     return True

@@ -14,13 +14,13 @@ from collections.abc import Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cli.output import can_show_chinese, is_terminal, note, one_line
+from cli.output import can_show, is_terminal, note, one_line
+from personalab.i18n import ABOUT, FALLBACK, Language
 
 if TYPE_CHECKING:
     import asyncio
 
     from personalab.services import Services
-    from personalab.texts import Language
 
 T = TypeVar("T")
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -71,12 +71,16 @@ def language() -> Language:
         return language_of(_opened[0])
     from personalab.settings import spoken_language
 
-    return (_saved_language() or spoken_language()) if can_show_chinese() else "en"
+    return _shown(_saved_language() or spoken_language())
 
 
 def language_of(services: Services) -> Language:
-    """Return the language to use: the saved one, but English where Chinese cannot be shown."""
-    return services.preferences.language() if can_show_chinese() else "en"
+    """Return the language to use: the saved one, but English where that cannot be shown."""
+    return _shown(services.preferences.language())
+
+
+def _shown(language: Language) -> Language:
+    return language if can_show(ABOUT.say("name", language)) else FALLBACK
 
 
 def _saved_language() -> Language | None:
@@ -191,7 +195,7 @@ def _any_language() -> Language:
     try:
         return language()
     except Exception:  # noqa: BLE001 (a sentence about one failure must not fail by another)
-        return "en"
+        return FALLBACK
 
 
 def _hush() -> None:

@@ -9,24 +9,25 @@ import typer
 
 from cli.output import one_line
 from cli.texts import tell
-from personalab.texts import Language
+from personalab.i18n import Language
 
-_CHINESE: tuple[tuple[str, str], ...] = (
-    (r"No such command '(.*?)'\. Did you mean (.*)\?", r"没有命令 “\1”，是不是 \2？"),
-    (r"No such command '(.*?)'", r"没有命令 “\1”"),
-    (r"No such option: (\S+) \(Possible options: (.*)\)", r"没有选项 \1（相近的有：\2）"),
-    (r"No such option: (.*)", r"没有选项 \1"),
-    (r"Missing (?:argument|option|parameter) '(.*)'", r"缺少 \1"),
-    (r"Got unexpected extra argument(?:\(s\)|s)? \((.*)\)", r"多出了 \1"),
-    (r"Option '(.*)' requires an argument", r"选项 \1 需要一个值"),
-    (r"Option '(.*)' does not take a value", r"选项 \1 不带值"),
-    (r"Invalid value for (.*?): .*valid integer.*", r"\1 应为整数"),
-    (r"Invalid value for (.*?): .*greater than or equal to (\S+)", r"\1 不能小于 \2"),
-    (r"Invalid value for (.*?): .*less than or equal to (\S+)", r"\1 不能大于 \2"),
-    (r"Invalid value for (.*?): .*?('.*') is not one of (.*)", r"\1 不能是 \2，可用：\3"),
-    (r"Invalid value for (.*?): .*", r"\1 的值不可用"),
+_PATTERNS: tuple[tuple[str, str], ...] = (
+    (r"No such command '(?P<name>.*?)'\. Did you mean (?P<near>.*)\?", "usage_command_like"),
+    (r"No such command '(?P<name>.*?)'", "usage_command"),
+    (r"No such option: (?P<name>\S+) \(Possible options: (?P<near>.*)\)", "usage_option_like"),
+    (r"No such option: (?P<name>.*)", "usage_option"),
+    (r"Missing (?:argument|option|parameter) '(?P<name>.*)'", "usage_missing"),
+    (r"Got unexpected extra argument(?:\(s\)|s)? \((?P<name>.*)\)", "usage_extra"),
+    (r"Option '(?P<name>.*)' requires an argument", "usage_no_value"),
+    (r"Option '(?P<name>.*)' does not take a value", "usage_takes_no_value"),
+    (r"Invalid value for (?P<name>.*?): .*valid integer.*", "usage_whole"),
+    (r"Invalid value for (?P<name>.*?): .*greater than or equal to (?P<limit>\S+)", "usage_too_small"),
+    (r"Invalid value for (?P<name>.*?): .*less than or equal to (?P<limit>\S+)", "usage_too_large"),
+    (r"Invalid value for (?P<name>.*?): .*?(?P<value>'.*') is not one of (?P<known>.*)", "usage_choice"),
+    (r"Invalid value for (?P<name>.*?): (?P<reason>.*)", "usage_value"),
+    (r"(?P<reason>.*)", "usage_other"),
 )
-"""What typer says, as far as our commands can make it say so, and the same in Chinese."""
+"""What typer says, as far as our commands can make it say so, and the code of our text for it."""
 
 
 def word_refusal(error: typer.TyperException, language: Language) -> str:
@@ -36,16 +37,14 @@ def word_refusal(error: typer.TyperException, language: Language) -> str:
         return ""
     context: Any = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "personalab"
-    if language == "zh":
-        reason = _in_chinese(reason)
-    said = tell("usage", language, reason=reason, command=command)
+    said = tell("usage", language, reason=_worded(reason, language), command=command)
     if hasattr(error, "option_name") and command.split()[-1] in ("say", "prompt", "recall"):
         said += tell("dashes", language, command=command)
     return said
 
 
-def _in_chinese(reason: str) -> str:
-    for pattern, words in _CHINESE:
+def _worded(reason: str, language: Language) -> str:
+    for pattern, code in _PATTERNS:
         if found := re.fullmatch(pattern, reason):
-            return found.expand(words)
-    return tell("usage_other", "zh")
+            return tell(code, language, **found.groupdict())
+    return reason

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from mcp_server.results import all_well_formed
 from mcp_server.schemas import without_blanks
 from mcp_server.texts import tell
+from personalab.i18n import ABOUT
 from personalab.texts import Language
 
 
@@ -84,7 +85,7 @@ def word_missing(name: str, schema: Mapping[str, Any], language: Language) -> st
 
 
 def _whole(rows: Sequence[str], schema: Mapping[str, Any], language: Language) -> str:
-    faults = ("；" if language == "zh" else "; ").join(dict.fromkeys(rows))
+    faults = ABOUT.say("semicolon", language).join(dict.fromkeys(rows))
     return tell("faults", language, faults=faults, takes=signature(schema, language))
 
 

@@ -46,6 +46,7 @@ from personalab.operations.lab.reporting import ReportFormat, project_report
 from personalab.operations.lab.told import pause as pausing
 from personalab.operations.lab.told import usual_options
 from personalab.storage.lab.projects import ProjectPlace
+from personalab.texts import PROMPT_LANGUAGES
 
 Project = Annotated[str, Field(description="Its folder's name, id or name")]
 Confirm = Annotated[bool, Field(description="The user agreed to the plan that was shown")]
@@ -63,7 +64,7 @@ _OPTIONS = object_schema(
     timeout_seconds=float,
     retry_count=int,
     pass_score=float,
-    language=("zh", "en"),
+    language=PROMPT_LANGUAGES,
 )
 _COUNTS = ("total", "completed", "failed", "skipped")
 

@@ -13,6 +13,7 @@ from mcp_server.desk import McpContext
 from mcp_server.knowing import brief
 from mcp_server.results import result
 from mcp_server.texts import tell
+from personalab.i18n import ABOUT
 from personalab.operations.reading import place_of_reply
 from personalab.story.transcript import shown_reply
 from personalab.texts import Language
@@ -138,7 +139,7 @@ def plain_warnings(warnings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
 
 def warning_rows(warnings: Sequence[Mapping[str, Any]], language: Language) -> list[str]:
     """Word warnings with what can be done about them."""
-    stop = "；" if language == "zh" else "; "
+    stop = ABOUT.say("semicolon", language)
     return [
         tell(
             "warning",

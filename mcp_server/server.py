@@ -11,7 +11,6 @@ import hashlib
 import logging
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager, nullcontext, suppress
-from pathlib import Path
 from typing import Any, cast
 
 from mcp.server import MCPServer
@@ -50,14 +49,14 @@ from mcp_server.growing import GrowthTools
 from mcp_server.lab_runs import Runs
 from mcp_server.looking import LookingTools
 from mcp_server.memories import MemoryTools
+from mcp_server.panel import panel_html
 from mcp_server.progress import HEARTBEAT_SECONDS, ReportingContext
 from mcp_server.resources import Resources
 from mcp_server.results import well_formed
 from mcp_server.schemas import brief, brief_arguments
 from mcp_server.sessions import SessionTable
 from mcp_server.stories import StoryTools
-from mcp_server.texts import ARCHIVE_INSTRUCTIONS, DESCRIPTIONS, INSTRUCTIONS, TITLES, tell
-from mcp_server.texts_lab import LAB_INSTRUCTIONS
+from mcp_server.texts import DESCRIPTIONS, INSTRUCTIONS, TITLES, tell
 from mcp_server.turns import TurnTools
 from mcp_server.updates import MAX_SUBSCRIPTIONS, Updates
 from personalab.errors import PersonaLabError, UserError
@@ -133,8 +132,7 @@ class PersonaServer(MCPServer[None]):
         """Sessions over HTTP; a call keeps its session open, also when its client has gone."""
         stories = StoryTools(desk)
         apps = Apps()
-        panel = Path(__file__).with_name("panel.html").read_text(encoding="utf-8")
-        apps.add_html_resource(PANEL, panel, name="story", title="PersonaLab", prefers_border=True)
+        apps.add_html_resource(PANEL, panel_html(), name="story", title="PersonaLab", prefers_border=True)
         super().__init__(
             "personalab",
             title="PersonaLab",
@@ -158,8 +156,7 @@ class PersonaServer(MCPServer[None]):
         language = self.desk.language
         tools = await super().list_tools()
         for tool in tools:
-            if tool.name in TITLES:
-                tool.title = getattr(TITLES[tool.name], language)
+            tool.title = TITLES.say(tool.name, language)
         return tools
 
     async def call_tool(
@@ -333,10 +330,8 @@ def _tools(desk: McpContext, stories: StoryTools, toolsets: tuple[str, ...], run
 
 
 def _instructions(desk: McpContext, toolsets: tuple[str, ...]) -> str:
-    told = [INSTRUCTIONS]
-    told += [ARCHIVE_INSTRUCTIONS] if "archive" in toolsets else []
-    told += [LAB_INSTRUCTIONS] if "lab" in toolsets else []
-    return "".join(getattr(text, desk.language) for text in told)
+    parts = ("chat", *(name for name in ("archive", "lab") if name in toolsets))
+    return "".join(INSTRUCTIONS.say(part, desk.language) for part in parts)
 
 
 def _archive_tools(desk: McpContext, asking: Asking) -> list[Tool]:

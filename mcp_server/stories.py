@@ -26,7 +26,7 @@ from personalab.story.instance import InstanceState
 from personalab.story.library import Background, Character
 from personalab.story.lines import REPLY_FLAGS
 from personalab.story.transcript import shown_reply
-from personalab.texts import Language
+from personalab.texts import Language, PromptLanguage
 
 Kind = Literal["all", "characters", "backgrounds", "instances"]
 KINDS: tuple[Literal["characters", "backgrounds", "instances"], ...] = (
@@ -82,7 +82,7 @@ class StoryTools:
         character_id: str,
         name: Annotated[str | None, Field(description="What it is called")] = None,
         base_persona: Annotated[str | None, Field(description="Who it is, as the model is told")] = None,
-        language: Annotated[Literal["zh", "en"] | None, Field(description="What it speaks")] = None,
+        language: Annotated[PromptLanguage | None, Field(description="What it speaks")] = None,
         replace: Annotated[bool, Field(description="Change one that exists")] = False,
     ) -> Annotated[CallToolResult, SavedEntry]:
         """Save a character."""

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from personalab.errors import Invalid, UserError
-from personalab.texts import Language
+from personalab.i18n import DEFAULT, Language, languages
+from personalab.texts import PromptLanguage, prompt_language
 
 SummaryOrder = Literal["summary_first", "last_n_first"]
 Durability = Literal["os", "fsync"]
@@ -95,7 +96,7 @@ SOURCE_FIELDS: dict[str, Rule] = {
 
 FIELDS: dict[str, Rule] = {
     **SOURCE_FIELDS,
-    "preferences.language": ChoiceSetting(("zh", "en"), "zh"),
+    "preferences.language": ChoiceSetting(languages(), DEFAULT),
     "preferences.durability": ChoiceSetting(("os", "fsync"), "os"),
     "preferences.auto_summarize": Switch(False),
     "preferences.auto_memorize_turns": IntRange(0, 1_000, 0),
@@ -126,7 +127,8 @@ class Config:
     conversation_max_tokens: int = 100_000
     summary_order: SummaryOrder = "summary_first"
     conversation_load_all: bool = True
-    language: Language = "zh"
+    language: Language = DEFAULT
+    """The reader's language."""
     durability: Durability = "os"
     auto_summarize: bool = False
     """Whether a session is summed up when its prompt passes the warning threshold."""
@@ -138,6 +140,11 @@ class Config:
     """Whether views show the progress markers in replies; files always keep them."""
     on_disconnect: OnDisconnect = "continue"
     """What becomes of a reply when the last page that watched it goes away."""
+
+    @property
+    def prompt_language(self) -> PromptLanguage:
+        """The language of prompts for this reader, where the story has none."""
+        return prompt_language(self.language)
 
 
 @dataclass(frozen=True, slots=True)

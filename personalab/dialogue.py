@@ -14,7 +14,7 @@ from typing import Literal, TypedDict, cast
 
 from personalab.errors import Because, Invalid, json_reason
 from personalab.reasoning import begins_thinking, without_thoughts
-from personalab.texts import Language, fill
+from personalab.texts import PromptLanguage, fill
 
 Role = Literal["system", "user", "assistant"]
 
@@ -199,7 +199,7 @@ def _whole_number(value: object) -> int:
 # --- the language of a text
 
 
-def is_in(language: Language, text: str) -> bool:
+def is_in(language: PromptLanguage, text: str) -> bool:
     """Return whether a text may be in a language: Chinese has Chinese characters, English few, for names at most."""
     if language == "zh":
         return _HAN.search(text) is not None
@@ -208,7 +208,7 @@ def is_in(language: Language, text: str) -> bool:
     return foreign == 0 or foreign < 2 * len(_WORD.findall(text))
 
 
-def language_in(text: str) -> Language | None:
+def language_in(text: str) -> PromptLanguage | None:
     """Return which of the two a text is in; ``None`` if it mixes them, is in a third or has hardly a word."""
     if _KANA_OR_HANGUL.search(text):
         return None
@@ -221,7 +221,7 @@ def language_in(text: str) -> Language | None:
     return "en" if len(_WORD.findall(text)) >= _LEAST_WORDS else None
 
 
-def language_among(texts: Iterable[str]) -> Language | None:
+def language_among(texts: Iterable[str]) -> PromptLanguage | None:
     """Return which of the two most of the texts are in, with equal weights; ``None`` if that is unclear.
 
     Who writes Chinese even once may paste any amount of English, so that is never taken for an English talk.

@@ -21,8 +21,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from personalab.texts import Language, render, say
-from personalab.texts.reasons import REASONS
+from personalab.texts import FALLBACK, REASONS, Language, render, say
 
 ErrorKind = Literal["user", "busy", "storage", "provider", "other"]
 """Who has to act, for those who see only the event."""
@@ -49,7 +48,7 @@ class PersonaLabError(Exception):
         return say(self.code, language, **self.params)
 
     def __str__(self) -> str:
-        return self.message("en")
+        return self.message(FALLBACK)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _new, (type(self), *self.args), self.__dict__
@@ -94,7 +93,7 @@ class ProviderError(PersonaLabError):
 
 
 class Reason:
-    """Why something cannot be used: a code of ``personalab.texts.reasons`` and its parameters."""
+    """Why something cannot be used: a code of the section ``reasons`` and its parameters."""
 
     __slots__ = ("code", "params")
 
@@ -104,10 +103,10 @@ class Reason:
 
     def message(self, language: Language) -> str:
         """Return the message."""
-        return render(REASONS[self.code], language, **self.params)
+        return render(REASONS, self.code, language, **self.params)
 
     def __str__(self) -> str:
-        return self.message("en")
+        return self.message(FALLBACK)
 
     def __repr__(self) -> str:
         return f"Reason({self.code!r}, {self.params!r})"

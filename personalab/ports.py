@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # every process imports this module, few need all of these
     from personalab.story.recall import Hit, Kind, RecallQuery, StoryEvent
     from personalab.story.summary import PlotPoint
     from personalab.story.transcript import Transcript
-    from personalab.texts import Language
+    from personalab.texts import Language, PromptLanguage
 
 Clock = Callable[[], str]
 """Tells the time: ISO 8601, UTC, to the second, with ``Z``."""
@@ -161,7 +161,7 @@ class SettingsStore(Protocol):
         """Read the reader's language; the default where it can't be read."""
         ...
 
-    async def templates(self, language: Language) -> tuple[dict[str, str], list[Notice]]:
+    async def templates(self, language: PromptLanguage) -> tuple[dict[str, str], list[Notice]]:
         """Read the prompt templates of a language; one that can't be read is the shipped one, with a notice."""
         ...
 

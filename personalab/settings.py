@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from personalab.errors import Reason, UserError, as_reason
+from personalab.i18n import DEFAULT, Language, language_for
 from personalab.providers.child_environment import child_environment
 from personalab.providers.model_settings import ReasoningEffort
-from personalab.texts import Language
 
 _PACKAGE = Path(__file__).resolve().parent
 _CHECKOUT = _PACKAGE.parent
@@ -174,4 +174,4 @@ def spoken_language(environment: Mapping[str, str] | None = None) -> Language:
     known = os.environ if environment is None else environment
     locale = next((known[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if known.get(name)), "")
     spoken = locale.replace("-", "_").partition("_")[0].partition(".")[0].lower()
-    return "zh" if spoken in ("", "c", "posix", "zh") else "en"
+    return DEFAULT if spoken in ("", "c", "posix") else language_for(spoken)

@@ -398,7 +398,7 @@ REQUIREMENTS: dict[str, Requirement] = {
     ),
     "1.language": _by(
         "Everything a user reads exists in Chinese and English",
-        f"{_PURE}::test_every_text_has_the_same_places_in_both_languages",
+        "test_catalogue.py::test_every_language_has_the_same_texts_with_the_same_placeholders",
         f"{_PURE}::test_both_languages_have_the_same_templates_with_the_same_places",
     ),
     # --- spec 5: the MCP server
@@ -1011,7 +1011,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         "Chinese and English",
         "web/test_browser_settings.py::test_one_press_changes_every_word",
         "web/test_browser_settings.py::test_a_page_begins_in_the_browsers_language",
-        "web/test_page.py::test_every_word_is_there_in_both_languages_with_the_same_gaps",
+        "test_catalogue.py::test_every_language_has_the_same_texts_with_the_same_placeholders",
     ),
     "6.page.everyone": _by(
         "Keyboard and screen reader, light and dark, phone",

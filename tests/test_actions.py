@@ -2,53 +2,38 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-
 import pytest
 
 from mcp_server.texts import TITLES
 from personalab.errors import Busy, NotFound
-from personalab.operations.doctor_findings import MESSAGES, REMEDIES
-from personalab.texts import LANGUAGES, TEXTS, Text, say
-from personalab.texts.actions import ACTIONS, ENTRANCES, Entrance, rendering_for
+from personalab.texts import Language, languages, say
+from personalab.texts.actions import ACTIONS, Entrance, rendering_for
+from tests.catalogues import ACTION, texts_of
 
-PLACEHOLDER = re.compile(r"\{(?!do:)(\w+)\}")
-ACTION = re.compile(r"\{do:(\w+)\}")
 NOT_ON_THE_PAGE = ("doctor", "reindex", "archive", "recompose", "set_lab_cli")
 NOT_IN_MCP = ("doctor", "reindex", "archive", "set_lab_cli")
 ARGUMENTS = ("fresh_iteration", "max_rounds", "chat_model")
-CATALOGUES = {"texts": TEXTS, "doctor": MESSAGES, "remedies": REMEDIES}
 
 
-def test_every_action_is_used_and_has_words_for_every_entrance() -> None:
-    named = {name for text in TEXTS.values() for words in text for name in ACTION.findall(words)}
-    assert named == {*ACTIONS}
-    for name, action in ACTIONS.items():
-        for entrance in ENTRANCES:
-            text: Text = getattr(action, entrance)
-            assert all(words.strip() for words in text), (name, entrance)
-            assert set(PLACEHOLDER.findall(text.zh)) == set(PLACEHOLDER.findall(text.en)), (name, entrance)
+def test_every_action_is_used() -> None:
+    named = {name for text in texts_of("en").values() for name in ACTION.findall(text)}
+    assert all(named == {*actions} for actions in ACTIONS.values())
 
 
-def test_only_actions_name_commands() -> None:
-    assert [code for code, text in TEXTS.items() if "personalab " in text.zh + text.en] == []
+@pytest.mark.parametrize("language", languages())
+def test_only_actions_name_commands(language: Language) -> None:
+    assert [code for code, text in texts_of(language, "messages").items() if "personalab " in text] == []
 
 
-@pytest.mark.parametrize("catalogue", CATALOGUES.values(), ids=[*CATALOGUES])
-def test_both_languages_have_the_same_placeholders_and_actions(catalogue: Mapping[str, Text]) -> None:
-    for code, (zh, en) in catalogue.items():
-        assert set(PLACEHOLDER.findall(zh)) == set(PLACEHOLDER.findall(en)), code
-        assert set(ACTION.findall(zh)) == set(ACTION.findall(en)), code
-
-
-def test_the_page_names_a_command_only_where_it_has_no_place_for_it() -> None:
-    commands = {name for name, action in ACTIONS.items() if "personalab " in action.page.zh + action.page.en}
+@pytest.mark.parametrize("language", languages())
+def test_the_page_names_a_command_only_where_it_has_no_place_for_it(language: Language) -> None:
+    offered = ACTIONS["page"].templates(language)
+    commands = {name for name, action in offered.items() if "personalab " in action}
     assert {name for name in commands if not name.startswith(NOT_ON_THE_PAGE)} == set()
 
 
 def test_mcp_names_a_command_only_where_it_has_no_tool_for_it() -> None:
-    offered = {name: action.mcp.en for name, action in ACTIONS.items() if name not in ARGUMENTS}
+    offered = {name: words for name, words in ACTIONS["mcp"].templates("en").items() if name not in ARGUMENTS}
     commands = {name for name, words in offered.items() if words.startswith("personalab ")}
     assert {name for name in commands if not name.startswith(NOT_IN_MCP)} == set()
     assert {words.partition("(")[0] for name, words in offered.items() if name not in commands} <= {*TITLES}
@@ -74,7 +59,8 @@ def test_an_error_inside_a_warning_names_what_its_reader_can_do() -> None:
     error = NotFound("no_background", background_id="b")
     with rendering_for("mcp"):
         said = [
-            say("warning.background_unreadable", lang, background_id="b", reason=error) for lang in LANGUAGES
+            say("warning.background_unreadable", lang, background_id="b", reason=error)
+            for lang in languages()
         ]
     assert all("persona_library" in words and "personalab" not in words for words in said)
 

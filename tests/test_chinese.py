@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from cli.stories import told
-from cli.texts import TEXTS as CLI
 from mcp_server.stories import line_text
-from mcp_server.texts import TEXTS as MCP
 from personalab.errors import NotFound, StorageError
 from personalab.operations.doctor import examine_root
-from personalab.operations.doctor_findings import MESSAGES, REMEDIES
 from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services
 from personalab.story.lines import NO_REPLY, AssistantLine, UserLine, line_fields
-from personalab.texts import TEXTS, Language, Text, say
-from personalab.texts.reasons import REASONS
+from personalab.texts import Language, say
+from tests.catalogues import texts_of
 from tests.graph.turns import lines, only
 from tests.graph.turns import say as say_to
 
@@ -35,20 +32,15 @@ NAMES = re.compile(
 )
 SENTENCE = re.compile(r"[A-Za-z']+(?: [A-Za-z']+){2,}")
 """Three words in a row are no name of anything."""
-OFFERS_ENGLISH = ("other_language", "prefer_english", "pick_language")
+FOR_MODELS = "mcp.instructions."
 
 
 def _english(text: str) -> list[str]:
     return SENTENCE.findall(TYPED.sub("·", NAMES.sub("·", text)))
 
 
-@pytest.mark.parametrize(
-    "catalogue",
-    [TEXTS, REASONS, CLI, MCP, MESSAGES, REMEDIES],
-    ids=["texts", "reasons", "cli", "mcp", "doctor", "remedies"],
-)
-def test_every_sentence_is_chinese(catalogue: Mapping[str, Text]) -> None:
-    texts = {code: text.zh for code, text in catalogue.items() if code not in OFFERS_ENGLISH}
+def test_every_sentence_is_chinese() -> None:
+    texts = {code: text for code, text in texts_of("zh").items() if not code.startswith(FOR_MODELS)}
     assert {code: found for code, text in texts.items() if (found := _english(text))} == {}
 
 

@@ -8,8 +8,6 @@ import pytest
 
 from personalab.errors import BadRecord, ProviderError, Reason, UserError
 from personalab.memory.records import read_request
-from personalab.texts import TEXTS
-from personalab.texts.archive import ARCHIVE
 
 NOW = "2025-10-16T10:30:00Z"
 REQUEST = {"agent_id": "a", "user_id": "u", "messages": [{"role": "user", "content": "hi"}]}
@@ -46,7 +44,3 @@ def test_words_of_others_stay_as_they_are() -> None:
     assert "回答里没有 JSON" in error.message("zh")
     assert "there is no JSON" in str(error)
     assert "field" not in UserError("field_missing", field="x").message("zh")
-
-
-def test_no_code_has_words_in_two_places() -> None:
-    assert [code for code, text in ARCHIVE.items() if TEXTS[code] is not text] == []

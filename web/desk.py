@@ -8,9 +8,9 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from personalab.i18n import FALLBACK, Language
 from personalab.services import Services
 from personalab.serving.places import MAX_TURNS, TurnLimiter
-from personalab.texts import Language
 from web.jobs import Jobs
 from web.limits import StreamLimiter
 from web.metrics import Metrics
@@ -27,7 +27,7 @@ class AppContext:
         self, services: Services, *, max_turns: int = MAX_TURNS, max_streams: int = MAX_STREAMS
     ) -> None:
         self.services = services
-        self.language: Language = "en"
+        self.language: Language = FALLBACK
         """The reader's language, as it was when the last request came."""
         self.places = TurnLimiter(services, max_turns)
         self.metrics = Metrics()

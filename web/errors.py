@@ -26,6 +26,7 @@ from personalab.errors import (
     pydantic_reason,
     worded,
 )
+from personalab.i18n import FALLBACK
 from personalab.serving.door import Ours
 from personalab.texts import Language
 from web.turns import TurnRejected
@@ -166,7 +167,7 @@ def fields_of(error: PersonaLabError, language: Language) -> dict[str, Any]:
 def language_of(state: Any) -> Language:
     """Find the reader's language, also before the application has started."""
     desk = getattr(state, "desk", None)
-    return desk.language if desk is not None else "en"
+    return desk.language if desk is not None else FALLBACK
 
 
 def count_error(state: Any, code: str) -> None:

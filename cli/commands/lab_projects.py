@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from cli.commands.lab_options import LabModel, MaxCalls, MaxUsd, Project, Yes, limits
 from cli.commands.options import AsJson
 from cli.running import wait_for
+from personalab.texts import PromptLanguage
 
 project = typer.Typer(help="One project / 单个项目", no_args_is_help=True, rich_markup_mode="rich")
 Concurrency = Annotated[
@@ -82,7 +83,7 @@ def new(
         bool, typer.Option("--controls/--no-controls", help="Test the judges first / 先检验评分模型")
     ] = True,
     language: Annotated[
-        Literal["zh", "en"] | None, typer.Option("--language", help="Of the judges / 评分所用的语言")
+        PromptLanguage | None, typer.Option("--language", help="Of the judges / 评分所用的语言")
     ] = None,
     pass_score: Annotated[
         float | None,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from personalab.errors import PersonaLabError
+from personalab.i18n import DEFAULT, Language
 from personalab.story.events import Event, Notice, error_event
 from personalab.story.open_turn import Scene
-from personalab.texts import Language
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Say:
     def language(self) -> Language:
         """The reader's language."""
         loaded = self.scene.loaded
-        return loaded.preferences.config.language if loaded else "zh"
+        return loaded.preferences.config.language if loaded else DEFAULT
 
     def warn(self, notices: Iterable[Notice]) -> None:
         """Emit warnings, and keep them for the turn's result."""

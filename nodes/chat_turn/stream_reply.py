@@ -30,7 +30,7 @@ from personalab.story.open_turn import OpenTurn
 from personalab.story.player_lines import PlayerLines
 from personalab.story.prompt import with_reminder
 from personalab.tasks import complete, end_tasks
-from personalab.texts import say
+from personalab.texts import PROMPT_LANGUAGES, say
 from personalab.texts.actions import rendering_for
 
 FLUSH_SECONDS = 0.05
@@ -433,7 +433,8 @@ async def _write(reply: _Reply, state: TurnState, open_model: OpenModel, *, agai
 
 def _player_lines(turn: OpenTurn) -> PlayerLines:
     """Look for lines of the player, by the name and the words a model may have for them."""
-    names, words = turn.data.names, {say("player", "zh"), say("player", "en")} - {turn.data.names.character}
+    names = turn.data.names
+    words = {say("player", each) for each in PROMPT_LANGUAGES} - {names.character}
     return PlayerLines({names.player} - words - {names.character}, words, names.character)
 
 

@@ -37,7 +37,7 @@ async def draft_summary(
     settings = services.story_ports.settings
     config = (await settings.preferences()).config
     language = language_of(material.entries)
-    templates, _ = await settings.templates(language or config.language)
+    templates, _ = await settings.templates(language or config.prompt_language)
     count = (await services.counter(model)).count
     budget, limit = piece_tokens(config.max_total_tokens), summary_limit(config.max_total_tokens)
     before = "\n\n".join(found.summary for found in material.summaries)

@@ -95,7 +95,7 @@ async def read_subject(services: Services, state: MemorizeState, model: str | No
         memory = empty_memory(named, conversation.agent_id, conversation.user_id, services.now())
     settings = services.story_ports.settings
     preferences = await settings.preferences()
-    language = language_of(conversation) or preferences.config.language
+    language = language_of(conversation) or preferences.config.prompt_language
     templates, _ = await settings.templates(language)
     return Subject(
         conversation,

@@ -11,6 +11,7 @@ from typing import Any
 from nodes.summarize.material import read_material
 from nodes.summarize.state import SummaryState
 from personalab.errors import PersonaLabError
+from personalab.i18n import ABOUT
 from personalab.services import Services
 from personalab.story.events import Notice
 from personalab.story.recall import point_events, turn_event
@@ -36,7 +37,7 @@ async def index_summary(state: SummaryState, *, services: Services) -> dict[str,
     session = instance.current_session_id
     notices: list[Notice] = []
     if behind := state.get("left_behind"):
-        turns = ("、" if material.config.language == "zh" else ", ").join(map(str, behind))
+        turns = ABOUT.say("comma", material.config.language).join(map(str, behind))
         notices.append(Notice("turns_left_behind", {"turns": turns, "session_id": session}))
     try:
         await services.library.remove(instance.instance_id, session_id=session, kinds=("summary", "plot"))

@@ -11,7 +11,7 @@ from personalab.story.instance import CharacterState, InstanceState
 from personalab.story.macros import player_name
 from personalab.story.open_turn import names_of
 from personalab.story.transcript import Transcript
-from personalab.texts import Language
+from personalab.texts import PromptLanguage
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class SummaryMaterial:
     transcript: Transcript
     config: Config
     templates: dict[str, str]
-    language: Language
+    language: PromptLanguage
     """The story's language."""
 
 
@@ -35,7 +35,7 @@ async def read_material(
     character = await ports.stories.character_state(instance_id)
     transcript = await ports.sessions.transcript(instance_id, instance.current_session_id, open_reply=True)
     preferences = await ports.settings.preferences()
-    language = character.language or preferences.config.language
+    language = character.language or preferences.config.prompt_language
     templates, _ = await ports.settings.templates(language)
     newest = transcript.last.number if transcript.last else 0
     if last_turn is not None and newest != last_turn:

@@ -31,7 +31,7 @@ from personalab.dialogue import language_among
 from personalab.story.ids import is_id
 from personalab.story.instance import Instructions
 from personalab.story.library import Character
-from personalab.texts import LANGUAGES, Language, say
+from personalab.texts import PROMPT_LANGUAGES, PromptLanguage, say
 
 __all__ = ["Card", "CardVersion", "book_of", "card_of", "character_of", "read_card"]
 
@@ -121,16 +121,16 @@ def _joined(card: Card, more: Mapping[str, str]) -> str:
     return "\n\n".join([description, *named] if description.strip() or not named else named)
 
 
-def _language_of(card: Card) -> Language | None:
+def _language_of(card: Card) -> PromptLanguage | None:
     """Return the language that was set here, or else that of the texts."""
     if "language" in card.ours:
         found: object = card.ours["language"]
-        return next((language for language in LANGUAGES if language == found), None)
+        return next((language for language in PROMPT_LANGUAGES if language == found), None)
     texts = (card.text(name) for name in (*_PERSONA, _EXAMPLES))
     return _language_among(*texts, *card.greetings[:1])
 
 
-def _language_among(*texts: str) -> Language | None:
+def _language_among(*texts: str) -> PromptLanguage | None:
     return language_among(_MACRO.sub(" ", text[:_TELLING_CHARACTERS]) for text in texts)
 
 
@@ -140,7 +140,7 @@ def _beyond_a_card(fields: Mapping[str, Any]) -> dict[str, Any]:
         name: value
         for name, value in fields.items()
         if name not in _CARRIED
-        or (name == "language" and value not in LANGUAGES)
+        or (name == "language" and value not in PROMPT_LANGUAGES)
         or (name in _CARRIED[4:] and value in ("", []))
     }
 

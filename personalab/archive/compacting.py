@@ -18,7 +18,7 @@ from personalab.archive.veloca_compaction import CompactionMaterial
 from personalab.dialogue import Message, indented, indented_block, is_in, language_among, object_in
 from personalab.errors import Invalid, UserError
 from personalab.reasoning import split_reasoning
-from personalab.texts import Language, fill
+from personalab.texts import PromptLanguage, fill
 
 MAX_SUMMARY = 6_000
 """Maximum characters of a model's account; one by a person or a program may be longer."""
@@ -60,7 +60,7 @@ def summary_limit(max_total_tokens: int) -> int:
     return max(_LEAST_SUMMARY, min(MAX_SUMMARY, max_total_tokens // 8))
 
 
-def language_of(entries: Iterable[ArchiveEntry]) -> Language | None:
+def language_of(entries: Iterable[ArchiveEntry]) -> PromptLanguage | None:
     """Return the language in which the user writes, or else all of them do."""
     said = [(entry.role, entry.message) for entry in entries]
     mine = language_among(message for role, message in said if role == "user")
@@ -157,7 +157,7 @@ def account_schema(limit: int) -> AnswerSchema:
     return AnswerSchema("account", object_schema(summary=text_schema(at_most=limit)))
 
 
-def read_account(answer: str, limit: int, language: Language | None) -> str:
+def read_account(answer: str, limit: int, language: PromptLanguage | None) -> str:
     """Read the account in an answer; ``ValueError`` says what is wrong with it."""
     found = object_in(answer, "summary").get("summary")
     if not isinstance(found, str) or not found.strip():

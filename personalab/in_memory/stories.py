@@ -24,7 +24,7 @@ from personalab.story.lore import Lorebook
 from personalab.story.persona_history import PersonaHistory
 from personalab.story.summary import PlotPoint
 from personalab.tasks import complete
-from personalab.texts import Language
+from personalab.texts import Language, PromptLanguage
 
 if TYPE_CHECKING:
     from personalab.in_memory.locks import HeldMemoryLearning, HeldMemoryLock
@@ -73,7 +73,7 @@ async def _open_gate(operation: str) -> None:
 class InMemoryStories:
     """Stories, library and settings that any number of processes share."""
 
-    templates: Mapping[Language, dict[str, str]]
+    templates: Mapping[PromptLanguage, dict[str, str]]
     preferences: Preferences = _DEFAULTS
     characters: dict[str, Character] = field(default_factory=dict[str, Character])
     backgrounds: dict[str, Background] = field(default_factory=dict[str, Background])
@@ -216,7 +216,7 @@ class InMemorySettings:
         """Read the reader's language."""
         return self._shared.preferences.config.language
 
-    async def templates(self, language: Language) -> tuple[dict[str, str], list[Notice]]:
+    async def templates(self, language: PromptLanguage) -> tuple[dict[str, str], list[Notice]]:
         """Read the prompt templates of a language."""
         await self._shared.gate("templates")
         return self._shared.templates[language], []

@@ -28,7 +28,7 @@ from personalab.lab.findings import AdvantageSegment, AnalysisReport, DimensionL
 from personalab.lab.judging import DIMENSION_NAMES, speakable, unused_mark
 from personalab.lab.projects import RankRow, RunSummary
 from personalab.lab.segments import find_exact, text_hash
-from personalab.texts import Language, Text, fill
+from personalab.texts import PromptLanguage, Text, fill
 
 TYPES: tuple[SegmentType, ...] = get_args(SegmentType)
 MAX_SHOWN = 120_000
@@ -205,7 +205,7 @@ def shown_skills(
     return shown, doubts
 
 
-def analysis_call(shown: Sequence[ShownSkill], language: Language) -> AnalysisCall:
+def analysis_call(shown: Sequence[ShownSkill], language: PromptLanguage) -> AnalysisCall:
     """Word the question to an analyst; a skill's name and id stay out of it."""
     mark = unused_mark(*(row.text for row in shown), *(text for row in shown for text in row.skill.evidence))
     parts = [fill(getattr(_INTRO, language), mark=mark), getattr(_SCORES, language)]
@@ -224,7 +224,7 @@ def analysis_call(shown: Sequence[ShownSkill], language: Language) -> AnalysisCa
     return AnalysisCall(getattr(_SYSTEM, language), "\n".join(parts), analysis_schema(shown))
 
 
-def _scores(row: RankRow, language: Language) -> str:
+def _scores(row: RankRow, language: PromptLanguage) -> str:
     parts = row.score_breakdown.by_dimension() if row.score_breakdown else {}
     told = [
         f"{name} ({getattr(DIMENSION_NAMES[name], language)}) {parts[name]:g}/{MAXIMA[name]}"

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from personalab.errors import UserError
-from personalab.texts import Language, fill
+from personalab.texts import PromptLanguage, fill
 
 _WIDE = re.compile("[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
-_LEFT_OUT: dict[Language, str] = {
+_LEFT_OUT: dict[PromptLanguage, str] = {
     "zh": "\n\n……（此处省略约 {tokens} 个 token；以上是开头，以下是结尾）……\n\n",
     "en": "\n\n… (about {tokens} tokens are left out here: the beginning stands above, the end below) …\n\n",
 }
@@ -27,7 +27,7 @@ def estimated_tokens(text: str) -> int:
     return wide + -(-(len(text) - wide) // 4)
 
 
-def shortened(text: str, tokens: int, language: Language) -> str:
+def shortened(text: str, tokens: int, language: PromptLanguage) -> str:
     """Keep the beginning and the end of a text that is too long, two parts to one, with a note between them."""
     total = estimated_tokens(text)
     if total <= tokens:
@@ -38,7 +38,7 @@ def shortened(text: str, tokens: int, language: Language) -> str:
     return text[:head] + note + (text[-tail:] if tail else "")
 
 
-def shorten_parts(texts: Sequence[str], tokens: int, language: Language) -> list[str]:
+def shorten_parts(texts: Sequence[str], tokens: int, language: PromptLanguage) -> list[str]:
     """Shorten the longest of several texts until all together fit; what the short ones leave free is theirs."""
     needed = [estimated_tokens(text) for text in texts]
     left, found = tokens, list(texts)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from personalab.lab.statistics import mean_of
-from personalab.texts import Language, Text, fill
+from personalab.texts import FALLBACK, Language, PromptLanguage, say
 
 LEAST_GAP = 15.0
 """Points by which the good answers must be ahead on average."""
@@ -27,7 +27,7 @@ class Control:
     """A request with a good and a bad answer to it."""
 
     control_id: str
-    language: Language
+    language: PromptLanguage
     subject: Subject
     flaw: Flaw
     input: str
@@ -49,33 +49,20 @@ class Verdict:
     @property
     def reason(self) -> str:
         """The verdict with its figures, in English."""
-        return self.told("en")
+        return self.told(FALLBACK)
 
     def told(self, language: Language) -> str:
         """Return the verdict's text with its figures."""
-        template = getattr(_VERDICTS[self.cause], language)
-        return fill(template, gap=f"{self.gap:.1f}", least=f"{LEAST_GAP:g}", figures=self.figures)
+        return say(
+            f"lab_control_{self.cause}",
+            language,
+            gap=f"{self.gap:.1f}",
+            least=f"{LEAST_GAP:g}",
+            figures=self.figures,
+        )
 
 
-_VERDICTS: dict[Cause, Text] = {
-    "told_apart": Text(
-        "好答案平均高 {gap} 分（{figures}）",
-        "the good answers were {gap} points ahead on average ({figures})",
-    ),
-    "no_pairs": Text("没有可比较的对照", "there was no pair to compare"),
-    "all_the_same": Text("所有对照得分相同（{figures}）", "all controls got the same score ({figures})"),
-    "bad_one_preferred": Text(
-        "有坏答案的得分不低于好答案（{figures}）",
-        "a bad answer got no less than the good one ({figures})",
-    ),
-    "gap_too_small": Text(
-        "好答案平均只高 {gap} 分，至少应高 {least} 分（{figures}）",
-        "the good answers were only {gap} points ahead on average, not {least} ({figures})",
-    ),
-}
-
-
-def chosen(language: Language) -> tuple[Control, ...]:
+def chosen(language: PromptLanguage) -> tuple[Control, ...]:
     """Return the pairs of one language: two, so four calls for each judge."""
     return tuple(control for control in CONTROLS if control.language == language)
 

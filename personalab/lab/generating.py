@@ -13,7 +13,7 @@ from personalab.lab.assets import Case
 from personalab.lab.dimensions import CATEGORIES, Category
 from personalab.lab.judging import unused_mark
 from personalab.lab.records import Filled, Record, Time
-from personalab.texts import Language, fill
+from personalab.texts import PromptLanguage, fill
 
 MAX_GENERATED = 50
 _MAX_NAME, _MAX_TEXT = 200, 100_000
@@ -22,7 +22,7 @@ _ASKED = {"name": 60, "input": 800, "expected_output": 400, "description": 200}
 """Maximum characters of a case's texts requested from a model; longer ones are read, too."""
 DRAFTS_FILE = "x_drafts.json"
 
-_SYSTEM: dict[Language, str] = {
+_SYSTEM: dict[PromptLanguage, str] = {
     "zh": """=== 用例生成任务 ===
 你为提示词的测试基线写测试用例。测试目标放在带有同一标记的两行之间；读它，写出恰好 {count} 个用例，\
 按类别放进各自的列表：
@@ -47,7 +47,7 @@ Repeat no case that is there already. Output one JSON object only, with the cate
 values:
 {form}""",
 }
-_SHARES: dict[Language, dict[Category, str]] = {
+_SHARES: dict[PromptLanguage, dict[Category, str]] = {
     "zh": {
         "standard": "- standard（标准）：{count} 个，常见的正常输入。",
         "boundary": "- boundary（边界）：{count} 个，刚好在允许范围边缘的输入。",
@@ -60,7 +60,7 @@ _SHARES: dict[Language, dict[Category, str]] = {
     },
 }
 _CASE_FORM = '[{"name", "input", "expected_output", "description"}]'
-_TEXT: dict[Language, str] = {
+_TEXT: dict[PromptLanguage, str] = {
     "zh": "基线：{name}\n数量：{count}\n已有用例：\n{known}\n\n"
     "=== 内容 ===\n<<<{mark}\n{description}\n{mark}>>>",
     "en": "Baseline: {name}\nCount: {count}\nCases it has:\n{known}\n\n"
@@ -106,7 +106,7 @@ class Drafts(Record):
 
 
 def generation_prompt(
-    name: str, description: str, count: int, cases: Iterable[Case], language: Language
+    name: str, description: str, count: int, cases: Iterable[Case], language: PromptLanguage
 ) -> tuple[str, str]:
     """Return the question to a model: the system prompt and the text."""
     if not 1 <= count <= MAX_GENERATED:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 from personalab.dialogue import object_in
 from personalab.errors import Invalid
 from personalab.lab.dimensions import DIMENSIONS, MAXIMA, Dimension
-from personalab.texts import Language, Text, fill
+from personalab.texts import PromptLanguage, Text, fill
 
 MAX_REASON = 2_000
 """Maximum characters kept of a reason."""
@@ -159,7 +159,7 @@ class Combined(NamedTuple):
 # --- what the judge reads
 
 
-def judge_call(case_input: str, expected: str, answer: str, language: Language) -> JudgeCall:
+def judge_call(case_input: str, expected: str, answer: str, language: PromptLanguage) -> JudgeCall:
     """Word the question to a judge."""
     expectation = expected if expected.strip() else getattr(_NO_EXPECTATION, language)
     mark = unused_mark(case_input, expectation, answer)
@@ -167,7 +167,7 @@ def judge_call(case_input: str, expected: str, answer: str, language: Language) 
     return JudgeCall(_system(language), text, judgement_schema())
 
 
-def asked_again(call: JudgeCall, reason: str, language: Language) -> JudgeCall:
+def asked_again(call: JudgeCall, reason: str, language: PromptLanguage) -> JudgeCall:
     """Word the question once more, telling what was wrong with the last answer."""
     return call._replace(text=f"{call.text}\n\n{fill(getattr(_AGAIN, language), reason=reason)}")
 
@@ -192,7 +192,7 @@ def judgement_schema() -> dict[str, Any]:
     }
 
 
-def judge_identity(model: str, language: Language) -> str:
+def judge_identity(model: str, language: PromptLanguage) -> str:
     """Identify a judge by its model and its instructions, so that scores of another one are known as such."""
     told = [_system(language), getattr(_TEXT, language), judgement_schema()]
     digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode("ascii")).hexdigest()
@@ -212,7 +212,7 @@ def _score_schema(most: int) -> dict[str, Any]:
 
 
 @cache
-def _system(language: Language) -> str:
+def _system(language: PromptLanguage) -> str:
     rows = [
         fill(
             getattr(_DIMENSION, language),
@@ -270,7 +270,7 @@ def speakable(text: str) -> str:
     return " ".join(whole.split())[:MAX_REASON]
 
 
-def combine(judgements: Sequence[Judgement], language: Language = "zh") -> Combined:
+def combine(judgements: Sequence[Judgement], language: PromptLanguage = "zh") -> Combined:
     """Average judgements by dimension and tell the reasons of all of them."""
     if not judgements:
         raise Invalid("no_judgement")
@@ -284,7 +284,7 @@ def combine(judgements: Sequence[Judgement], language: Language = "zh") -> Combi
     return Combined(scores, "；".join(parts) + "。" if language == "zh" else "; ".join(parts) + ".")
 
 
-def _told(name: Dimension, score: float, reasons: Sequence[str], language: Language) -> str:
+def _told(name: Dimension, score: float, reasons: Sequence[str], language: PromptLanguage) -> str:
     head, points = getattr(DIMENSION_NAMES[name], language), f"{round(score, 2):g}/{MAXIMA[name]}"
     said = " / ".join(dict.fromkeys(reason.rstrip("。.；; ") or reason for reason in reasons))
     return f"{head}({points})：{said}" if language == "zh" else f"{head} ({points}): {said}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, field_validator
 
@@ -11,6 +11,7 @@ from personalab.errors import Invalid, UserError
 from personalab.lab.calling import check_flags
 from personalab.lab.projects import CallConfig
 from personalab.lab.records import Filled, Number, Record
+from personalab.texts import PromptLanguage
 
 NO_SKILL_ID = "00000000-0000-4000-8000-000000000000"
 """The id of the arm that has no skill; no asset has it."""
@@ -39,7 +40,7 @@ class RunOptions(Record):
     no_skill_arm: bool = False
     controls: bool = True
     """Whether the judges are first tested on planted answers."""
-    language: Literal["zh", "en"] | None = None
+    language: PromptLanguage | None = None
     """The language of the judges' questions; that of the cases if none is named."""
     pass_score: Number = Field(default=60, ge=0, le=100)
     backoff_seconds: Number = Field(default=1, ge=0, le=600)

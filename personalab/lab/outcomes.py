@@ -10,7 +10,7 @@ from personalab.lab.assets import Case
 from personalab.lab.judging import Judgement, combine, read_judgement
 from personalab.lab.projects import NO_SCORES, Result, ResultStatus, scores_of
 from personalab.lab.resuming import BUDGET, JUDGE, SKIPPED, CallRow
-from personalab.texts import Language
+from personalab.texts import PromptLanguage
 
 MAX_ERROR = 500
 
@@ -44,7 +44,7 @@ def skipped_result(tested: Tested, now: str) -> Result:
 
 
 def judged_result(
-    tested: Tested, executed: Sequence[CallRow], judged: Sequence[CallRow], language: Language
+    tested: Tested, executed: Sequence[CallRow], judged: Sequence[CallRow], language: PromptLanguage
 ) -> Result:
     """Make the result of a case that was executed and judged: means over its repeats, judges and their repeats."""
     combined = combine([judgement_of(row) for row in judged], language)

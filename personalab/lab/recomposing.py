@@ -17,7 +17,7 @@ from personalab.lab.findings import AdvantageSegment, AnalysisReport, Provenance
 from personalab.lab.judging import DIMENSION_NAMES, unused_mark
 from personalab.lab.retention import Retention, read_retention
 from personalab.lab.segments import compose, find_exact, marks_of, pool
-from personalab.texts import Language, Text, fill
+from personalab.texts import PromptLanguage, Text, fill
 
 _TYPES = {
     "instruction": Text("指令", "instruction"),
@@ -149,7 +149,7 @@ def checked_content(content: str, kept: Mapping[str, str], dropped: Mapping[str,
 # --- what a writer reads and answers
 
 
-def writer_call(choice: SegmentSelection, rules: str, language: Language) -> WriterCall:
+def writer_call(choice: SegmentSelection, rules: str, language: PromptLanguage) -> WriterCall:
     """Word the task of writing segments into one prompt."""
     every = (*choice.segments, *choice.dropped)
     mark = unused_mark(rules, *(row.content for row in every))
@@ -200,18 +200,18 @@ class WriterReader:
 # --- description and provenance
 
 
-def language_of(contents: Iterable[str]) -> Language:
+def language_of(contents: Iterable[str]) -> PromptLanguage:
     """Return the language for texts about skills."""
     return language_among(contents) or "en"
 
 
-def recomposed_name(best: str, language: Language) -> str:
+def recomposed_name(best: str, language: PromptLanguage) -> str:
     """Name a recomposed skill after the best one, once."""
     suffix = getattr(_SUFFIX, language)
     return best if best.endswith(suffix) else f"{best}{suffix}"
 
 
-def strategy_text(choice: SegmentSelection, language: Language, model: str = "") -> str:
+def strategy_text(choice: SegmentSelection, language: PromptLanguage, model: str = "") -> str:
     """Describe how a skill was recomposed."""
     ids = ", ".join(row.id for row in choice.segments)
     told = fill(getattr(_WRITTEN if model else _JOINED, language), ids=ids, model=model)
@@ -223,7 +223,7 @@ def strategy_text(choice: SegmentSelection, language: Language, model: str = "")
 
 
 def iteration_strategy(
-    number: int, strategy: str, parent: str, segments: Iterable[str], language: Language
+    number: int, strategy: str, parent: str, segments: Iterable[str], language: PromptLanguage
 ) -> str:
     """Describe how a round of an iteration made a skill, for which the source's provenance has no other field."""
     template = getattr(_ROUND, language)

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from personalab.errors import PersonaLabError, Reason
-from personalab.texts import TEXTS, Language, say
+from personalab.texts import FALLBACK, REASONS, TEXTS, Language, say
 from personalab.texts.actions import rendering_for
-from personalab.texts.reasons import REASONS
 
 MAX_ERROR = 300
 """How long the sentence of a failure may be."""
 
-_CODES = {text.en: code for code, text in REASONS.items() if "{" not in text.en}
+_CODES = {text: code for code, text in REASONS.templates(FALLBACK).items() if "{" not in text}
 """The reasons without parameters by their English words: older files have no code beside them."""
 
 

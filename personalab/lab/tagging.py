@@ -11,7 +11,7 @@ from personalab.errors import Invalid, NotFound, UserError
 from personalab.lab.assets import AutoTag, ManualTag, Tags
 from personalab.lab.judging import unused_mark
 from personalab.lab.records import AssetKind, in_seconds, is_uuid4
-from personalab.texts import Language, fill
+from personalab.texts import PromptLanguage, fill
 
 MAX_TAG = 40
 MAX_TAGS = 12
@@ -25,7 +25,7 @@ TAG_SCHEMA: Mapping[str, object] = object_schema(
     tags=list_schema(text_schema(at_most=MAX_TAG), at_least=1, at_most=MAX_TAGS)
 )
 
-_SYSTEM: dict[Language, str] = {
+_SYSTEM: dict[PromptLanguage, str] = {
     "zh": """=== 打标签任务 ===
 你为提示词库里的资产打标签，让人能按标签找到它。读用户给出的内容，写出 3 到 8 个标签。
 - 说明它做什么、面向哪个领域、产出什么形式；不要评价好坏。
@@ -40,20 +40,20 @@ You tag assets of a library of prompts, so that people find them. Read the conte
 what you tag.
 Output JSON only: {"tags": ["first tag", "second tag"]}""",
 }
-_TEXT: dict[Language, str] = {
+_TEXT: dict[PromptLanguage, str] = {
     "zh": "类型：{kind}\n名称：{name}\n说明：{description}\n已有标签：{tags}\n\n"
     "=== 内容 ===\n<<<{mark}\n{content}\n{mark}>>>",
     "en": "Kind: {kind}\nName: {name}\nDescription: {description}\nTags it has: {tags}\n\n"
     "=== Content ===\n<<<{mark}\n{content}\n{mark}>>>",
 }
-_KINDS: dict[Language, dict[AssetKind, str]] = {
+_KINDS: dict[PromptLanguage, dict[AssetKind, str]] = {
     "zh": {"skill": "技能（提示词）", "baseline": "测试基线"},
     "en": {"skill": "skill (a prompt)", "baseline": "baseline (test cases)"},
 }
 
 
 def tag_prompt(
-    kind: AssetKind, name: str, description: str, content: str, tags: Tags, language: Language
+    kind: AssetKind, name: str, description: str, content: str, tags: Tags, language: PromptLanguage
 ) -> tuple[str, str]:
     """Return the question to a model: the system prompt and the text."""
     told = {

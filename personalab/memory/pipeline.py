@@ -46,7 +46,7 @@ from personalab.memory.records import (
     clean,
 )
 from personalab.reasoning import split_reasoning
-from personalab.texts import Language, fill
+from personalab.texts import PromptLanguage, fill
 
 Count = Callable[[str], int]
 Templates = Mapping[str, str]
@@ -184,7 +184,7 @@ def _pairs(text: str) -> set[str]:
     return {one + other for one, other in pairwise(letters)}
 
 
-def language_of(conversation: Conversation) -> Language | None:
+def language_of(conversation: Conversation) -> PromptLanguage | None:
     """Return the language in which the user writes."""
     return language_among(message.content for message in conversation.messages if message.role == "user")
 
@@ -276,7 +276,7 @@ class Reader:
         self._sayable = {
             message.message_index for message in conversation.messages if message.role != "system"
         }
-        self._language: Language | None = language_of(conversation)
+        self._language: PromptLanguage | None = language_of(conversation)
 
     # --- their schemas
 

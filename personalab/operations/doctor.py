@@ -22,6 +22,7 @@ from typing import Any
 from personalab import config
 from personalab.data_files import make_folder
 from personalab.errors import Busy, PersonaLabError, reason_of
+from personalab.i18n import ABOUT
 from personalab.operations.doctor_archive import examine_archives, examine_beside
 from personalab.operations.doctor_findings import DoctorReport, Finding
 from personalab.operations.doctor_lab import examine_lab
@@ -40,7 +41,7 @@ from personalab.story.ids import is_id
 from personalab.story.instance import CharacterState, InstanceState, object_of
 from personalab.story.library import Background, Character, began_as
 from personalab.story.persona_history import PersonaHistory, revision_of
-from personalab.texts import LANGUAGES, Language
+from personalab.texts import PROMPT_LANGUAGES, Language
 
 __all__ = ["DoctorReport", "Finding", "examine_root"]
 
@@ -114,7 +115,7 @@ class _Because:
         """Return the message in the reader's language."""
         error = self.error
         words = error.message(language) if isinstance(error, PersonaLabError) else type(error).__name__
-        return f"：{words}" if language == "zh" else f": {words}"
+        return ABOUT.say("colon", language) + words
 
 
 async def _rebuilt(services: Services, finding: Finding) -> Finding:
@@ -217,7 +218,7 @@ class _DoctorContext:
             optional = name != "director" or self._has_old_director_switch()
             if finding is not None and not (optional and finding.code == "missing"):
                 self.findings.append(self._restored(path, finding))
-        for language in LANGUAGES:
+        for language in PROMPT_LANGUAGES:
             self._check_templates(self.root / "prompt_templates" / language)
 
     def _has_old_director_switch(self) -> bool:

@@ -55,7 +55,7 @@ def _opening(
     if not chosen or not character.greetings[chosen - 1].strip():
         return None
     config = services.preferences.read().config
-    names = Names(called(character), player_name(config, character.language or config.language))
+    names = Names(called(character), player_name(config, character.language or config.prompt_language))
     text = names.fill(character.greetings[chosen - 1])
     return AssistantLine(text, OPENING_TURN, now, extra={"greeting": chosen})
 

@@ -16,7 +16,7 @@ from personalab.storage.stories import StoryFiles
 from personalab.story.ids import check_id
 from personalab.story.library import Background, Character, OutlinePoint
 from personalab.tasks import run_uncancellable
-from personalab.texts import Language
+from personalab.texts import PromptLanguage
 
 MAX_GREETINGS = 1_000
 
@@ -37,7 +37,7 @@ async def save_character(
     *,
     name: str | None = None,
     base_persona: str | None = None,
-    language: Language | Literal[""] | None = None,
+    language: PromptLanguage | Literal[""] | None = None,
     greetings: Sequence[str] | None = None,
     overwrite: bool = False,
 ) -> SaveResult[Character]:

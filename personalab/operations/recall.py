@@ -35,7 +35,7 @@ async def look_up(
     await asyncio.to_thread(services.stories.instance, instance_id)
     preferences = await asyncio.to_thread(services.preferences.read)
     reader = preferences.config.language
-    templates, _ = await asyncio.to_thread(services.preferences.templates, reader)
+    templates, _ = await asyncio.to_thread(services.preferences.templates, preferences.config.prompt_language)
     lookup = plan_lookup(query, replace(preferences.recall, trigger="always"))
     kinds = _KINDS.get(depth) or (lookup.kinds if lookup else ("summary", "turn"))
     words = lookup.query if lookup else query

@@ -23,7 +23,7 @@ from personalab.providers.rehearsal_memory import write_memory
 from personalab.providers.rehearsal_persona import write_persona
 from personalab.providers.rehearsal_summary import write_summary
 from personalab.providers.well_formed import well_formed
-from personalab.texts import Language, fill
+from personalab.texts import PromptLanguage, fill
 
 Status = Literal["completed", "in_progress", "pending"]
 Section = Literal["persona", "outline", "reminder", "recalled"]
@@ -76,7 +76,7 @@ class RehearsalPoint:
 class RehearsalScene:
     """What the stand-in understands of its prompt."""
 
-    language: Language
+    language: PromptLanguage
     name: str
     turn: int
     words: str
@@ -233,11 +233,11 @@ def _current_point(text: str) -> RehearsalPoint | None:
     return (unfinished[:1] or points[-1:] or [None])[0]
 
 
-def _language(text: str) -> Language:
+def _language(text: str) -> PromptLanguage:
     return "zh" if len(_HAN.findall(text)) * 4 > len(_LETTER.findall(text)) else "en"
 
 
-def _name(persona: str, language: Language) -> str:
+def _name(persona: str, language: PromptLanguage) -> str:
     pattern = _NAME_ZH if language == "zh" else _NAME_EN
     found = pattern.search(persona) if persona else None
     return _NO_NAME.split(found[1])[0] or found[1] if found else LINES[language].nobody

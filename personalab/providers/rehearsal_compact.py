@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 
 from personalab.dialogue import Message, is_in
-from personalab.texts import Language
+from personalab.texts import PromptLanguage
 
-_TASK: dict[str, Language] = {"=== 压缩任务 ===": "zh", "=== Compaction task ===": "en"}
+_TASK: dict[str, PromptLanguage] = {"=== 压缩任务 ===": "zh", "=== Compaction task ===": "en"}
 _HEADING = re.compile(r"^=== .+ ===[ \t]*$", re.MULTILINE)
 _SAID = re.compile(r"^(?:\[\d+\] (?:user|assistant|system)|summary): ", re.MULTILINE)
 _NOTHING = "–"
@@ -17,7 +17,7 @@ _MOST = 6
 _QUOTED = 40
 _BEFORE = 150
 """Characters kept from each end of the account so far."""
-_WORDS: dict[Language, tuple[str, str, str]] = {
+_WORDS: dict[PromptLanguage, tuple[str, str, str]] = {
     "zh": ("（排练替身的摘录，不是真正的总结）", "“{quote}”", "；"),
     "en": ("(excerpts by the rehearsal stand-in, not a real summary) ", "'{quote}'", "; "),
 }
@@ -26,7 +26,7 @@ _WORDS: dict[Language, tuple[str, str, str]] = {
 def write_compaction(messages: Sequence[Message]) -> str | None:
     """Answer a request for an account as JSON; ``None`` for any other prompt."""
     system = next((said["content"] for said in messages if said["role"] == "system"), "")
-    language: Language | None = next(
+    language: PromptLanguage | None = next(
         (known for heading, known in _TASK.items() if system.startswith(heading)), None
     )
     asked = next((said["content"] for said in messages if said["role"] == "user"), "")

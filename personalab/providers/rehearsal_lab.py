@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from personalab.dialogue import Message
-from personalab.texts import Language
+from personalab.texts import PromptLanguage
 
-Writer = Callable[[str, str, Language], str | None]
+Writer = Callable[[str, str, PromptLanguage], str | None]
 """Answers a task, given the question and its language."""
 
 _SECTION = re.compile(r"^=== (.+?) ===[ \t]*$", re.MULTILINE)
@@ -25,7 +25,7 @@ _CODE = re.compile(
     r"^\s*(?:def |class |async def |import |from \w+ import |function |const |let |#include)|```",
     re.MULTILINE,
 )
-_LABEL: dict[Language, str] = {
+_LABEL: dict[PromptLanguage, str] = {
     "zh": "（排练替身按字词重合度给分，不是真正的评判）",
     "en": "(scored by the rehearsal stand-in from shared words, not a real judgement)",
 }
@@ -59,7 +59,7 @@ _SEGMENT = re.compile(r"seg_\d+")
 _NUMBERED = re.compile(r"^\[(\d+)\] ", re.MULTILINE)
 _QUOTED = 3
 """Maximum paragraphs quoted from a skill."""
-_QUOTE: dict[Language, str] = {
+_QUOTE: dict[PromptLanguage, str] = {
     "zh": "（排练替身只是摘录了原文）",
     "en": "(the rehearsal stand-in only quotes it)",
 }
@@ -86,7 +86,7 @@ def write_lab(messages: Sequence[Message]) -> str | None:
 # --- judging
 
 
-def _judge(_: str, asked: str, language: Language) -> str | None:
+def _judge(_: str, asked: str, language: PromptLanguage) -> str | None:
     parts = [found[2] for found in _MARKED.finditer(asked)]
     if len(parts) != 3:
         return None
@@ -120,7 +120,7 @@ def _part(wanted: set[str], said: set[str]) -> float:
 # --- analysis and recomposition
 
 
-def _analyse(_: str, asked: str, language: Language) -> str | None:
+def _analyse(_: str, asked: str, language: PromptLanguage) -> str | None:
     """Quote the first paragraphs of each skill."""
     rows: list[dict[str, str | int]] = []
     for heading, body in _sections(asked):
@@ -142,7 +142,7 @@ def _analyse(_: str, asked: str, language: Language) -> str | None:
     return json.dumps({"segments": rows, "issues": []}, ensure_ascii=False)
 
 
-def _recompose(_: str, asked: str, language: Language) -> str | None:
+def _recompose(_: str, asked: str, language: PromptLanguage) -> str | None:
     """Join the segments, without those to be dropped."""
     parts: list[str] = []
     for found in _MARKED.finditer(asked):
@@ -155,14 +155,14 @@ def _recompose(_: str, asked: str, language: Language) -> str | None:
 # --- tags and cases
 
 
-def _tag(_: str, asked: str, language: Language) -> str | None:
+def _tag(_: str, asked: str, language: PromptLanguage) -> str | None:
     counted = Counter(word.lower() for word in _WORD.findall(_content(asked)))
     found = [word for word, _ in sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))[:3]]
     label = "排练" if language == "zh" else "rehearsal"
     return json.dumps({"tags": [label, *found]}, ensure_ascii=False)
 
 
-def _cases(_: str, asked: str, language: Language) -> str | None:
+def _cases(_: str, asked: str, language: PromptLanguage) -> str | None:
     count = _COUNT.search(asked)
     goal = " ".join(_content(asked).split())
     kinds = ("standard", "boundary", "exception")
@@ -208,7 +208,7 @@ def _sections(text: str) -> list[tuple[str, str]]:
     ]
 
 
-_TASKS: dict[tuple[str, Language], Writer] = {
+_TASKS: dict[tuple[str, PromptLanguage], Writer] = {
     ("分析任务", "zh"): _analyse,
     ("Analysis task", "en"): _analyse,
     ("重组任务", "zh"): _recompose,

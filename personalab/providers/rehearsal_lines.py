@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from personalab.texts import Language
+from personalab.texts import PromptLanguage
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,4 +173,4 @@ _EN = Lines(
     ),
 )
 
-LINES: dict[Language, Lines] = {"zh": _ZH, "en": _EN}
+LINES: dict[PromptLanguage, Lines] = {"zh": _ZH, "en": _EN}

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from personalab.dialogue import Message, is_in
-from personalab.texts import Language
+from personalab.texts import PromptLanguage
 
-_TASK: dict[str, Language] = {"=== 记忆任务 ===": "zh", "=== Memory task ===": "en"}
+_TASK: dict[str, PromptLanguage] = {"=== 记忆任务 ===": "zh", "=== Memory task ===": "en"}
 _HEADING = re.compile(r"^=== .+ ===[ \t]*$", re.MULTILINE)
 _SAID = re.compile(r"^\[(\d+)\] (user|assistant|system): ", re.MULTILINE)
 _FACT = re.compile(r"^- \[(profile|event)\] (.+) (\[[\d, ]+\])$", re.MULTILINE)
@@ -22,11 +22,11 @@ _OF_ONESELF = re.compile(
 _WISHES = re.compile(r"我想|\bi want\b", re.IGNORECASE)
 _MOST = 5
 _QUOTED = 80
-_QUOTES: dict[Language, str] = {
+_QUOTES: dict[PromptLanguage, str] = {
     "zh": "（排练替身的摘录）用户说：“{words}”",
     "en": "(excerpt by the rehearsal stand-in) The user said: '{words}'",
 }
-_INSIGHTS: dict[Language, str] = {
+_INSIGHTS: dict[PromptLanguage, str] = {
     "zh": "（排练替身不会分析，只会摘录）用户最后说：“{words}”",
     "en": "(the rehearsal stand-in quotes and does not analyse) Last the user said: '{words}'",
 }
@@ -35,7 +35,7 @@ _INSIGHTS: dict[Language, str] = {
 def write_memory(messages: Sequence[Message]) -> str | None:
     """Answer one of the three questions about a conversation as JSON; ``None`` for any other prompt."""
     system = next((said["content"] for said in messages if said["role"] == "system"), "")
-    language: Language | None = next(
+    language: PromptLanguage | None = next(
         (known for heading, known in _TASK.items() if system.startswith(heading)), None
     )
     if language is None:
@@ -44,7 +44,7 @@ def write_memory(messages: Sequence[Message]) -> str | None:
     sections = [part.strip() for part in _HEADING.split(asked)][1:]
     if len(sections) < 3:
         return None
-    writers: dict[str, Callable[[list[str], Language], dict[str, Any]]] = {
+    writers: dict[str, Callable[[list[str], PromptLanguage], dict[str, Any]]] = {
         '"facts"': _facts,
         '"insights"': _insights,
         '"operations"': _operations,
@@ -62,7 +62,7 @@ def _said(conversation: str) -> list[tuple[int, str, str]]:
     ]
 
 
-def _quote(words: str, language: Language, forms: dict[Language, str]) -> str:
+def _quote(words: str, language: PromptLanguage, forms: dict[PromptLanguage, str]) -> str:
     """Quote in the language of the task, whatever the words are."""
     line = " ".join(words.split())
     short = line if len(line) <= _QUOTED else f"{line[:_QUOTED]}…"
@@ -70,7 +70,7 @@ def _quote(words: str, language: Language, forms: dict[Language, str]) -> str:
     return text if is_in(language, text) else forms[language].replace("{words}", "…")
 
 
-def _facts(sections: list[str], language: Language) -> dict[str, Any]:
+def _facts(sections: list[str], language: PromptLanguage) -> dict[str, Any]:
     said = _said(sections[0])
     found = [(number, words) for number, role, words in said if role == "user" and _OF_ONESELF.search(words)]
     facts = [
@@ -84,7 +84,7 @@ def _facts(sections: list[str], language: Language) -> dict[str, Any]:
     return {"facts": facts}
 
 
-def _operations(sections: list[str], _language: Language) -> dict[str, Any]:
+def _operations(sections: list[str], _language: PromptLanguage) -> dict[str, Any]:
     return {
         "operations": [
             {
@@ -99,7 +99,7 @@ def _operations(sections: list[str], _language: Language) -> dict[str, Any]:
     }
 
 
-def _insights(sections: list[str], language: Language) -> dict[str, Any]:
+def _insights(sections: list[str], language: PromptLanguage) -> dict[str, Any]:
     said = _said(sections[0])
     last = next((words for _, role, words in reversed(said) if role == "user"), "…")
     return {"insights": _quote(last, language, _INSIGHTS), "confidence_score": 0.1, "operations": []}

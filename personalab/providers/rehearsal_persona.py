@@ -10,9 +10,9 @@ from typing import NamedTuple
 from personalab.dialogue import Message, is_in, without_indentation
 from personalab.story.persona import MAX_PERSONA, NONE
 from personalab.story.quantities import figure_in
-from personalab.texts import Language
+from personalab.texts import PromptLanguage
 
-_TASK: dict[str, Language] = {"=== 成长任务 ===": "zh", "=== Growth task ===": "en"}
+_TASK: dict[str, PromptLanguage] = {"=== 成长任务 ===": "zh", "=== Growth task ===": "en"}
 _RANGE = re.compile(r"(?:只能在 |only within )(\d+)(?: 到 | to )(\d+)")
 _SO_FAR = re.compile(
     r"^=== (?:目前的成长人格|Who it has become so far) ===\n(.*?)\n\n=== ", re.MULTILINE | re.DOTALL
@@ -34,7 +34,7 @@ class _PersonaPhrases(NamedTuple):
     last: str
 
 
-_WORDS: dict[Language, _PersonaPhrases] = {
+_WORDS: dict[PromptLanguage, _PersonaPhrases] = {
     "zh": _PersonaPhrases(
         "（排练替身的记录）",
         "第{turn}轮：\n",
@@ -57,7 +57,7 @@ _WORDS: dict[Language, _PersonaPhrases] = {
 def write_persona(messages: Sequence[Message]) -> str | None:
     """Answer a request for a grown persona as JSON; ``None`` for any other prompt."""
     system = next((said["content"] for said in messages if said["role"] == "system"), "")
-    language: Language | None = next(
+    language: PromptLanguage | None = next(
         (known for heading, known in _TASK.items() if system.startswith(heading)), None
     )
     asked = next((said["content"] for said in messages if said["role"] == "user"), "")
@@ -82,14 +82,14 @@ def _so_far(told: str) -> str:
     return "" if found is None or found[1].strip() == NONE else without_indentation(found[1]).strip()
 
 
-def _kept(old: str, words: _PersonaPhrases, language: Language) -> list[str]:
+def _kept(old: str, words: _PersonaPhrases, language: PromptLanguage) -> list[str]:
     """Keep what others wrote, where it is allowed in a persona."""
     own = [row for row in old.splitlines() if row.strip() and not row.startswith(words.mark)]
     text = "\n".join(own)[: MAX_PERSONA // 2].strip()
     return [text] if text and is_in(language, text) and figure_in(text) is None else []
 
 
-def _note(template: str, told: str, turn: int, language: Language) -> str:
+def _note(template: str, told: str, turn: int, language: PromptLanguage) -> str:
     words = _WORDS[language]
     _, heading, after = told.rpartition(words.heading.replace("{turn}", str(turn)))
     after = after if heading else ""

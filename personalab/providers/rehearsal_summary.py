@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 
 from personalab.dialogue import Message
-from personalab.texts import Language
+from personalab.texts import PromptLanguage
 
-_TASK: dict[str, Language] = {"=== 汇总任务 ===": "zh", "=== Summary task ===": "en"}
+_TASK: dict[str, PromptLanguage] = {"=== 汇总任务 ===": "zh", "=== Summary task ===": "en"}
 _RANGE = re.compile(r"(?:第 |turns )(\d+)–(\d+)(?: 轮)?[）)] ===\n")
 _TURN = re.compile(r"^(?:第(\d+)轮：|Turn (\d+):)[ \t]*\n", re.MULTILINE)
 _SPEAKER = re.compile(r"^(?:User|Assistant): ", re.MULTILINE)
@@ -24,7 +24,7 @@ _WORDS = {
 def write_summary(messages: Sequence[Message]) -> str | None:
     """Answer a request for points as JSON; ``None`` for any other prompt."""
     system = next((said["content"] for said in messages if said["role"] == "system"), "")
-    language: Language | None = next(
+    language: PromptLanguage | None = next(
         (known for heading, known in _TASK.items() if system.startswith(heading)), None
     )
     asked = next((said["content"] for said in messages if said["role"] == "user"), "")
@@ -45,7 +45,7 @@ def write_summary(messages: Sequence[Message]) -> str | None:
     return json.dumps({"points": points}, ensure_ascii=False)
 
 
-def _point(turns: Sequence[tuple[int, str]], language: Language) -> dict[str, object]:
+def _point(turns: Sequence[tuple[int, str]], language: PromptLanguage) -> dict[str, object]:
     whole, quoted, joint = _WORDS[language]
     quotes = [quoted.replace("{quote}", _short(_SPEAKER.sub("", text))) for _, text in turns]
     first, last = turns[0][0], turns[-1][0]

@@ -20,7 +20,7 @@ from personalab.storage.files import read_bytes, read_json, write_json, writing
 from personalab.storage.locked import locked_file
 from personalab.story.events import Notice
 from personalab.story.instance import object_of
-from personalab.texts import Language
+from personalab.texts import Language, PromptLanguage
 
 M = TypeVar("M")
 Module = Literal["director", "recall", "memory", "lorebook"]
@@ -50,7 +50,7 @@ class PreferenceFiles:
         self._shipped = shipped
         self._known: tuple[object, Preferences] | None = None
         self._language: tuple[object, Language] | None = None
-        self._templates: dict[Language, tuple[object, dict[str, str], list[Notice]]] = {}
+        self._templates: dict[PromptLanguage, tuple[object, dict[str, str], list[Notice]]] = {}
 
     # --- config.json and modules
 
@@ -199,7 +199,7 @@ class PreferenceFiles:
 
     # --- prompt templates
 
-    def templates(self, language: Language) -> tuple[dict[str, str], list[Notice]]:
+    def templates(self, language: PromptLanguage) -> tuple[dict[str, str], list[Notice]]:
         """Read the prompt templates of a language; one that is missing is taken from the shipped ones."""
         own = self._root / "prompt_templates" / language
         shipped = self._shipped / "prompt_templates" / language

@@ -22,7 +22,7 @@ from personalab.story.persona_history import PersonaHistory
 from personalab.story.summary import PlotPoint
 from personalab.story.transcript import Transcript
 from personalab.tasks import run_uncancellable
-from personalab.texts import Language
+from personalab.texts import Language, PromptLanguage
 
 
 def open_file_ports(
@@ -214,6 +214,6 @@ class FileSettingsStore:
         """Read the reader's language."""
         return self._files.language()
 
-    async def templates(self, language: Language) -> tuple[dict[str, str], list[Notice]]:
+    async def templates(self, language: PromptLanguage) -> tuple[dict[str, str], list[Notice]]:
         """Read the prompt templates of a language."""
         return self._files.templates(language)

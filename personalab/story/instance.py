@@ -11,7 +11,7 @@ from typing import Any, Literal, cast, get_args
 
 from personalab.errors import Invalid
 from personalab.story.ids import is_id
-from personalab.texts import LANGUAGES, Language
+from personalab.texts import PROMPT_LANGUAGES, PromptLanguage
 
 PlotStatus = Literal["completed", "in_progress", "pending"]
 PLOT_STATUSES: tuple[PlotStatus, ...] = get_args(PlotStatus)
@@ -152,7 +152,7 @@ class CharacterState:
 
     base_persona: str
     evolved_persona: str = ""
-    language: Language | None = None
+    language: PromptLanguage | None = None
     source: Mapping[str, Any] = field(default_factory=dict[str, Any])
     name: str = ""
     """What the character is called; blank in stories from before this was kept."""
@@ -181,7 +181,7 @@ class CharacterState:
         return {**self.source, **known, **self.instructions.fields(self.source)}
 
 
-def language_of(data: Mapping[str, Any]) -> Language | None:
+def language_of(data: Mapping[str, Any]) -> PromptLanguage | None:
     """Take the language a character speaks, where its file names one we have."""
     value = data.get("language")
-    return value if value in LANGUAGES else None
+    return value if value in PROMPT_LANGUAGES else None

@@ -15,7 +15,7 @@ from personalab.story.instance import (
     object_of,
     text_of,
 )
-from personalab.texts import Language
+from personalab.texts import PromptLanguage
 
 MAX_NAME = 400
 """A longer name is no name to be called by."""
@@ -28,7 +28,7 @@ class Character:
     character_id: str
     name: str
     base_persona: str
-    language: Language | None = None
+    language: PromptLanguage | None = None
     source: Mapping[str, Any] = field(default_factory=dict[str, Any])
     greetings: tuple[str, ...] = ()
     """What a story may open with; the first is the usual one."""

@@ -13,12 +13,15 @@ from typing import Any, Literal, cast
 
 from personalab.errors import Invalid
 from personalab.reasoning import inert_tags, separate_reasoning
-from personalab.texts import Language
+from personalab.texts import Language, PromptLanguage, prompt_language
 
 NO_REPLY = "(无回复)"
 """What an empty reply is stored as, in every language: files are compared by it."""
 
-_ERROR_NOTES = {"zh": ("(系统错误: ", ")"), "en": ("(System error: ", ")")}
+_ERROR_NOTES: dict[PromptLanguage, tuple[str, str]] = {
+    "zh": ("(系统错误: ", ")"),
+    "en": ("(System error: ", ")"),
+}
 """How the note begins and ends that is the last of a failed reply's content, by the language it was written in."""
 
 OPENING_TURN = 0
@@ -239,7 +242,7 @@ def error_note(message: str, after: str, language: Language) -> str:
 
     Thinking tags that the message quotes are written so that no reader takes them for tags.
     """
-    begin, end = _ERROR_NOTES[language]
+    begin, end = _ERROR_NOTES[prompt_language(language)]
     return ("\n" if after.strip() else "") + f"{begin}{inert_tags(message)}{end}"
 
 

@@ -25,7 +25,7 @@ from personalab.story.lines import NO_REPLY, AssistantLine, UserLine
 from personalab.story.macros import Names, player_name
 from personalab.story.transcript import Transcript, Turn, left_behind
 from personalab.tasks import discard_failure
-from personalab.texts import Language
+from personalab.texts import Language, PromptLanguage
 
 _log = logging.getLogger("personalab.turn")
 
@@ -37,7 +37,7 @@ class Loaded:
     preferences: Preferences
     background: Background
     templates: dict[str, str]
-    language: Language
+    language: PromptLanguage
     """The language the model is addressed in: the character's, or else the reader's."""
     names: Names
     """What stands for the placeholders in the character's texts."""
@@ -317,7 +317,7 @@ class OpenTurns:
         preferences = await self._settings.preferences()
         notices = list(preferences.notices)
         background = await self._background(turn.instance.background_id, notices)
-        language = turn.character.language or preferences.config.language
+        language = turn.character.language or preferences.config.prompt_language
         templates, odd = await self._settings.templates(language)
         if isinstance(turn, OpenTurn):
             notices += [Notice(f"session_{done}", {}) for done in turn.log.repaired]

@@ -35,7 +35,7 @@ from personalab.story.prompt import turn_text
 from personalab.story.quantities import figure_in
 from personalab.story.summary import as_material
 from personalab.story.transcript import Transcript, Turn
-from personalab.texts import Language, fill
+from personalab.texts import PromptLanguage, fill
 
 LAST_TURNS = 20
 """Number of answered turns that are considered."""
@@ -185,7 +185,9 @@ def evolution_schema(shown: Collection[int]) -> AnswerSchema:
     return AnswerSchema("evolved_persona", schema)
 
 
-def read_evolution(answer: str, shown: Collection[int], base: str, old: str, language: Language) -> Evolution:
+def read_evolution(
+    answer: str, shown: Collection[int], base: str, old: str, language: PromptLanguage
+) -> Evolution:
     """Read the new persona and its changes, which rest on ``shown`` turns; ``ValueError`` says what is wrong."""
     given = object_in(answer, "evolved_persona")
     text = given.get("evolved_persona")
@@ -215,7 +217,7 @@ def _listed(changes: object) -> list[object]:
     return cast("list[object]", changes)
 
 
-def _check_persona(text: str, base: str, language: Language) -> None:
+def _check_persona(text: str, base: str, language: PromptLanguage) -> None:
     if not text:
         raise Invalid("quoted_blank", field="evolved_persona")
     if len(text) > MAX_PERSONA:
@@ -228,7 +230,7 @@ def _check_persona(text: str, base: str, language: Language) -> None:
     _check_words(text, '"evolved_persona"', language)
 
 
-def _check_words(text: str, what: str, language: Language) -> None:
+def _check_words(text: str, what: str, language: PromptLanguage) -> None:
     if not is_in(language, text):
         raise Invalid("story_language", what=what, language=language)
     if any(map(HEADING.match, text.splitlines())):
@@ -239,7 +241,7 @@ def _check_words(text: str, what: str, language: Language) -> None:
         raise Invalid("trait_in_figures", what=what, figure=figure[:40])
 
 
-def _change(data: object, place: int, shown: Collection[int], language: Language) -> PersonaChange:
+def _change(data: object, place: int, shown: Collection[int], language: PromptLanguage) -> PersonaChange:
     if not isinstance(data, dict):
         raise Invalid("change_not_object", place=place)
     given = cast("dict[str, object]", data)

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, Literal, cast
 
 from personalab.config import RecallModule
+from personalab.i18n import ABOUT
 from personalab.story.transcript import Turn, usable_reply
 from personalab.texts import Language, fill, say
 
@@ -192,13 +193,13 @@ def _is_placed(event: StoryEvent) -> bool:
 def reason(hit: Hit, language: Language) -> str:
     """Describe why an event was found."""
     parts: list[str] = []
-    comma = "、" if language == "zh" else ", "
+    comma = ABOUT.say("comma", language)
     if hit.matched:
         parts.append(say("recall.words", language, words=comma.join(hit.matched[:5]), rank=hit.lexical_rank))
     if hit.dense_rank is not None:
         similarity = f"{hit.similarity:.2f}" if hit.similarity is not None else "?"
         parts.append(say("recall.meaning", language, similarity=similarity, rank=hit.dense_rank))
-    return ("；" if language == "zh" else "; ").join(parts)
+    return ABOUT.say("semicolon", language).join(parts)
 
 
 def turn_event(

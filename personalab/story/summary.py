@@ -25,7 +25,7 @@ from personalab.errors import Invalid
 from personalab.story.lines import AssistantLine, Line, Metadata, Summary, UserLine
 from personalab.story.prompt import turn_text
 from personalab.story.transcript import Transcript, Turn, told_turns, usable_reply
-from personalab.texts import Language, fill
+from personalab.texts import PromptLanguage, fill
 
 MAX_POINTS = 40
 """More points of one piece are a retelling, not a summary."""
@@ -152,7 +152,7 @@ def points_schema(first: int, last: int) -> AnswerSchema:
     return AnswerSchema("plot_points", object_schema(points=points))
 
 
-def read_points(answer: str, first: int, last: int, language: Language) -> list[PlotPoint]:
+def read_points(answer: str, first: int, last: int, language: PromptLanguage) -> list[PlotPoint]:
     """Read the points of an answer, in the order of their turns; ``ValueError`` says what is wrong with it."""
     points = [
         _point(data, place, first, last) for place, data in enumerate(list_in(answer, "points"), start=1)

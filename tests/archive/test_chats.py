@@ -28,7 +28,7 @@ from personalab.story.lines import (
     parse_line,
 )
 from personalab.story.transcript import Transcript
-from personalab.texts import LANGUAGES, TEXTS
+from personalab.texts import TEXTS, languages
 from tests.archive.random_lines import (
     MARKER,
     contents,
@@ -251,7 +251,7 @@ def test_what_is_no_chat_is_refused_naming_the_line(raw: bytes, code: str, line:
     assert caught.value.code == code
     assert caught.value.params.get("line") == line
     assert code in TEXTS
-    for language in LANGUAGES:
+    for language in languages():
         assert (str(line) in caught.value.message(language)) if line else caught.value.message(language)
 
 

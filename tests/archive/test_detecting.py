@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from personalab.archive.detecting import MAX_CARRIER_BYTES, MAX_RECORD_BYTES, Format, detect
 from personalab.archive.loading import MAX_CARD_BYTES
 from personalab.errors import BadRecord
-from personalab.texts import LANGUAGES
+from personalab.texts import languages
 from tests.archive import making
 
 FORMATS = get_args(Format)
@@ -142,7 +142,7 @@ def test_a_file_of_another_program_is_named_with_what_to_bring_instead(
 ) -> None:
     error = refused(making.json_bytes(value))
     assert error.code == "format_unknown"
-    for language in LANGUAGES:
+    for language in languages():
         assert all(word in error.message(language) for word in words)
     assert "看起来是" in error.message("zh")
 

@@ -9,7 +9,7 @@ import pytest
 
 from personalab.archive.chats import read_chat
 from personalab.errors import BadRecord
-from personalab.texts import LANGUAGES
+from personalab.texts import languages
 
 
 def lines_of_parts(part: bytes, count: int, lines: int) -> Iterator[bytes]:
@@ -25,7 +25,7 @@ def test_a_chat_of_nothing_but_parts_is_refused_before_it_fills_the_memory(part:
         read_chat(lines_of_parts(part, 1_000, 3_000))
     assert caught.value.code == "chat_too_many_parts"
     assert cast("int", caught.value.params["actual"]) < 2_000_000
-    for language in LANGUAGES:
+    for language in languages():
         assert str(caught.value.params["line"]) in caught.value.message(language)
 
 

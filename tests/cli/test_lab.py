@@ -355,29 +355,15 @@ def test_every_command_explains_itself_in_both_languages_and_loads_nothing_heavy
         assert "--json" in options, path
 
 
-def test_everything_the_lab_says_is_said_in_both_languages_with_the_same_parts() -> None:
-    from string import Formatter
-
-    from cli.lab_texts import LAB_TEXTS
-
-    for code, text in LAB_TEXTS.items():
-        parts = [{name for _, name, _, _ in Formatter().parse(words) if name} for words in (text.zh, text.en)]
-        assert parts[0] == parts[1], code
-        assert any("\u4e00" <= character <= "\u9fff" for character in text.zh), code
-        assert not any("\u4e00" <= character <= "\u9fff" for character in text.en), code
-
-
 def test_every_command_that_a_text_or_a_page_names_is_there() -> None:
     import typer.main
 
     from cli.commands.lab import app
-    from cli.texts import TEXTS as OF_THE_TERMINAL
-    from personalab.texts import TEXTS
+    from personalab.i18n import languages
+    from tests.catalogues import texts_of
 
     pages = [(CHECKOUT / "docs" / name).read_text("utf-8") for name in ("lab.md", "lab.zh-CN.md")]
-    words = [
-        text for texts in (TEXTS, OF_THE_TERMINAL) for pair in texts.values() for text in (pair.zh, pair.en)
-    ]
+    words = [text for language in languages() for text in texts_of(language).values()]
     known: Any = typer.main.get_command(app)
     found: set[str] = set()
     for text in (*pages, *words):

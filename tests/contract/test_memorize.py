@@ -18,7 +18,7 @@ from personalab.ports import ReplyChunk
 from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services
 from personalab.story.events import Usage
-from personalab.texts import LANGUAGES, Language
+from personalab.texts import PROMPT_LANGUAGES, PromptLanguage
 from personalab.texts.actions import rendering_for
 from tests.contract.worlds import StoryWorld
 from tests.graph.turns import Events, only
@@ -246,9 +246,9 @@ async def test_a_stage_that_fails_leaves_the_memory_as_it_was(
     assert result["pipeline_result"]["pipeline_metadata"]["profile_updated"] is False
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", PROMPT_LANGUAGES)
 async def test_a_failure_is_kept_in_the_same_words_from_every_entrance(
-    world: StoryWorld, services: Services, monkeypatch: pytest.MonkeyPatch, language: Language
+    world: StoryWorld, services: Services, monkeypatch: pytest.MonkeyPatch, language: PromptLanguage
 ) -> None:
     error = NotFound("no_background", background_id="b")
 

@@ -35,7 +35,7 @@ from personalab.storage.story_lock import HeldFileLock
 from personalab.storage.story_ports import open_file_ports
 from personalab.story.lines import Line, dump_line, parse_line
 from personalab.story.summary import PlotPoint
-from personalab.texts import Language
+from personalab.texts import PromptLanguage
 from tests.contract.archives import ArchiveWriter, FileArchiveWriter, MemoryArchiveWriter
 from tests.graph.turns import snapshot
 from tests.graph.worked_example import lay_out
@@ -302,7 +302,7 @@ def shipped_stories() -> InMemoryStories:
     preferences = Preferences(
         Config(), DirectorModule(enabled=True), RecallModule(), MemoryModule(), LoreModule()
     )
-    templates: dict[Language, dict[str, str]] = {
+    templates: dict[PromptLanguage, dict[str, str]] = {
         "zh": settings.templates("zh")[0],
         "en": settings.templates("en")[0],
     }

@@ -22,7 +22,7 @@ from personalab.services import Services
 from personalab.story.lines import AssistantLine, UserLine
 from personalab.story.persona import evolve_messages, read_evolution, turns_to_learn_from
 from personalab.story.transcript import Transcript
-from personalab.texts import Language
+from personalab.texts import PromptLanguage
 from tests.conftest import NOW
 from tests.graph.turns import Events, lines, only, say
 from tests.graph.worked_example import LAST_TURNS, lay_out
@@ -245,7 +245,7 @@ async def test_with_no_model_the_rehearsal_notes_what_was_said(
     st.text(max_size=80) | st.sampled_from(["信任度 80%", "变得多疑。", "Has grown wary."]),
 )
 def test_whatever_is_said_the_stand_ins_answer_can_be_used(
-    services: Services, language: Language, said: list[tuple[str, str]], old: str
+    services: Services, language: PromptLanguage, said: list[tuple[str, str]], old: str
 ) -> None:
     transcript = Transcript()
     for number, (words, answer) in enumerate(said, start=1):

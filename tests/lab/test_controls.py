@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from personalab.dialogue import is_in
 from personalab.lab.controls import CONTROLS, LEAST_GAP, chosen, verdict
-from personalab.texts import LANGUAGES
+from personalab.texts import PROMPT_LANGUAGES
 
 _TOTALS = st.integers(0, 200).map(lambda number: number / 2)
 
 
 def test_each_language_has_a_coding_and_a_persona_pair_and_each_flaw_occurs_once() -> None:
-    for language in LANGUAGES:
+    for language in PROMPT_LANGUAGES:
         assert sorted(control.subject for control in chosen(language)) == ["coding", "persona"]
         assert all(is_in(language, control.input) for control in chosen(language))
     assert len({control.flaw for control in CONTROLS}) == len(CONTROLS) == 4

@@ -16,7 +16,7 @@ from personalab.lab.formats.plain import read_plain
 from personalab.lab.formats.promptfoo import Suite, read_promptfoo
 from personalab.lab.formats.promptfoo_export import CONFIG, promptfoo_config
 from personalab.lab.formats.promptfoo_templates import filled, raw
-from personalab.texts import LANGUAGES
+from personalab.texts import languages
 
 NOW = "2025-10-16T10:30:00Z"
 CONFIG_TEXT = """
@@ -190,7 +190,7 @@ def test_what_cannot_be_taken_is_refused_with_its_place(text: str, code: str) ->
     with pytest.raises(PersonaLabError) as raised:
         _read(text)
     assert raised.value.code == code
-    assert all(raised.value.message(language) for language in LANGUAGES)
+    assert all(raised.value.message(language) for language in languages())
 
 
 def test_lists_of_values_cannot_grow_without_end() -> None:

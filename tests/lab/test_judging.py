@@ -23,7 +23,7 @@ from personalab.lab.judging import (
     unused_mark,
 )
 from personalab.lab.projects import scores_of
-from personalab.texts import LANGUAGES, Language
+from personalab.texts import PROMPT_LANGUAGES, PromptLanguage
 
 WORST: dict[str, Any] = {name: {"score": 0, "reason": "nothing is right"} for name in DIMENSIONS}
 
@@ -42,7 +42,9 @@ def _data(*scores: float, reason: str = "理由") -> dict[str, Any]:
         ("en", "=== Judging task ===", ["=== Input ===", "=== Expected ===", "=== Answer ==="]),
     ],
 )
-def test_the_question_has_its_headings_in_order(language: Language, first: str, headings: list[str]) -> None:
+def test_the_question_has_its_headings_in_order(
+    language: PromptLanguage, first: str, headings: list[str]
+) -> None:
     call = judge_call("写一个函数", "能运行", "def f(): ...", language)
     assert call.system.splitlines()[0] == first
     assert all(f"0–{MAXIMA[name]}" in call.system and name in call.system for name in DIMENSIONS)
@@ -94,7 +96,9 @@ def test_asking_again_tells_the_reason_and_everything_else_stays() -> None:
 def test_a_judge_is_its_model_and_everything_it_is_told() -> None:
     assert judge_identity("m", "zh").startswith("m#")
     assert judge_identity("m", "zh") == judge_identity("m", "zh")
-    assert len({judge_identity(model, language) for model in ("m", "n") for language in LANGUAGES}) == 4
+    assert (
+        len({judge_identity(model, language) for model in ("m", "n") for language in PROMPT_LANGUAGES}) == 4
+    )
 
 
 # --- what the judge answers

@@ -27,7 +27,7 @@ from personalab.lab.ranking import (
 )
 from personalab.lab.segments import text_hash
 from personalab.lab.statistics import difference_of, interval_of, pooled_spread, spread_of, t_quantile
-from personalab.texts import LANGUAGES, say
+from personalab.texts import languages, say
 
 NOW = "2024-01-01T16:00:00Z"
 PROJECT = "c3d4e5f6-a7b8-4012-8def-234567890123"
@@ -154,7 +154,7 @@ def test_what_an_arm_lacks_is_told_by_its_kind_and_of_the_one_without_a_skill_as
     _, told = summarise(PROJECT, NOW, arms, results, baselines=[_baseline(2)])
     assert [(row["skill_id"], row["code"]) for row in told["warnings"]] == [("b", code), ("n", idle_code)]
     of_skill, of_none = told["warnings"]
-    for language in LANGUAGES:
+    for language in languages():
         params = {name: value for name, value in of_none.items() if name != "code"}
         said = say(idle_code, language, **params)
         assert "{" not in said

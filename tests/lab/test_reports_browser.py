@@ -12,7 +12,7 @@ import pytest
 
 from personalab.lab.reports.data import ReportData
 from personalab.lab.reports.html import html_report
-from personalab.texts.forms import LANGUAGES, Language
+from personalab.texts import Language, languages
 from tests.lab.report_samples import HOSTILE, whole
 from tests.mcp_server.panel_host.host import expect, launch
 
@@ -101,7 +101,7 @@ def contrasts(page: Page) -> list[tuple[str, float]]:
     return cast("list[tuple[str, float]]", page.evaluate(CONTRASTS))
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", languages())
 @pytest.mark.parametrize("dark", [False, True])
 def test_every_text_stands_out_in_both_languages_and_both_schemes(
     reader: Reader, language: Language, dark: bool

@@ -13,7 +13,7 @@ from personalab.errors import BadRecord, Because, NotFound, Reason, StorageError
 from personalab.lab.calling import CallAnswer
 from personalab.lab.stored_errors import plain_params, restored_params, warning_text
 from personalab.operations.lab.call_failures import FailedCallError
-from personalab.texts import LANGUAGES, Language, say
+from personalab.texts import Language, languages, say
 from personalab.texts.actions import rendering_for
 
 NAMES = st.sampled_from(
@@ -51,7 +51,7 @@ REASONS: list[Because] = [
 ]
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", languages())
 @pytest.mark.parametrize("reason", REASONS, ids=str)
 def test_a_reason_from_a_file_says_what_the_given_one_says(reason: Because, language: Language) -> None:
     kept = json.loads(json.dumps(plain_params({"file": "x", "field": "f", "reason": reason})))
@@ -85,7 +85,7 @@ def test_an_older_file_with_an_english_reason_is_shown_in_chinese() -> None:
     assert said in FailedCallError("lab_ask_failed", read, model="m").message("zh")
 
 
-@given(PARAMS, st.sampled_from(LANGUAGES))
+@given(PARAMS, st.sampled_from(languages()))
 @example({"reason": "x", "reason_code": "not_text", "reason.code": "y", "reason.self": 1}, "zh")
 @example({"reason": "x", "reason_error": "file_broken", "reason.code": "y", "reason.self": 1}, "zh")
 @example({"reason": ["it is blank"], "language": "x", "template": "y", "self": 1}, "en")

@@ -37,7 +37,7 @@ from mcp_types import (
 from mcp_server.resources import BACKGROUND, CHARACTER, INSTANCE, PROMPT, SESSION
 from mcp_server.results import well_formed
 from mcp_server.server import build_server
-from mcp_server.texts import TITLES
+from mcp_server.texts import DESCRIPTIONS
 from personalab.providers.scripted import ScriptedModel
 from personalab.retrieval.embedders import open_embedder
 from personalab.retrieval.in_memory import InMemoryLibrary
@@ -46,7 +46,7 @@ from personalab.retrieval.memory.opening import open_backend
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.story.lines import AssistantLine, Metadata, UserLine, dump_line
-from personalab.texts import LANGUAGES, Language
+from personalab.texts import Language, languages
 from tests.conftest import NOW, PROJECT
 from tests.graph.turns import snapshot
 
@@ -185,7 +185,7 @@ def houses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Language, 
     with ExitStack() as stack:
         portal = stack.enter_context(start_blocking_portal())
         made: dict[Language, House] = {}
-        for language in LANGUAGES:
+        for language in languages():
             root = tmp_path_factory.mktemp(language) / "data"
             services = furnished(root, language)
             stack.callback(portal.call, services.memories.close)
@@ -424,11 +424,11 @@ USUAL = settings(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-LANGUAGE = st.sampled_from(LANGUAGES)
+LANGUAGE = st.sampled_from(languages())
 MODE = st.sampled_from(MODES)
 
 
-@pytest.mark.parametrize("tool", TITLES)
+@pytest.mark.parametrize("tool", DESCRIPTIONS)
 @settings(USUAL, max_examples=40)
 @given(data=st.data(), language=LANGUAGE, mode=MODE)
 def test_whatever_a_tool_is_given_its_answer_can_be_acted_on(
@@ -587,7 +587,7 @@ def test_a_turn_of_thousands_of_digits_is_refused_in_a_few_words(
     check(houses["en"], outcome, call)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", languages())
 @pytest.mark.parametrize("address", ["persona://" + "x" * 100_000, "file:///etc/passwd", "persona://x/../y"])
 def test_an_address_there_is_none_of_is_refused_in_a_few_words_of_the_readers_language(
     houses: dict[Language, House], language: Language, address: str

@@ -12,10 +12,9 @@ import pytest
 from mcp import Client
 
 from mcp_server.server import PersonaServer, build_server
+from personalab import texts
 from personalab.services import Services
-from personalab.texts import render
 from personalab.texts.actions import rendering_for
-from personalab.texts.lab import LAB as LAB_ERRORS
 from tests.graph.turns import snapshot
 from tests.mcp_server.calls import call, data_of, refused, text_of
 from tests.mcp_server.conftest import Mode
@@ -367,7 +366,8 @@ async def test_what_cannot_be_done_says_why_without_a_path(
 def test_no_error_of_the_lab_names_an_option_of_the_terminal() -> None:
     of_the_terminal = ("lab_price_unknown", "lab_export_taken")  # nothing here says these
     with rendering_for("mcp"):
-        said = {code: render(text, "zh") + render(text, "en") for code, text in LAB_ERRORS.items()}
+        codes = [code for code in texts.TEXTS if code.startswith("lab_")]
+        said = {code: "".join(texts.say(code, language) for language in texts.languages()) for code in codes}
     options = {code for code, words in said.items() if re.search("--[a-z][a-z-]*", words)}
     assert options <= {*of_the_terminal}
     assert "project_run(rerun_failed=true)" in said["lab_iterate_incomplete"]

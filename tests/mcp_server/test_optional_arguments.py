@@ -20,7 +20,7 @@ from mcp import Client
 
 from mcp_server.schemas import without_blanks
 from mcp_server.server import TOOLSETS, build_server
-from mcp_server.texts import TITLES
+from mcp_server.texts import DESCRIPTIONS
 from tests.graph.turns import snapshot
 from tests.mcp_server.test_arguments import LIKELY, USUAL, House, Mode, furnished
 
@@ -79,7 +79,7 @@ def plain_value(name: str, rule: Mapping[str, Any]) -> Any:
     return {"string": "x", "integer": 1}.get(rule["type"]) if isinstance(rule["type"], str) else None
 
 
-@pytest.mark.parametrize("tool", TITLES)
+@pytest.mark.parametrize("tool", DESCRIPTIONS)
 def test_blank_optional_argument_counts_as_left_out(house: House, tool: str) -> None:
     given = required(house, tool)
     expected = outcome(house, tool, given)
@@ -90,7 +90,7 @@ def test_blank_optional_argument_counts_as_left_out(house: House, tool: str) -> 
         assert outcome(house, tool, call) == expected, call
 
 
-@pytest.mark.parametrize("tool", TITLES)
+@pytest.mark.parametrize("tool", DESCRIPTIONS)
 def test_schema_names_a_default_or_allows_null_for_every_optional_argument(house: House, tool: str) -> None:
     schema = house.tools[tool].input_schema
     blanks = {name: schema["properties"][name].get("default") for name in optional(schema)}
@@ -99,7 +99,7 @@ def test_schema_names_a_default_or_allows_null_for_every_optional_argument(house
     assert said == outcome(house, tool, required(house, tool))
 
 
-@pytest.mark.parametrize("tool", TITLES)
+@pytest.mark.parametrize("tool", DESCRIPTIONS)
 def test_required_text_still_refuses_nothing(house: House, tool: str) -> None:
     given = required(house, tool)
     rules = house.tools[tool].input_schema["properties"]
@@ -134,7 +134,7 @@ def filled(draw: st.DrawFn, rule: Mapping[str, Any]) -> tuple[Any, Any]:
     return short, long
 
 
-@pytest.mark.parametrize("tool", TITLES)
+@pytest.mark.parametrize("tool", DESCRIPTIONS)
 @settings(USUAL, max_examples=30)
 @given(data=st.data())
 def test_blanks_are_dropped_at_every_depth_and_nothing_else_is(

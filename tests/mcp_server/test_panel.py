@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from tests.mcp_server.panel_host.host import PANEL, Host, bundle_bridge, expect, launch, serve, visit
+from mcp_server.panel import panel_html
+from tests.mcp_server.panel_host.host import Host, bundle_bridge, expect, launch, serve, visit
 from tests.mcp_server.panel_host.stories import (
     JUNK,
     MARKUP,
@@ -465,7 +466,7 @@ def test_a_refresh_answered_with_junk_does_no_harm(host: Host) -> None:
 
 
 def test_the_panel_is_one_small_file_that_names_no_other() -> None:
-    text = PANEL.read_text(encoding="utf-8")
+    text = panel_html()
     assert len(text.encode()) < 25_000
     for way_in in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function("):
         assert way_in not in text

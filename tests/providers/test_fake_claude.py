@@ -18,7 +18,7 @@ import pytest
 
 from personalab.lab.controls import chosen, verdict
 from personalab.lab.judging import judge_call, read_judgement
-from personalab.texts import LANGUAGES, Language
+from personalab.texts import PROMPT_LANGUAGES, PromptLanguage
 from tests.providers.fake_cli import PROJECT, FakeCli, install
 
 ASKED = ("-p", "--output-format", "json", "--tools", "", "--no-session-persistence")
@@ -197,8 +197,8 @@ def test_an_error_of_the_service_is_a_success_with_an_error(fake: FakeCli) -> No
     assert told.stderr == ""
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_its_scores_tell_planted_good_answers_from_bad_ones(fake: FakeCli, language: Language) -> None:
+@pytest.mark.parametrize("language", PROMPT_LANGUAGES)
+def test_its_scores_tell_planted_good_answers_from_bad_ones(fake: FakeCli, language: PromptLanguage) -> None:
     def total(asked: tuple[str, str], answer: str) -> float:
         call = judge_call(*asked, answer, language)
         result = alone(fake).result(f"--json-schema={json.dumps(call.schema)}", asked=call.text)

@@ -11,7 +11,7 @@ import pytest
 
 from personalab.dialogue import Message
 from personalab.providers.rehearsal import RehearsalModel
-from personalab.texts import Language
+from personalab.texts import PROMPT_LANGUAGES, PromptLanguage
 from tests.providers.asking import ask
 
 MARKER = re.compile(r"\[PROGRESS:(\d+):(\w+)\]")
@@ -32,10 +32,9 @@ NOTE_ENDS = {
     "zh": "（以上是给你的提示，不是玩家说的话。玩家说：）",
     "en": "(The above is a note to you, not what the player said. The player says:)",
 }
-LANGUAGES: tuple[Language, ...] = ("zh", "en")
 
 
-def system(language: Language, statuses: Sequence[str] | None) -> Message:
+def system(language: PromptLanguage, statuses: Sequence[str] | None) -> Message:
     persona, outline, _, _ = HEADINGS[language]
     text = f"=== {persona} ===\n{PERSONAS[language]}"
     if statuses is not None:
@@ -59,7 +58,7 @@ def history(turns: int) -> list[Message]:
 
 
 def played(
-    language: Language,
+    language: PromptLanguage,
     *,
     turn: int = 1,
     statuses: Sequence[str] | None = ("pending", "pending", "pending"),
@@ -69,54 +68,54 @@ def played(
     return ask(RehearsalModel(delay=0), messages).text
 
 
-def noted(language: Language, section: int, body: str, said: str) -> str:
+def noted(language: PromptLanguage, section: int, body: str, said: str) -> str:
     return f"=== {HEADINGS[language][section]} ===\n{body}\n\n{NOTE_ENDS[language]}\n{said}"
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_the_first_reply_says_what_it_is_and_how_to_get_a_model(language: Language) -> None:
+@pytest.mark.parametrize("language", PROMPT_LANGUAGES)
+def test_the_first_reply_says_what_it_is_and_how_to_get_a_model(language: PromptLanguage) -> None:
     reply = played(language)
     assert reply.startswith({"zh": "（这是排练替身", "en": "(This is a rehearsal stand-in"}[language])
     assert "PERSONALAB_MODEL" in reply
     assert "OPENAI_API_KEY" in reply
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_later_replies_say_it_briefly(language: Language) -> None:
+@pytest.mark.parametrize("language", PROMPT_LANGUAGES)
+def test_later_replies_say_it_briefly(language: PromptLanguage) -> None:
     reply = played(language, turn=2)
     assert reply.startswith({"zh": "（排练）", "en": "(rehearsal) "}[language])
     assert "PERSONALAB_MODEL" not in reply
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_it_plays_the_character_in_the_characters_language(language: Language) -> None:
+@pytest.mark.parametrize("language", PROMPT_LANGUAGES)
+def test_it_plays_the_character_in_the_characters_language(language: PromptLanguage) -> None:
     replies = [played(language, turn=turn, said="Hello, 你好") for turn in range(2, 12)]
     assert all(NAMES[language] in reply for reply in replies)
     han = [len(re.findall("[\u4e00-\u9fff]", reply)) for reply in replies]
     assert all(count > 20 for count in han) if language == "zh" else all(count <= 2 for count in han)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_the_same_prompt_gets_the_same_reply_and_turns_differ(language: Language) -> None:
+@pytest.mark.parametrize("language", PROMPT_LANGUAGES)
+def test_the_same_prompt_gets_the_same_reply_and_turns_differ(language: PromptLanguage) -> None:
     assert played(language, turn=5) == played(language, turn=5)
     assert len({played(language, turn=turn) for turn in range(2, 12)}) >= 8
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_it_takes_up_the_players_words(language: Language) -> None:
+@pytest.mark.parametrize("language", PROMPT_LANGUAGES)
+def test_it_takes_up_the_players_words(language: PromptLanguage) -> None:
     assert "the lamp is out" in played(language, said="the lamp is out")
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_it_speaks_of_the_point_where_the_story_stands(language: Language) -> None:
+@pytest.mark.parametrize("language", PROMPT_LANGUAGES)
+def test_it_speaks_of_the_point_where_the_story_stands(language: PromptLanguage) -> None:
     reply = played(language, turn=2, statuses=("completed", "in_progress", "pending"))
     assert POINTS[language][1] in reply
     assert POINTS[language][0] not in reply
     assert not MARKER.search(reply)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_markers_lead_through_the_whole_outline(language: Language) -> None:
+@pytest.mark.parametrize("language", PROMPT_LANGUAGES)
+def test_markers_lead_through_the_whole_outline(language: PromptLanguage) -> None:
     statuses = ["pending", "pending", "pending"]
     seen: list[tuple[str, str]] = []
     for turn in range(1, 30):
@@ -127,9 +126,9 @@ def test_markers_lead_through_the_whole_outline(language: Language) -> None:
     assert seen == expected
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", PROMPT_LANGUAGES)
 @pytest.mark.parametrize("turn", [2, 3, 4])
-def test_a_reminded_stand_in_always_moves_the_story(language: Language, turn: int) -> None:
+def test_a_reminded_stand_in_always_moves_the_story(language: PromptLanguage, turn: int) -> None:
     said = noted(language, 2, f"3: {POINTS[language][2]}", "well?")
     for statuses, status in (
         (("completed", "completed", "pending"), "in_progress"),
@@ -139,16 +138,16 @@ def test_a_reminded_stand_in_always_moves_the_story(language: Language, turn: in
         assert MARKER.findall(played(language, turn=turn, statuses=statuses, said=said)) == [("3", status)]
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_it_uses_recalled_events_and_not_the_note_around_them(language: Language) -> None:
+@pytest.mark.parametrize("language", PROMPT_LANGUAGES)
+def test_it_uses_recalled_events_and_not_the_note_around_them(language: PromptLanguage) -> None:
     reply = played(language, turn=2, said=noted(language, 3, "- the oath at the pier\n- more", "remember?"))
     assert "the oath at the pier" in reply
     assert "remember?" in reply
     assert "===" not in reply
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_a_marker_in_what_it_quotes_does_not_become_its_own(language: Language) -> None:
+@pytest.mark.parametrize("language", PROMPT_LANGUAGES)
+def test_a_marker_in_what_it_quotes_does_not_become_its_own(language: PromptLanguage) -> None:
     trick = noted(language, 3, "- Turn 2 (sess_001): [PROGRESS:2:completed] x", "[PROGRESS:3:completed] y")
     assert not MARKER.search(played(language, turn=2, said=trick))
 

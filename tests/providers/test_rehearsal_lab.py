@@ -24,12 +24,11 @@ from personalab.lab.recomposing import SegmentSelection, WriterReader, choose, w
 from personalab.lab.tagging import TAG_SCHEMA, read_tags, tag_prompt
 from personalab.providers.chat_executor import ChatExecutor
 from personalab.providers.rehearsal import RehearsalModel
-from personalab.texts import Language
+from personalab.texts import PROMPT_LANGUAGES, PromptLanguage
 from tests.lab.test_records import EXAMPLES
 
-LANGUAGES: tuple[Language, ...] = ("zh", "en")
 LABELS = {"zh": "排练", "en": "rehearsal"}
-TEXTS: dict[Language, tuple[str, str]] = {
+TEXTS: dict[PromptLanguage, tuple[str, str]] = {
     "zh": (
         "你是一个严谨的 Python 开发者。\n\n只输出代码，不要解释。\n\n处理空输入和类型错误。\n\n最后给出一个例子。",
         "你是代码助手。\n\n请写代码。",
@@ -64,7 +63,7 @@ def structured(answer: CallAnswer) -> Mapping[str, object]:
 
 
 def judged(
-    tmp_path: Path, request: str, expected: str, said: str, language: Language, name: str
+    tmp_path: Path, request: str, expected: str, said: str, language: PromptLanguage, name: str
 ) -> Judgement:
     asked = judge_call(request, expected, said, language)
     return read_judgement(ask(tmp_path, asked.system, asked.text, asked.schema, name).structured)
@@ -73,9 +72,9 @@ def judged(
 # --- judging
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", PROMPT_LANGUAGES)
 def test_the_judge_tells_planted_answers_apart_and_says_what_it_is(
-    tmp_path: Path, language: Language
+    tmp_path: Path, language: PromptLanguage
 ) -> None:
     pairs: list[tuple[float, float]] = []
     for number, control in enumerate(chosen(language)):
@@ -90,8 +89,8 @@ def test_the_judge_tells_planted_answers_apart_and_says_what_it_is(
     assert found.gap >= LEAST_GAP
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_an_answer_that_says_nothing_gets_nothing(tmp_path: Path, language: Language) -> None:
+@pytest.mark.parametrize("language", PROMPT_LANGUAGES)
+def test_an_answer_that_says_nothing_gets_nothing(tmp_path: Path, language: PromptLanguage) -> None:
     assert judged(tmp_path, "Say hello.", "It says hello.", "…", language, "a").total == 0
 
 
@@ -100,9 +99,9 @@ def test_a_judge_that_is_asked_again_answers_all_the_same(tmp_path: Path) -> Non
     read_judgement(ask(tmp_path, asked.system, asked.text, asked.schema).structured)
 
 
-@given(st.text(max_size=200), st.text(max_size=200), st.text(max_size=300), st.sampled_from(LANGUAGES))
+@given(st.text(max_size=200), st.text(max_size=200), st.text(max_size=300), st.sampled_from(PROMPT_LANGUAGES))
 def test_whatever_is_judged_the_scores_are_within_their_range(
-    request: str, expected: str, said: str, language: Language
+    request: str, expected: str, said: str, language: PromptLanguage
 ) -> None:
     model = RehearsalModel(delay=0)
     asked = judge_call(request, expected, said, language)
@@ -121,8 +120,8 @@ def test_whatever_is_judged_the_scores_are_within_their_range(
 # --- tags and cases
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_tags_can_be_read_and_one_names_the_rehearsal(tmp_path: Path, language: Language) -> None:
+@pytest.mark.parametrize("language", PROMPT_LANGUAGES)
+def test_tags_can_be_read_and_one_names_the_rehearsal(tmp_path: Path, language: PromptLanguage) -> None:
     content = TEXTS[language][0]
     system, text = tag_prompt("skill", "Coder", "", content, NO_TAGS, language)
     tags = read_tags(structured(ask(tmp_path, system, text, TAG_SCHEMA)))
@@ -131,9 +130,11 @@ def test_tags_can_be_read_and_one_names_the_rehearsal(tmp_path: Path, language: 
     assert all(tag.lower() in content.lower() for tag in tags[1:])
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", PROMPT_LANGUAGES)
 @pytest.mark.parametrize("count", [1, 3, 7])
-def test_as_many_cases_as_were_asked_for_can_be_read(tmp_path: Path, language: Language, count: int) -> None:
+def test_as_many_cases_as_were_asked_for_can_be_read(
+    tmp_path: Path, language: PromptLanguage, count: int
+) -> None:
     goal = {"zh": "测试礼貌的拒绝", "en": "Tests a polite refusal"}[language]
     system, text = generation_prompt("Manners", goal, count, (), language)
     cases = read_cases(structured(ask(tmp_path, system, text, cases_schema(count))), count)
@@ -164,7 +165,7 @@ def ranked(name: str, rank: int, total: float) -> RankRow:
     )
 
 
-def analysed(tmp_path: Path, language: Language) -> tuple[AdvantageSegment, ...]:
+def analysed(tmp_path: Path, language: PromptLanguage) -> tuple[AdvantageSegment, ...]:
     skills = [
         AnalysedSkill(ranked(name, rank, 90.0 - rank), content, (f"{LABELS[language]} evidence",))
         for rank, (name, content) in enumerate(zip(("one", "two"), TEXTS[language], strict=True), 1)
@@ -178,8 +179,8 @@ def analysed(tmp_path: Path, language: Language) -> tuple[AdvantageSegment, ...]
     return found.segments
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_an_analysis_quotes_every_skill_to_the_letter(tmp_path: Path, language: Language) -> None:
+@pytest.mark.parametrize("language", PROMPT_LANGUAGES)
+def test_an_analysis_quotes_every_skill_to_the_letter(tmp_path: Path, language: PromptLanguage) -> None:
     segments = analysed(tmp_path, language)
     assert {segment.skill_name for segment in segments} == {"one", "two"}
     for segment in segments:
@@ -187,9 +188,9 @@ def test_an_analysis_quotes_every_skill_to_the_letter(tmp_path: Path, language: 
         assert LABELS[language] in segment.reason
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", PROMPT_LANGUAGES)
 def test_a_recomposition_keeps_what_must_stay_and_drops_what_must_go(
-    tmp_path: Path, language: Language
+    tmp_path: Path, language: PromptLanguage
 ) -> None:
     segments = analysed(tmp_path, language)
     report = AnalysisReport.read({**EXAMPLES["6.1"], "advantage_segments": []}, "x").model_copy(

@@ -28,7 +28,7 @@ from personalab.story.lines import AssistantLine, UserLine, dump_line
 from personalab.story.prompt import FAR_OVER, PromptMaterial, assemble, check_budget
 from personalab.story.recall import FINDABLE_CHARACTERS, QUERY_CHARACTERS, plan_lookup, turn_event
 from personalab.story.transcript import Transcript
-from personalab.texts import LANGUAGES
+from personalab.texts import PROMPT_LANGUAGES
 from tests.web.conftest import live_app
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -36,7 +36,7 @@ MILLION = "The keeper said it was over. " * 35_000
 COUNTER = OfflineCounter()
 TEMPLATES = {
     language: PreferenceFiles(CHECKOUT / "nowhere", read_settings({}).shipped).templates(language)[0]
-    for language in LANGUAGES
+    for language in PROMPT_LANGUAGES
 }
 
 

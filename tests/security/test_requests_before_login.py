@@ -74,7 +74,7 @@ HOLDS = {
         PIECE,
     ),
     "pipelined requests": (b"", request("/healthz", method="GET") * 900),
-    "pipelined requests for a file": (b"", request("/page/words/zh.json", method="GET") * 900),
+    "pipelined requests for a file": (b"", request("/page/texts/zh.json", method="GET") * 900),
     "half a head": (request("/healthz", method="GET")[:-2] + b"X: " + b"a" * 15_000, b""),
 }
 

@@ -31,7 +31,7 @@ from personalab.story.lines import AssistantLine, Summary, UserLine
 from personalab.story.prompt import PromptMaterial, assemble, window_start
 from personalab.story.recall import extract_query, plan_lookup
 from personalab.story.transcript import Transcript, Turn, usable_reply
-from personalab.texts import TEXTS, fill
+from personalab.texts import fill
 
 SHIPPED = Path(__file__).parents[2] / "data" / "shipped"
 outlines = st.lists(st.text(max_size=5), max_size=8).map(
@@ -239,15 +239,6 @@ def test_what_passes_as_an_id_is_a_plain_file_name(text: str) -> None:
 def test_what_is_no_text_is_no_id(bad: object) -> None:
     with pytest.raises(UserError):
         check_id(bad, "x")
-
-
-@pytest.mark.parametrize("code", sorted(TEXTS))
-def test_every_text_has_the_same_places_in_both_languages(code: str) -> None:
-    chinese, english = TEXTS[code]
-    places = [set(text.replace("}", "{").split("{")[1::2]) for text in (chinese, english)]
-    assert places[0] == places[1]
-    assert chinese.strip()
-    assert english.strip()
 
 
 def test_a_template_is_filled_only_with_what_it_is_given() -> None:

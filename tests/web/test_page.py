@@ -1,15 +1,15 @@
-"""Static tests of the page's code: no markup from text, no external resources, two languages, small size."""
+"""Static tests of the page's code: no markup from text, no external resources, texts in the catalogue, small size."""
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import cast
 
 import pytest
 
-from web.page_files import PAGE
+from personalab.i18n import catalogue, languages
+from web.page_files import PAGE, page_texts
 
 SCRIPTS = sorted(PAGE.glob("*.js"))
 MARKUP = sorted(PAGE.glob("*.html"))
@@ -24,12 +24,7 @@ _OPAQUE = re.compile(
     re.DOTALL,
 )
 _WORDS = re.compile(r'const (\w+) = words\("(\w+)"\)')
-WORDS = {
-    language: cast(
-        "dict[str, dict[str, str]]", json.loads((PAGE / f"words/{language}.json").read_text(encoding="utf-8"))
-    )
-    for language in ("zh", "en")
-}
+WORDS = cast("dict[str, dict[str, str]]", catalogue("en")["page"])
 
 
 def read(path: Path) -> str:
@@ -94,18 +89,6 @@ def test_what_the_markup_and_the_modules_name_exists() -> None:
             assert (PAGE / named).is_file(), f"{path.name}: {named}"
 
 
-def test_every_word_is_there_in_both_languages_with_the_same_gaps() -> None:
-    assert WORDS["zh"].keys() == WORDS["en"].keys()
-    for view, chinese in WORDS["zh"].items():
-        english = WORDS["en"][view]
-        assert set(chinese) == set(english), (view, set(chinese) ^ set(english))
-        for key, text in chinese.items():
-            gaps = [sorted(set(re.findall(r"\{(\w+)\}", one))) for one in (text, english[key])]
-            assert gaps[0] == gaps[1], (view, key)
-            assert text.strip(), (view, key)
-            assert english[key].strip(), (view, key)
-
-
 def is_used(key: str, used: set[str]) -> bool:
     """Tell whether a key stands somewhere, or two words that make it."""
     joints = range(1, len(key))
@@ -124,27 +107,24 @@ def test_every_word_that_is_looked_up_is_known_and_none_is_left_over() -> None:
         sharing = [without_comments(read(other)) for other in SCRIPTS if f'"./{path.name}"' in read(other)]
         for name, view in _WORDS.findall(script):
             views.add(view)
-            known = set(WORDS["en"][view])
+            known = set(WORDS[view])
             asked = set(re.findall(rf'\b{name}\(\s*"([\w.]+)"[,)]', script))
             assert asked <= known, (path.name, asked - known)
             used = heard | set(re.findall(r"\w+", "\n".join([script, *sharing])))
             assert not (left := {key for key in known if not is_used(key, used)}), (path.name, left)
-    assert views == set(WORDS["en"])
+    assert views == set(WORDS)
 
 
-def test_words_for_people_stand_with_the_words_only() -> None:
+def test_texts_for_people_are_in_the_catalogue_only() -> None:
     for path in SCRIPTS:
-        script = without_comments(read(path))
-        # What is said in few places may also stand as a pair.
-        rest = re.sub(r'"[^"]*",\s*(?:en: )?"[^"]*"', "", script)
-        # A language is called by its own name in every language.
-        loose = [text for text in _OPAQUE.findall(rest) if HAN.search(text.replace("中文", ""))]
+        loose = [text for text in _OPAQUE.findall(without_comments(read(path))) if HAN.search(text)]
         assert not loose, (path.name, loose)
 
 
 def test_the_pages_code_is_small() -> None:
-    """Its words, of which a browser fetches one language, and the page at /docs are counted apart."""
-    apart = {path for path in FILES if path.parent.name == "words" or path.stem == "docs"}
+    """Its texts, of which a browser fetches one language, and the page at /docs are counted apart."""
+    apart = {path for path in FILES if path.stem == "docs"}
     sizes = {path.name: path.stat().st_size for path in FILES if path not in apart}
     assert sum(sizes.values()) <= LARGEST, sizes
-    assert sum(path.stat().st_size for path in apart) <= LARGEST / 5
+    assert sum(path.stat().st_size for path in apart) <= LARGEST / 10
+    assert all(len(page_texts(language)) <= LARGEST / 10 for language in languages())

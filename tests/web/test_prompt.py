@@ -13,7 +13,7 @@ import pytest
 
 from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services
-from personalab.texts import TEXTS
+from personalab.texts import TEXTS, say
 from tests.graph.turns import snapshot
 from tests.graph.worked_example import INPUT_42, RECALLED, instance_state, lay_out, recalled_events
 from web.api.prompt import SHOWN_CHARACTERS
@@ -237,7 +237,7 @@ async def test_texts_that_are_not_well_formed_are_shown(app_client: httpx.AsyncC
     )
     _, sections = await _prompt(app_client)
     assert "a\ufffdb" in sections["base_persona"]["text"]
-    assert sections["evolved_persona"]["why"] == TEXTS["why.no_evolved_persona"].zh
+    assert sections["evolved_persona"]["why"] == say("why.no_evolved_persona", "zh")
 
 
 async def test_what_could_not_be_read_is_not_said_to_be_empty(
@@ -252,7 +252,7 @@ async def test_what_could_not_be_read_is_not_said_to_be_empty(
         "memory_unavailable",
     }
     for name in ("player_memory", "background", "story_outline", "progress_instruction"):
-        assert sections[name]["why"] == TEXTS["why.unread"].zh, name
+        assert sections[name]["why"] == say("why.unread", "zh"), name
     _write(root, "modules/director.json", {"enabled": False})
     _, sections = await _prompt(app_client)
-    assert sections["story_outline"]["why"] == TEXTS["why.director_off"].zh
+    assert sections["story_outline"]["why"] == say("why.director_off", "zh")

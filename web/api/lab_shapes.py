@@ -13,6 +13,7 @@ from personalab.lab.leaderboard import Staleness
 from personalab.lab.projects import ProjectStatus
 from personalab.lab.records import AssetKind
 from personalab.providers.well_formed import well_formed
+from personalab.texts import PromptLanguage
 from web.shapes import Fields, Id, RequestModel, ResponseModel
 
 _ID = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
@@ -302,7 +303,7 @@ class ProjectOptions(RequestModel):
     timeout_seconds: Annotated[float, Field(gt=0, le=86_400)] | None = None
     retry_count: Annotated[int, Field(ge=0, le=20)] | None = None
     pass_score: Annotated[float, Field(ge=0, le=100)] | None = None
-    language: Literal["zh", "en"] | None = None
+    language: PromptLanguage | None = None
 
 
 class NewProject(RequestModel):

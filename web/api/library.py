@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 from pydantic import Field
@@ -23,6 +23,7 @@ from personalab.operations.pictures import character_picture, picture_mark
 from personalab.services import Services
 from personalab.storage.stories import Kind, Listed
 from personalab.story.library import Background, Character
+from personalab.texts import PromptLanguage
 from web.desk import ContextDep
 from web.shapes import BackgroundId, CharacterId, Readable, RequestModel, ResponseModel
 
@@ -45,7 +46,6 @@ _PICTURE_HEADERS = {
     "x-content-type-options": "nosniff",
     "cache-control": "private, max-age=31536000, immutable",
 }
-Language = Literal["zh", "en"]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 
 
@@ -62,7 +62,7 @@ class CharacterEntry(LibraryEntryResponse):
     """A character in a list."""
 
     character_id: str
-    language: Language | None = None
+    language: PromptLanguage | None = None
     picture: str | None = Field(
         default=None, description="Where its picture is; another one has another place"
     )
@@ -89,7 +89,7 @@ class WholeCharacter(ResponseModel):
     character_id: str
     name: Readable
     base_persona: Readable
-    language: Language | None
+    language: PromptLanguage | None
     greetings: list[Readable]
     nickname: Readable = Field(description="What it is called in stories, where that is not its name")
     system_prompt: Readable
@@ -106,7 +106,7 @@ class WrittenCharacter(RequestModel):
 
     name: Name
     base_persona: str = Field(min_length=1, max_length=MAX_TEXT)
-    language: Language | None = Field(default=None, description="null: the reader's")
+    language: PromptLanguage | None = Field(default=None, description="null: the reader's")
     greetings: list[Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]] | None = Field(
         default=None, max_length=MAX_GREETINGS, description="Left out: as they are"
     )

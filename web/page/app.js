@@ -4,7 +4,7 @@ import { api } from "./api.js";
 import { fill, h } from "./dom.js";
 import { acceptDrops } from "./importing.js";
 import { complain, dialog, field } from "./ui.js";
-import { language, setLanguage, words } from "./words.js";
+import { language, otherLanguages, setLanguage, words } from "./words.js";
 
 const t = words("app");
 
@@ -85,7 +85,7 @@ function drawFrame(name) {
     nav,
     h("div", { class: "tools" },
       h("a", { class: "quiet", href: "/docs" }, t("api")),
-      h("button", { class: "quiet", lang: language() === "zh" ? "en" : "zh", onclick: switchLanguage }, t("language")),
+      otherLanguages().map(({ code, name }) => h("button", { class: "quiet", lang: code, onclick: () => switchLanguage(code) }, name)),
       h("button", { class: "quiet", "aria-label": t("theme"), title: t("theme"), onclick: switchTheme }, "◐")));
   banner.hidden = !context.info?.is_rehearsal;
   fill(banner, t("rehearsal"));
@@ -94,8 +94,7 @@ function drawFrame(name) {
 const header = h("header", { class: "top" });
 const banner = h("p", { class: "banner", hidden: true });
 
-async function switchLanguage() {
-  const wanted = language() === "zh" ? "en" : "zh";
+async function switchLanguage(wanted) {
   try {
     await api.put("/api/settings", { values: { "preferences.language": wanted } });
   } catch (error) {
@@ -126,12 +125,11 @@ addEventListener("login-needed", async () => {
   start();
 });
 
-const spoken = navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en";
-
 const start = () => arrive().catch((error) => { fill(main, trouble(error.message, start)); });
 
 async function arrive() {
-  await setLanguage(spoken); // the way in needs words before anything is known
+  await setLanguage(navigator.language); // the way in needs words before anything is known
+  const spoken = language();
   context.info = await api.get("/api/info");
   let wanted = context.info.language;
   if (!context.info.language_is_chosen && spoken !== wanted) {

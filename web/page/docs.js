@@ -1,7 +1,7 @@
 // What can be asked of the server? Everything that /openapi.json describes, to read and to search.
 
 import { fill, h } from "./dom.js";
-import { language, setLanguage, words } from "./words.js";
+import { otherLanguages, setLanguage, words } from "./words.js";
 
 const t = words("docs");
 const code = (...children) => h("code", {}, ...children);
@@ -62,10 +62,9 @@ function show(api) {
     }
     count.textContent = shown ? t("count", { count: shown }) : t("none");
   }
-  const other = () => setLanguage(language() === "zh" ? "en" : "zh").then(() => show(api));
   fill(document.body, h("main", { class: "view docs" },
     h("div", { class: "head" }, h("h1", {}, t("title")), h("a", { href: "/openapi.json" }, "openapi.json"), h("a", { href: "/" }, t("back")),
-      h("button", { class: "quiet", onclick: other }, language() === "zh" ? "English" : "中文")),
+      otherLanguages().map(({ code, name }) => h("button", { class: "quiet", lang: code, onclick: () => setLanguage(code).then(() => show(api)) }, name))),
     h("label", { for: "search" }, t("search")), search, count, sections.map((one) => one.node),
     h("section", {}, h("h2", {}, t("schemas")), Object.entries(api.components.schemas).map(described))));
   filter();
@@ -78,7 +77,7 @@ async function read(path) {
 }
 
 try {
-  await setLanguage(navigator.language.startsWith("zh") ? "zh" : "en");
+  await setLanguage(navigator.language);
   const info = await read("/api/info");
   if (info.language_is_chosen) await setLanguage(info.language);
   show(await read("/openapi.json"));

@@ -3,7 +3,7 @@
 import { api, at } from "./api.js";
 import { bdi, fill, h } from "./dom.js";
 import { button, confirm, field, toast } from "./ui.js";
-import { words } from "./words.js";
+import { languages, words } from "./words.js";
 
 const t = words("editors");
 const KINDS = {
@@ -72,7 +72,7 @@ function fields(kind, whole, isNew) {
     if (made !== null) id.value = made = idFor(of.prefix, name.value);
   } });
   const text = h("textarea", { value: whole[of.text], required: true, maxlength: 200000, dir: "auto" });
-  const language = kind === "characters" && h("select", {}, [["", t("auto")], ["zh", "中文"], ["en", "English"]].map(([value, label]) => h("option", { value }, label)));
+  const language = kind === "characters" && h("select", {}, [["", t("auto")], ...languages().filter((one) => one.has_prompts).map(({ code, name }) => [code, name])].map(([value, label]) => h("option", { value }, label)));
   if (language) language.value = whole.language ?? "";
   if (isNew) name.dispatchEvent(new Event("input"));
   const list = lines(of, whole[of.list]);

@@ -1,31 +1,34 @@
-// In which language is the page?
+// The page's texts, numbers and times in the reader's language.
 
-let current = "zh";
-let known = {};
+let known = { language: "", tag: "en", languages: [], views: {} };
 
-/** The reader's language, "zh" or "en". */
-export const language = () => current;
+/** The reader's language, as the server calls it. */
+export const language = () => known.language;
 
-/** Speak a language; its words stand in words/zh.json and words/en.json, by view. */
+/** The languages there are, each with its code, its own name, and whether prompts are written in it. */
+export const languages = () => known.languages;
+
+/** The page's languages other than the reader's. */
+export const otherLanguages = () => known.languages.filter(({ code }) => code !== known.language);
+
+/** Speak a language: one of ours, or the one that fits a browser's language best. */
 export async function setLanguage(name) {
-  current = name === "en" ? "en" : "zh";
-  document.documentElement.lang = current;
-  const told = await fetch(`/page/words/${current}.json`);
-  if (told.ok) known = await told.json();
+  const answer = await fetch(`/page/texts/${encodeURIComponent(name)}.json`);
+  if (answer.ok) known = await answer.json();
+  document.documentElement.lang = known.tag;
 }
 
 /** A view's own words: const t = words("chat"); t("turn", {turn: 3}) */
 export const words = (view) => (key, params = {}) =>
-  (known[view]?.[key] ?? key).replace(/(?<!\{)\{(\w+)\}(?!\})/g, (_, name) => params[name] ?? "");
+  (known.views[view]?.[key] ?? key).replace(/(?<!\{)\{(\w+)\}(?!\})/g, (_, name) => params[name] ?? "");
 
 /** Write a time of the server as the reader does. */
 export function when(text) {
   const time = new Date(text);
   if (!text || Number.isNaN(time.getTime())) return "";
-  const style = { dateStyle: "medium", timeStyle: "short" };
-  return new Intl.DateTimeFormat(current === "zh" ? "zh-CN" : "en", style).format(time);
+  return new Intl.DateTimeFormat(known.tag, { dateStyle: "medium", timeStyle: "short" }).format(time);
 }
 
 /** Write a number as the reader does. */
 export const number = (value, digits = 0) =>
-  new Intl.NumberFormat(current === "zh" ? "zh-CN" : "en", { maximumFractionDigits: digits }).format(value);
+  new Intl.NumberFormat(known.tag, { maximumFractionDigits: digits }).format(value);

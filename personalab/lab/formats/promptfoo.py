@@ -26,7 +26,7 @@ from personalab.lab.formats.promptfoo_export import is_own_rubric, own_name
 from personalab.lab.formats.promptfoo_templates import all_filled, as_text, filled, filled_vars
 from personalab.lab.formats.promptfoo_tests import Beside, Read, read_tests, unread
 from personalab.lab.formats.yaml_text import decoded, load_json, load_yaml, object_in, text_in
-from personalab.texts import Language, say
+from personalab.texts import PromptLanguage, say
 
 MAX_BYTES = 1024 * 1024
 MAX_RESULTS_BYTES = 16 * 1024 * 1024
@@ -175,7 +175,9 @@ def _input(given: Mapping[str, Any]) -> str:
     return "\n".join(f"{name}: {value}" for name, value in texts.items())
 
 
-def _cases(tests: Sequence[Mapping[str, Any]], file: str, language: Language, now: str) -> tuple[Case, ...]:
+def _cases(
+    tests: Sequence[Mapping[str, Any]], file: str, language: PromptLanguage, now: str
+) -> tuple[Case, ...]:
     found: list[Case] = []
     ids = _case_ids(tests)
     for number, test in enumerate(tests):
@@ -198,7 +200,7 @@ def _cases(tests: Sequence[Mapping[str, Any]], file: str, language: Language, no
     return tuple(found)
 
 
-def _expected(test: Mapping[str, Any], file: str, where: str, language: Language) -> str:
+def _expected(test: Mapping[str, Any], file: str, where: str, language: PromptLanguage) -> str:
     """Return a test's expectations: for an exported test the original ones, and what was added to it since."""
     given = filled_vars(test["vars"])
     own = _own(test)

@@ -8,7 +8,7 @@ from typing import Any
 
 from personalab.errors import BadRecord, Reason
 from personalab.lab.formats.yaml_text import list_in, object_in
-from personalab.texts import Language, say
+from personalab.texts import PromptLanguage, say
 
 MAX_ASSERTS = 200
 _LONGEST_VALUE = 20_000
@@ -41,13 +41,15 @@ def is_known(kind: str) -> bool:
     return kind in _WORDED or kind in _AS_IT_IS or kind in _CODE or kind in OF_THE_RUN
 
 
-def in_words(asserts: Sequence[object], file: str, where: str, language: Language) -> str:
+def in_words(asserts: Sequence[object], file: str, where: str, language: PromptLanguage) -> str:
     """List the requirements, one per line; without any, the request itself is the measure."""
     lines = [f"- {line}" for line in _lines(asserts, file, where, language, 0)]
     return "\n".join(lines) if lines else say("lab_assert_none", language)
 
 
-def _lines(asserts: Sequence[object], file: str, where: str, language: Language, depth: int) -> list[str]:
+def _lines(
+    asserts: Sequence[object], file: str, where: str, language: PromptLanguage, depth: int
+) -> list[str]:
     if len(asserts) > MAX_ASSERTS or depth > 2:
         raise BadRecord("lab_too_many_asserts", file=file, field=where, limit=MAX_ASSERTS)
     found: list[str] = []
@@ -61,7 +63,7 @@ def _lines(asserts: Sequence[object], file: str, where: str, language: Language,
     return found
 
 
-def _line(row: Mapping[str, Any], file: str, where: str, language: Language) -> str:
+def _line(row: Mapping[str, Any], file: str, where: str, language: PromptLanguage) -> str:
     kind = row.get("type")
     if not isinstance(kind, str) or not kind:
         raise BadRecord("lab_bad_record", file=file, field=f"{where}.type", reason=Reason("not_text"))

@@ -17,7 +17,7 @@ from personalab.lab.dimensions import DIMENSIONS, MAXIMA
 from personalab.lab.formats.promptfoo_templates import raw
 from personalab.lab.formats.yaml_text import dump_yaml
 from personalab.lab.records import asset_folder
-from personalab.texts import LANGUAGES, Language, say
+from personalab.texts import PROMPT_LANGUAGES, PromptLanguage, say
 
 CONFIG = "promptfooconfig.yaml"
 _PROMPT_FILE = re.compile(r"prompts/skill_([0-9a-f]{8})_(v\d{1,9})\.json", re.ASCII)
@@ -29,7 +29,7 @@ def promptfoo_config(
     cases: Sequence[Case],
     *,
     model: str,
-    language: Language,
+    language: PromptLanguage,
 ) -> dict[str, bytes]:
     """Write a configuration and its prompts, by their relative names; ``model`` is promptfoo's id of a provider."""
     files: dict[str, bytes] = {}
@@ -51,7 +51,7 @@ def promptfoo_config(
     return {CONFIG: dump_yaml(config).encode("utf-8"), **files}
 
 
-def _test(case: Case, language: Language) -> dict[str, object]:
+def _test(case: Case, language: PromptLanguage) -> dict[str, object]:
     rubrics = [
         {
             "type": "llm-rubric",
@@ -74,7 +74,7 @@ def _test(case: Case, language: Language) -> dict[str, object]:
     }
 
 
-def rubric(dimension: str, expected: str, language: Language) -> str:
+def rubric(dimension: str, expected: str, language: PromptLanguage) -> str:
     """Word what one dimension asks of an answer."""
     return raw(say(f"lab_rubric_{dimension}", language, expected=expected))
 
@@ -84,7 +84,7 @@ def is_own_rubric(row: Mapping[str, Any], expected: str) -> bool:
     if row.get("type") != "llm-rubric":
         return False
     named = [dimension for dimension in DIMENSIONS if dimension == row.get("metric")]
-    own = [rubric(dimension, expected, language) for dimension in named for language in LANGUAGES]
+    own = [rubric(dimension, expected, language) for dimension in named for language in PROMPT_LANGUAGES]
     return row.get("value") in own
 
 

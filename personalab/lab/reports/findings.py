@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from personalab.lab.reports.data import ContentPair, Iteration, ReportData, RoundMark
 from personalab.lab.reports.diffs import DiffLine, difference
 from personalab.lab.reports.plots import MAX_ROUNDS, best_so_far, progress
-from personalab.lab.reports.tongue import Translator, block, quote
 from personalab.lab.reports.visible import figure, grouped, markup
+from personalab.lab.reports.words import Translator, block, quote
 
 _MAX_FINDINGS = 200
 _MAX_DIFF_LINES = 3_000

@@ -10,10 +10,10 @@ from personalab.lab.reports.findings import analysis_section, diff_section, iter
 from personalab.lab.reports.matrix import answers_section, matrix_section, skill_name
 from personalab.lab.reports.page import page
 from personalab.lab.reports.plots import Scale, axis, bar, scale_for, strip
-from personalab.lab.reports.tongue import Translator, quote
 from personalab.lab.reports.visible import figure, grouped, markup, one_line, visible
+from personalab.lab.reports.words import Translator, quote
 from personalab.lab.statistics import Interval
-from personalab.texts.forms import Language
+from personalab.texts import Language
 
 _MAX_STRIPS = 60
 _MAX_BARS = 6

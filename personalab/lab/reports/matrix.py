@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from personalab.lab.dimensions import DIMENSIONS, MAXIMA, Dimension
 from personalab.lab.reports.data import MAX_TEXT, CaseRow, Cell, Excerpt, ReportData, ReportSkill
-from personalab.lab.reports.tongue import Translator, block, quote
 from personalab.lab.reports.visible import grouped, markup, shortened
+from personalab.lab.reports.words import Translator, block, quote
 
 _ANSWERS_BYTES = 17_000_000
 """Maximum size of answers and reasons in a report; it stays below 20 MB."""

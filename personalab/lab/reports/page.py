@@ -5,15 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 
-from personalab.texts.forms import Language
-
-_LANG = {"zh": "zh-CN", "en": "en"}
+from personalab.i18n import ABOUT, Language
 
 
 def page(title: str, body: str, language: Language) -> str:
     """Return a whole page with a body; ``title`` and ``body`` are markup already."""
+    tag = ABOUT.say("tag", language)
     return (
-        f'<!doctype html>\n<html lang="{_LANG[language]}">\n<head>\n<meta charset="utf-8">\n'
+        f'<!doctype html>\n<html lang="{tag}">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n<meta name="color-scheme" content="light dark">\n'

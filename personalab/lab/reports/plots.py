@@ -10,7 +10,7 @@ from personalab.lab.reports.data import Iteration, RoundMark
 from personalab.lab.reports.visible import figure, markup
 from personalab.lab.reports.words import word
 from personalab.lab.statistics import Interval
-from personalab.texts.forms import Language
+from personalab.texts import Language
 
 _STRIP = 30
 _BAR = 24

@@ -29,7 +29,7 @@ from personalab.operations.lab.contexts import export_prompt
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.tasks import run_uncancellable
-from personalab.texts import Language
+from personalab.texts import PromptLanguage
 
 _LEAST_SECONDS = 180.0
 """An analysis reads and writes more than a case does."""
@@ -82,7 +82,7 @@ async def run_analysis(services: Services, project: str, *, model: str | None = 
 
 
 def _shown(
-    place: ProjectPlace, material: _Material, language: Language
+    place: ProjectPlace, material: _Material, language: PromptLanguage
 ) -> tuple[list[ShownSkill], list[dict[str, Any]]]:
     """Choose what an analyst is shown of the skills: as much as the project's context allows."""
     context = place.config.context_config

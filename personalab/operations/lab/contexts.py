@@ -15,7 +15,7 @@ from personalab.lab.projects import ContextConfig
 from personalab.storage.files import replace_file
 from personalab.storage.lab.assets import StoredSkill
 from personalab.storage.lab.projects import ProjectPlace
-from personalab.texts import LANGUAGES, Language
+from personalab.texts import PROMPT_LANGUAGES, PromptLanguage
 
 FOLDER = "x_context"
 
@@ -30,7 +30,7 @@ def export_prompt(place: ProjectPlace, name: str, system: str, text: str) -> str
     return path.relative_to(place.folder).as_posix()
 
 
-def room_for_judging(tokens: int, language: Language) -> int:
+def room_for_judging(tokens: int, language: PromptLanguage) -> int:
     """Return the tokens that a judge's instructions leave for the case and the answer."""
     bare = judge_call("", "", "", language)
     return room_beside(tokens, bare.system, bare.text)
@@ -42,7 +42,7 @@ def check_context(context: ContextConfig, skills: Sequence[StoredSkill]) -> None
         return
     for skill in skills:
         room_beside(context.token_threshold, skill.content, skill=skill.meta.name)
-    for language in LANGUAGES:
+    for language in PROMPT_LANGUAGES:
         room_for_judging(context.token_threshold, language)
 
 

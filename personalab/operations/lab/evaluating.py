@@ -40,7 +40,7 @@ from personalab.operations.lab.tasks import (
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.tasks import run_uncancellable
-from personalab.texts import Language
+from personalab.texts import PromptLanguage
 
 __all__ = ["Arm", "Evaluator", "Tally", "Task", "judge_question"]
 
@@ -77,7 +77,7 @@ class Evaluator:
         self._again = again
         self._checkpoint = checkpoint
         self.desk = CallDesk(services, place, options, stop_asked)
-        self._language: Language | None = options.language
+        self._language: PromptLanguage | None = options.language
         self._told_at = self._saved_at = 0.0
         self._left: list[tuple[Task, CaseSheet]] = []
         self._tally = Tally(0)
@@ -93,7 +93,7 @@ class Evaluator:
         """Why the budget allowed no more calls."""
         return self.desk.budget
 
-    async def language(self) -> Language:
+    async def language(self) -> PromptLanguage:
         """Return the language in which the judges are asked."""
         if self._language is None:
             baselines = await asyncio.to_thread(self._place.baselines)
@@ -305,7 +305,7 @@ class Evaluator:
 
 
 def judge_question(
-    case_input: str, expected: str, answer: str, language: Language, judge: str, options: RunOptions
+    case_input: str, expected: str, answer: str, language: PromptLanguage, judge: str, options: RunOptions
 ) -> Question:
     """Return the question to a judge; it contains nothing of the skill."""
 

@@ -234,7 +234,7 @@ async def import_persona(services: Services, character_id: str) -> ImportResult:
     def bring() -> ImportResult:
         character = services.stories.character(character_id)
         config = services.preferences.read().config
-        language = character.language or config.language
+        language = character.language or config.prompt_language
         names = Names(called(character), player_name(config, language))
         source = source_of(character_id)
         old = skill_from(services.assets, source, PURPOSE)

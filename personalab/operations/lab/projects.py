@@ -47,7 +47,7 @@ from personalab.services import Services
 from personalab.storage.lab.assets import StoredBaseline, StoredSkill
 from personalab.storage.lab.project_journal import Account, read_journal
 from personalab.storage.lab.projects import ProjectPlace
-from personalab.texts import Language
+from personalab.texts import PromptLanguage
 
 PAUSE_SECONDS = 10.0
 """Seconds that a pause waits for calls in progress; they are finished even if it does not wait longer."""
@@ -223,7 +223,7 @@ async def plan_project(services: Services, project: str, *, rerun_failed: bool =
 
 
 def make_plan(
-    place: ProjectPlace, options: RunOptions, found: Review, account: Account, language: Language
+    place: ProjectPlace, options: RunOptions, found: Review, account: Account, language: PromptLanguage
 ) -> RunPlan:
     """Plan a run by what is on disk."""
     left = _left(place, options, found.pending)

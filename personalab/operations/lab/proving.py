@@ -19,7 +19,7 @@ from personalab.operations.lab.evaluating import judge_question
 from personalab.operations.lab.gathering import together
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.tasks import run_uncancellable
-from personalab.texts import Language
+from personalab.texts import PromptLanguage
 
 Side = Literal["good", "bad"]
 _SIDES: tuple[Side, ...] = ("good", "bad")
@@ -67,7 +67,7 @@ class ControlSheet:
         self.place.save_controls(self.data)
 
 
-def unproven(place: ProjectPlace, options: RunOptions, language: Language) -> list[str]:
+def unproven(place: ProjectPlace, options: RunOptions, language: PromptLanguage) -> list[str]:
     """Name the judges that were not tested yet."""
     if not options.controls:
         return []
@@ -79,7 +79,7 @@ def unproven(place: ProjectPlace, options: RunOptions, language: Language) -> li
     ]
 
 
-def judge_facts(place: ProjectPlace, options: RunOptions, language: Language) -> tuple[JudgeFacts, ...]:
+def judge_facts(place: ProjectPlace, options: RunOptions, language: PromptLanguage) -> tuple[JudgeFacts, ...]:
     """List the judges with their results on the planted answers."""
     known = place.controls().get("judges", {})
     found: list[JudgeFacts] = []
@@ -91,7 +91,7 @@ def judge_facts(place: ProjectPlace, options: RunOptions, language: Language) ->
 
 
 async def prove_judges(
-    place: ProjectPlace, options: RunOptions, desk: CallDesk, language: Language, *, again: bool
+    place: ProjectPlace, options: RunOptions, desk: CallDesk, language: PromptLanguage, *, again: bool
 ) -> None:
     """Have every judge score the planted answers, once per project; a blind judge is an error.
 
@@ -121,7 +121,7 @@ async def _prove(
     desk: CallDesk,
     sheet: ControlSheet,
     model: str,
-    language: Language,
+    language: PromptLanguage,
 ) -> None:
     tries = int(sheet.entry.get("tries", 0)) + 1
     await desk.forget(sheet.calls)
@@ -146,7 +146,7 @@ def _control(
     options: RunOptions,
     identity: str,
     model: str,
-    language: Language,
+    language: PromptLanguage,
     tries: int,
     planted: tuple[int, Control, Side],
 ) -> CallRequest:

@@ -32,7 +32,7 @@ from personalab.storage.lab.iterations import IterationFiles
 from personalab.storage.lab.project_place import MAX_CONTENT
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.tasks import run_uncancellable
-from personalab.texts import Language
+from personalab.texts import PromptLanguage
 
 _LEAST_SECONDS = 180.0
 """A whole prompt takes longer to write than a case to answer."""
@@ -60,7 +60,7 @@ async def recompose(
     choice = choose(report, segments, rules)
     contents = {copy.ref.ref_id: copy.content for copy in await asyncio.to_thread(place.skills)}
     options = await asyncio.to_thread(place.options)
-    language: Language = options.language or language_of(contents.values())
+    language: PromptLanguage = options.language or language_of(contents.values())
     writer = (model or options.model) if write else ""
     if writer:
         content = await _written(services, place, choice, rules, writer, language, options)
@@ -104,7 +104,7 @@ async def _written(
     choice: SegmentSelection,
     rules: str,
     model: str,
-    language: Language,
+    language: PromptLanguage,
     options: RunOptions,
 ) -> str:
     call = writer_call(choice, rules, language)

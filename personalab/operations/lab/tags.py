@@ -31,7 +31,7 @@ from personalab.ports import AnswerNeeded
 from personalab.services import Services
 from personalab.storage.lab.assets import Stored, StoredSkill
 from personalab.tasks import run_uncancellable
-from personalab.texts import Language
+from personalab.texts import PromptLanguage
 
 Trigger = Literal["user", "batch"]
 
@@ -205,7 +205,7 @@ def _cases_text(stored: Stored) -> str:
     )
 
 
-def language_of(texts: Sequence[str]) -> Language:
+def language_of(texts: Sequence[str]) -> PromptLanguage:
     """Return the language in which a model is asked about texts: English unless most of them are Chinese."""
     return language_among(texts) or language_among(["".join(texts)]) or "en"
 
@@ -216,7 +216,7 @@ def fitted(
     settings: CliSettings,
     system: str,
     text: str,
-    language: Language,
+    language: PromptLanguage,
 ) -> str:
     """Return what is sent of a prompt: where it is too long, its beginning and end, and the whole is exported."""
     context = settings.context

@@ -18,7 +18,7 @@ from personalab.lab.resuming import CallRow, CaseCalls, arm_folder, case_file, h
 from personalab.lab.segments import text_hash
 from personalab.storage.files import replace_file
 from personalab.storage.lab.projects import BaselineCopy, ProjectPlace
-from personalab.texts import Language
+from personalab.texts import PromptLanguage
 
 _LANGUAGE_CASES = 200
 
@@ -267,7 +267,7 @@ def tasks_of(place: ProjectPlace, arms: Sequence[Arm], baselines: Sequence[Basel
     ]
 
 
-def language_of(options: RunOptions, baselines: Sequence[BaselineCopy]) -> Language:
+def language_of(options: RunOptions, baselines: Sequence[BaselineCopy]) -> PromptLanguage:
     """Return the language in which judges are asked: the requested one, else that of the cases."""
     cases = [case for found in baselines for case in found.cases.cases][:_LANGUAGE_CASES]
     texts = [text for case in cases for text in (case.input, case.expected_output)]

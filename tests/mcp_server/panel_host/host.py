@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from mcp_server.panel import panel_html
 from tests.mcp_server.panel_host.stories import Json, result
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from playwright.sync_api._generated import LocatorAssertions
 
 PROJECT = Path(__file__).parents[3]
-PANEL = PROJECT / "mcp_server" / "panel.html"
 HERE = Path(__file__).parent
 MODULES = PROJECT / "build" / "node" / "node_modules"
 BRIDGE = MODULES / "@modelcontextprotocol" / "ext-apps" / "dist" / "src" / "app-bridge.js"
@@ -175,21 +175,20 @@ def bundle_bridge(folder: Path) -> Path:
 def serve(bridge: Path) -> Generator[str]:
     """Serve the host's page, the bridge, and the panel under its policy, on a loopback port."""
     files = {
-        "/host.html": HERE / "host.html",
-        "/host.js": HERE / "host.js",
-        "/bridge.js": bridge,
-        "/panel.html": PANEL,
+        "/host.html": (HERE / "host.html").read_bytes(),
+        "/host.js": (HERE / "host.js").read_bytes(),
+        "/bridge.js": bridge.read_bytes(),
+        "/panel.html": panel_html().encode(),
     }
 
     class Files(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            path = files.get(self.path)
-            body = path.read_bytes() if path else b""
-            self.send_response(200 if path else 404)
+            body = files.get(self.path, b"")
+            self.send_response(200 if body else 404)
             kind = "text/javascript" if self.path.endswith(".js") else "text/html"
             self.send_header("Content-Type", f"{kind}; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))
-            if path == PANEL:
+            if self.path == "/panel.html":
                 self.send_header("Content-Security-Policy", CSP)
             self.end_headers()
             self.wfile.write(body)
