@@ -33,7 +33,7 @@ def _services(root: Path) -> Services:
 
 
 async def make_story(services: Services, instance_id: str, turns: int, text: str = SENTENCE) -> str:
-    """Begin a story in which both sides have said the same in every turn."""
+    """Start story in which both sides have said the same in every turn."""
     await new_instance(services, "char_alserqi", "bg_wasteland", instance_id)
     path = services.stories.session_path(instance_id, "sess_001")
     with path.open("ab") as file:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from personalab.i18n import Language, catalogue
 
-PLACEHOLDER = re.compile(r"\{(?!do:)(\w+)\}")
+PLACEHOLDER = re.compile(r"\{(?!do:)(\w+)(?:\|[^{}|]*\|[^{}|]*)?\}")
 ACTION = re.compile(r"\{do:(\w+)\}")
 
 

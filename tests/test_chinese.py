@@ -48,7 +48,7 @@ def test_an_error_of_ours_is_a_reason_in_the_readers_language() -> None:
     error = NotFound("no_background", background_id="bg_x")
     words = {"background_id": "bg_x", "reason": error}
     assert "没有背景 bg_x" in say("warning.background_unreadable", "zh", **words)
-    assert "There is no background bg_x" in say("warning.background_unreadable", "en", **words)
+    assert "There is no world bg_x" in say("warning.background_unreadable", "en", **words)
     missing = StorageError("file_missing", file="modules/director.json")
     assert not _english(say("warning.director_switch", "zh", file="modules/director.json", reason=missing))
 

@@ -1,4 +1,4 @@
-"""How do the steps tell the caller what happens?"""
+"""Events of a turn, emitted to the caller in the reader's language."""
 
 from __future__ import annotations
 

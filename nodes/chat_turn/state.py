@@ -1,4 +1,4 @@
-"""What goes into a chat turn, what passes between its steps, and what comes out?
+"""The state of a chat turn: its input, what its steps pass on, and its result.
 
 Everything is plain JSON: the state can be looked at in LangGraph Studio. The lock, the open file and the
 records stay in the process, in ``personalab.story.open_turn.OpenTurn``.

@@ -83,12 +83,23 @@ def _entries(part: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield name, value if isinstance(value, str) else "\n".join(value)
 
 
-_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_PLACEHOLDER = re.compile(r"\{(\w+)(?:\|([^{}|]*)\|([^{}|]*))?\}")
 
 
 def fill(template: str, /, **params: object) -> str:
-    """Fill values into ``{name}`` placeholders; a name that is not given is left unchanged."""
-    return _PLACEHOLDER.sub(lambda m: str(params.get(m[1], m[0])), template)
+    """Fill values into a template; a name that is not given is left unchanged.
+
+    ``{count}`` is the value of ``count``; ``{count|turn|turns}`` is the first form where that is 1, else the second.
+    """
+
+    def filled(found: re.Match[str]) -> str:
+        name, one, many = found.groups()
+        if name not in params:
+            return found[0]
+        value = str(params[name])
+        return value if one is None else one if value == "1" else many
+
+    return _PLACEHOLDER.sub(filled, template)
 
 
 ABOUT = Section("about")

@@ -13,6 +13,18 @@ MAX_ERROR = 300
 """How long the sentence of a failure may be."""
 
 _CODES = {text: code for code, text in REASONS.templates(FALLBACK).items() if "{" not in text}
+_CODES |= {
+    "it is no account of a call": "no_call_record",
+    "it is no name of a file": "no_file_name",
+    "it may not be read": "unreadable",
+    "it is not there, or may not be run": "not_runnable",
+    "it does not tell its version": "no_version",
+    "it is not of the form provider:model": "not_provider_model",
+    "it is beyond all times": "time_out_of_range",
+    "it is cut off": "cut_off",
+    "it is there twice": "twice_in_archive",
+    "no line of it can be read": "no_readable_line",
+}
 """The reasons without parameters by their English words: older files have no code beside them."""
 
 

@@ -43,7 +43,7 @@ class LearnableSession:
 
 
 @dataclass(frozen=True, slots=True)
-class Unlearned:
+class PendingTurns:
     """Conversations to learn from, the oldest first; ``left_out`` turns are too far back."""
 
     waiting: tuple[Conversation, ...]
@@ -68,7 +68,7 @@ class Unlearned:
         return sum(len(found.messages) // 2 for found in self.fresh)
 
 
-async def unlearned(services: Services, instance_id: str, user_id: str) -> Unlearned:
+async def unlearned(services: Services, instance_id: str, user_id: str) -> PendingTurns:
     """Find the conversations that were saved and not learned from, and the turns that were not even saved."""
     ports = services.story_ports
     instance = await ports.stories.instance(instance_id)
@@ -89,7 +89,7 @@ async def unlearned(services: Services, instance_id: str, user_id: str) -> Unlea
     names = {session.name for session in sessions}
     saved = await store.waiting(agent_id, user_id, instance_id)
     waiting = [found for found in saved if found.session_id in names and tries_of(found) < MOST_TRIES]
-    return Unlearned(tuple(waiting), tuple(fresh), left_out)
+    return PendingTurns(tuple(waiting), tuple(fresh), left_out)
 
 
 def tries_of(conversation: Conversation) -> int:

@@ -1,4 +1,4 @@
-"""How are config.json, the modules' switches and the prompt templates read at each turn, and saved?
+"""Reading and saving of config.json, the modules' switches and the prompt templates.
 
 Every use looks for changes of the files, so that a change holds from the next turn on, in every process.
 """

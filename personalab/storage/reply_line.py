@@ -1,4 +1,4 @@
-"""How does a reply grow in its file, one token after the other, and stay valid JSON all the time?
+"""The line of a reply, which grows in its file token by token and is valid JSON all the time.
 
 The line is ``{"role":"assistant","content":"…","turn":42,"timestamp":"…"}``. What follows the content is its
 tail. A token is written over the old tail together with a new tail, in one positioned write: O(1) a token, and

@@ -1,4 +1,4 @@
-"""How is a session file read once, kept in memory, and written by one writer?
+"""Session files: read once, cached in memory, written by one writer.
 
 The cache knows a file by its identity, size and times. What this process wrote itself is known already; what
 another process appended is parsed alone, after the part that was known is found unchanged; anything else (an

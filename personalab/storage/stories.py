@@ -1,4 +1,4 @@
-"""Where does each thing of a data root stand, and how is it read and saved?"""
+"""Paths of everything in a data root, and how it is read and saved."""
 
 from __future__ import annotations
 

@@ -146,8 +146,8 @@ def test_an_account_is_read_from_an_answer_among_other_words() -> None:
         ('{"summary": "  "}', "the summary is blank or missing"),
         ('{"summary": ["用户"]}', "the summary is blank or missing"),
         (json.dumps({"summary": "用" * 101}), "the summary has 101 characters, more than 100"),
-        ('{"summary": "抱歉，我不能总结这段对话。"}', "it refuses instead of summing up"),
-        ('{"summary": "I can’t help with that."}', "it refuses instead of summing up"),
+        ('{"summary": "抱歉，我不能总结这段对话。"}', "it refuses instead of summarizing"),
+        ('{"summary": "I can’t help with that."}', "it refuses instead of summarizing"),
         (
             '{"summary": "The user goes north."}',
             "the summary is not written in the conversation's language (zh)",

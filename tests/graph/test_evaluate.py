@@ -309,7 +309,7 @@ async def test_what_no_call_could_survive_ends_the_run_instead_of_failing_every_
     assert len(fake.ids("x")) == 1
     assert place.again().config.status == "interrupted"
     assert "：not there；" in result["error"]["message"], "an answer of an older version has no parameters"
-    kept = {"cli_path": "claude-9", "reason": "it is not there, or may not be run"}
+    kept = {"cli_path": "claude-9", "reason": "it does not exist, or may not be run"}
     fake.rule = _failing("x-", 99, replace(missing, error_params=kept))
     _, result = await evaluate(services, place.name)
     assert "无法运行 claude 命令行程序 “claude-9”：没有这个程序，或没有运行权限" in result["error"]["message"]
@@ -412,7 +412,7 @@ async def test_a_budget_is_never_exceeded_and_a_larger_one_goes_on(services: Ser
     assert f"{most} 次调用" in result["budget"]
     assert place.again().config.status == "interrupted"
     left = [found for found in place.all_results() if found.status == "skipped"]
-    assert {found.error for found in left} == {f"budget: all {most} calls are made"}
+    assert {found.error for found in left} == {f"budget: all {most} calls are used"}
     assert len(left) == 6
     _, result = await evaluate(services, place.name, changes={"max_calls": None})
     assert (result["status"], result["completed"], len(fake.calls)) == ("done", 6, 16)

@@ -259,7 +259,7 @@ async def test_settings_changed_in_another_process_hold_from_the_next_turn_on(
     _, second = await say(services, "x")
     assert (first["tokens"]["limit"], second["tokens"]["limit"]) == (100_000, 50_000)
     _, refused = await play(services, {"instance_id": instance, "user_input": " "})
-    assert refused["error"]["message"] == "The input is blank; write something"
+    assert refused["error"]["message"] == "The message is empty; write something"
     assert (
         json.loads((root / "config.json").read_text(encoding="utf-8"))["limits"]["max_total_tokens"] == 50_000
     )

@@ -213,13 +213,13 @@ def test_the_same_quote_twice_is_one_segment() -> None:
 @pytest.mark.parametrize(
     ("segment", "reason"),
     [
-        (_segment("C"), r"segments\[0\]\.skill is none of A, B"),
-        (_segment(type="poem"), r"segments\[0\]\.type is none of"),
-        (_segment(dimension="beauty"), r"segments\[0\]\.dimension is none of"),
-        (_segment(first=0), r"segments\[0\]\.first is none of the lines 1 to 2 of A"),
-        (_segment(last=3), r"segments\[0\]\.last is none of the lines 1 to 2 of A"),
-        (_segment(last=[1, 2]), r"segments\[0\]\.last is none of the lines"),
-        (_segment(first=None), r"segments\[0\]\.first is none of the lines"),
+        (_segment("C"), r"segments\[0\]\.skill must be one of A, B"),
+        (_segment(type="poem"), r"segments\[0\]\.type must be one of"),
+        (_segment(dimension="beauty"), r"segments\[0\]\.dimension must be one of"),
+        (_segment(first=0), r"segments\[0\]\.first is not a line from 1 to 2 of A"),
+        (_segment(last=3), r"segments\[0\]\.last is not a line from 1 to 2 of A"),
+        (_segment(last=[1, 2]), r"segments\[0\]\.last is not a line"),
+        (_segment(first=None), r"segments\[0\]\.first is not a line"),
         (_segment(reason=None), r"segments\[0\]\.reason is blank"),
         ("text", "not all segments are objects"),
     ],
@@ -298,7 +298,7 @@ def test_without_an_answer_the_leaders_are_kept_and_a_better_analysis_stays(serv
     assert place.analysis() == found
 
 
-@pytest.mark.parametrize("echo", ["segments[0].first is none of the lines 1 to 1 of A", "=== 原因 / Why ==="])
+@pytest.mark.parametrize("echo", ["segments[0].first is not a line from 1 to 1 of A", "=== 原因 / Why ==="])
 def test_correction_note_is_never_stored_as_an_issue(services: Services, echo: str) -> None:
     def answer(description: str, line: int) -> str:
         issue = {"skill": "A", "dimension": "readability", "description": description}

@@ -235,7 +235,7 @@ def test_a_project_has_at_least_one_skill_and_one_baseline() -> None:
 def test_two_cases_of_one_id_are_refused() -> None:
     data = deepcopy(EXAMPLES["3.2"])
     data["cases"][2]["id"] = "case_001"
-    with pytest.raises(BadRecord, match="case_001 stands there twice"):
+    with pytest.raises(BadRecord, match="case_001 occurs twice"):
         Cases.read(data, "cases.json")
 
 

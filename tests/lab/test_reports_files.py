@@ -361,7 +361,7 @@ def iterate(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("times", "told"), [(None, "by a re-test"), (8, "by a re-test"), (0, "not tested again")]
+    ("times", "told"), [(None, "by a re-test"), (8, "by a re-test"), (0, "not re-tested")]
 )
 def test_only_what_was_tested_again_is_called_corrected(bench: Bench, times: int | None, told: str) -> None:
     bench.all_results()

@@ -132,12 +132,12 @@ def test_the_outline_marks_what_is_done_here_and_ahead(host: Host) -> None:
     expect(points).to_have_text(
         [
             "1. Find a trace of the traitor done",
-            "2. Get into the stronghold here",
-            "3. Face the enemy ahead",
+            "2. Get into the stronghold current",
+            "3. Face the enemy upcoming",
         ]
     )
     assert [points.nth(n).get_attribute("class") for n in range(3)] == ["done", "here", "ahead"]
-    expect(host.at("#points [aria-current=step]")).to_have_text("2. Get into the stronghold here")
+    expect(host.at("#points [aria-current=step]")).to_have_text("2. Get into the stronghold current")
     expect(host.at("#reached")).to_have_text("2 / 3")
     bar = host.frame.get_by_role("progressbar", name="Outline")
     expect(bar).to_have_attribute("aria-valuenow", "2")
@@ -157,10 +157,10 @@ def test_a_story_without_outline_says_so(host: Host) -> None:
 def test_the_counter_says_when_the_director_reminds(host: Host) -> None:
     host.open()
     for count, threshold, words, tone in (
-        (0, 3, "0 replies without progressThe director reminds after 3 more.", "box"),
-        (1, 3, "1 reply without progressThe director reminds after 2 more.", "box"),
-        (3, 3, "3 replies without progressThe director reminds in the next turn.", "box warn"),
-        (9, 3, "9 replies without progressThe director reminds in the next turn.", "box warn"),
+        (0, 3, "0 replies without progressThe director steps in after 3 more.", "box"),
+        (1, 3, "1 reply without progressThe director steps in after 2 more.", "box"),
+        (3, 3, "3 replies without progressThe director steps in on the next turn.", "box warn"),
+        (9, 3, "9 replies without progressThe director steps in on the next turn.", "box warn"),
         (2, None, "2 replies without progress", "box"),
     ):
         plot = {"current_plot_index": 2, "current_status": "in_progress", "no_update_count": count}
@@ -174,7 +174,7 @@ def test_warnings_come_with_their_suggestions_and_figures(host: Host) -> None:
     host.open()
     host.show(STORY)
     expect(host.at("#warnings li")).to_have_text(
-        ["The history is long21,000 / 20,000Run a summary", "story_language"]
+        ["The history is long21,000 / 20,000Summarize the story", "story_language"]
     )
     host.show(story(warnings=[]))
     expect(host.at("#warnings")).to_be_hidden()
@@ -210,7 +210,7 @@ def test_a_section_shows_its_count_and_opens_by_keyboard(host: Host) -> None:
     expect(host.at("details").first.locator("pre")).to_be_visible()
     host.page.keyboard.press("Tab")
     host.page.keyboard.press("Space")
-    expect(host.at("details").nth(1)).to_contain_text("The text of this section is not in this answer.")
+    expect(host.at("details").nth(1)).to_contain_text("This answer leaves out the section's text.")
 
 
 def test_an_answer_without_structure_is_shown_as_text(host: Host) -> None:
@@ -227,7 +227,7 @@ def test_an_error_is_shown_and_the_story_seen_before_stays(host: Host) -> None:
     failed = {"content": [{"type": "text", "text": "No instance 'x'"}], "isError": True}
     host.send("sendToolResult", failed)
     alert = host.frame.get_by_role("alert")
-    expect(alert).to_have_text("The story could not be read.No instance 'x'")
+    expect(alert).to_have_text("Could not read the story.No instance 'x'")
     expect(host.at("#panes")).to_be_hidden()
     host.show(STORY)
     expect(host.at("#alert")).to_be_hidden()
@@ -319,7 +319,7 @@ def test_every_word_has_both_languages_and_a_change_of_locale_redraws(host: Host
     for selector, words in {
         "#outline-title": "大纲",
         "#points [aria-current]": "2. Get into the stronghold 进行中",
-        "#director > div": "1 次回复没有推进再有 2 次，导演就会提醒。",
+        "#director > div": "1 次回复没有推进再有 2 次，导演会提醒。",
         "#prompt-title": "下一轮的提示词",
         "#legend": "头部 1,000中段 24,000剩余 75,000",
         "summary >> nth=0": "人格1,000",
@@ -380,7 +380,7 @@ def test_markup_stays_text(host: Host) -> None:
         )
     )
     expect(host.at("h1 > span")).to_have_text(MARKUP)
-    expect(host.at("#points li")).to_have_text(f"1. {MARKUP} ahead")
+    expect(host.at("#points li")).to_have_text(f"1. {MARKUP} upcoming")
     expect(host.at("#warnings li")).to_have_text(MARKUP + MARKUP)
     expect(host.at("summary")).to_have_text("__proto__1")
     expect(host.at("pre").last).to_have_text(MARKUP)

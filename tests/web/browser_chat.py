@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Locator
 
 STOP = re.compile("Stop|停止")
-RETRY = re.compile("Try again|重试")
+RETRY = re.compile("Retry|重试")
 
 
 @dataclass

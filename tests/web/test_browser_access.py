@@ -187,7 +187,7 @@ def test_a_story_is_begun_and_played_by_keyboard_alone(visit: Visits, home: Hous
     tab.page.keyboard.press("Tab")
     assert "Skip to content" in tab.page.evaluate(FOCUSED)[2]
     tab.page.keyboard.press("Enter")
-    tab_to(tab, "Begin a story: Maren")
+    tab_to(tab, "Start story: Maren")
     tab.page.keyboard.press("Enter")
     expect(tab.dialog.get_by_role("combobox").first).to_be_focused()
     tab_to(tab, "BUTTON Begin")
@@ -235,7 +235,7 @@ def test_light_or_dark_is_a_choice_that_stays(visit: Visits, home: House) -> Non
     ready(tab)
     behind = "getComputedStyle(document.body).backgroundColor"
     light = tab.page.evaluate(behind)
-    tab.button("Light or dark").click()
+    tab.button("Switch light and dark").click()
     dark = tab.page.evaluate(behind)
     assert dark != light
     tab.page.reload()
@@ -275,7 +275,7 @@ def test_a_menus_dialog_gives_the_focus_back_to_the_menu(visit: Visits, home: Ho
     tab = visit(home.url, "chat/inst_002")
     ready(tab)
     tab.at(".menu summary").press("Enter")
-    tab.button("Change the world").press("Enter")
+    tab.button("Switch world").press("Enter")
     expect(tab.dialog).to_be_visible()
     tab.page.keyboard.press("Escape")
     expect(tab.at(".menu summary")).to_be_focused()

@@ -75,7 +75,7 @@ def test_a_reply_grows_as_it_is_written(visit: Visits, home: House, model: SlowM
     expect(chat.reply(1).locator(".marker")).to_have_attribute("title", "[PROGRESS:1:in_progress]")
     here = chat.tab.at("#outline [aria-current=step]")
     expect(here).to_contain_text("1. Arrive on the rock")
-    expect(here).to_contain_text("under way")
+    expect(here).to_contain_text("Current")
     assert home.lines("grows")[-1]["content"] == chat.text(1)
 
 
@@ -93,7 +93,7 @@ def test_stopping_keeps_what_was_written_and_a_retry_answers_anew(
         chat.stop().click()
     else:
         chat.tab.page.keyboard.press("Escape")
-    expect(chat.turn(1)).to_contain_text("The reply was interrupted; what was written is kept.")
+    expect(chat.turn(1)).to_contain_text("Reply interrupted. What was written is kept.")
     line = home.wait_for_reply(instance_id)
     assert (line["content"], line["interrupted"]) == ("Half a ", True)
     expect(chat.input).to_be_focused()
@@ -150,7 +150,7 @@ def test_two_tabs_and_another_browser_see_one_turn(visit: Visits, home: House, m
     model.say("of ")
     second.stop().click()
     for chat in (first, second, elsewhere):
-        expect(chat.turn(1)).to_contain_text("The reply was interrupted")
+        expect(chat.turn(1)).to_contain_text("Reply interrupted")
         assert chat.text(1) == home.lines("shared")[-1]["content"]
     with asking(model):
         elsewhere.retry().click()
@@ -169,7 +169,7 @@ def test_a_server_that_dies_in_mid_reply_comes_back_with_what_was_written(
     model.say("Until the ")
     expect(chat.reply(1)).to_have_text("Until the")
     home.restart()
-    expect(chat.turn(1)).to_contain_text("The reply was interrupted; what was written is kept.")
+    expect(chat.turn(1)).to_contain_text("Reply interrupted. What was written is kept.")
     expect(chat.reply(1)).to_have_text("Until the")
     with asking(model):
         chat.retry().click()
@@ -297,7 +297,7 @@ def test_a_reply_that_fails_says_so_and_can_be_tried_again(
     with asking(model):
         model.finish()
     model.finish("[PROGRESS:1:completed]")
-    expect(chat.turn(2).locator(":scope > .turn-note")).to_contain_text("The model said nothing.")
+    expect(chat.turn(2).locator(":scope > .turn-note")).to_contain_text("The model returned an empty reply.")
     expect(chat.reply(2)).to_have_count(0)
     assert home.lines("empty")[-1]["content"] == "(无回复)", "the file is the same in every language"
     with asking(model):
@@ -323,7 +323,7 @@ def test_whoever_scrolls_up_however_little_is_not_pulled_down(
     visit: Visits, home: House, model: SlowModel
 ) -> None:
     chat = Chat(visit(home.url, f"chat/{home.story('reads', long_history(30))}"))
-    page, log, newest = chat.tab.page, chat.tab.page.get_by_role("log"), chat.tab.button("Newest")
+    page, log, newest = chat.tab.page, chat.tab.page.get_by_role("log"), chat.tab.button("Latest")
     with asking(model):
         chat.say("Go on.")
     model.say("First. " * 200)
@@ -363,7 +363,7 @@ def test_what_is_typed_while_something_is_being_sent_stays(
 
 def test_looking_for_news_takes_no_focus_away(visit: Visits, home: House) -> None:
     chat = Chat(visit(home.url, f"chat/{home.story('quiet')}"))
-    link = chat.tab.page.get_by_role("link", name="Edit the outline")
+    link = chat.tab.page.get_by_role("link", name="Edit outline")
     link.focus()
     with chat.tab.page.expect_response("**/api/instances/quiet") as looked:
         chat.tab.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
@@ -389,7 +389,7 @@ def test_a_story_that_is_not_there_leads_home(visit: Visits, home: House) -> Non
     for path in ("chat/nobody", "chat/%E2%80%AEno id", "characters/nobody", "nowhere", "constructor"):
         tab = visit(home.url, path)
         tab.expects("status of 404", "status of 422")
-        expect(tab.at("main h1")).to_have_text("There is nothing here")
+        expect(tab.at("main h1")).to_have_text("Page not found")
         tab.page.get_by_role("link", name="Back to the library").click()
         expect(tab.at("main h1")).to_have_text("Library")
 
@@ -402,9 +402,9 @@ def test_work_that_is_under_way_is_found_again_after_a_reload(
 ) -> None:
     home.story("found", long_history(12))
     tab = visit(home.url, "chat/found")
-    tab.button("📝 Sum up").click()
+    tab.button("📝 Summarize").click()
     with asking(model):
-        tab.button("Do it now", within="dialog").click()
+        tab.button("Start now", within="dialog").click()
     tab.page.reload()
     expect(tab.page.get_by_role("progressbar")).to_be_visible()
     point = {"summary": "They met.", "plot": "They met on the rock.", "turns": [1, 12]}

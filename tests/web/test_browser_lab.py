@@ -153,7 +153,7 @@ def test_a_search_of_which_nothing_has_a_score_is_told_without_a_plot(visit: Vis
         tab, "**/iteration", started=True, text=["ended"], rounds=[{**nothing, "candidates": [lost]}]
     )
     tab.open(f"lab/projects/{project}")
-    tab.page.get_by_text("As a table").click()
+    tab.page.get_by_text("Show as table").click()
     expect(tab.at("main")).to_contain_text("no score (screened out or failed)")
     expect(tab.at(".lab-plot")).to_have_count(0)
 

@@ -27,9 +27,9 @@ def test_a_first_story_begins_in_under_six_clicks(visit: Visits, tmp_path: Path)
     with house(tmp_path, language=None) as home:
         assert not (home.data / "instances").exists()
         tab = visit(home.url)
-        tab.click(tab.button("Begin a story: Maren").first)
-        expect(tab.dialog.get_by_label("In which world")).to_have_value("bg_lighthouse")
-        tab.click(tab.button("Begin", within="dialog", exact=True))
+        tab.click(tab.button("Start story: Maren").first)
+        expect(tab.dialog.get_by_label("World")).to_have_value("bg_lighthouse")
+        tab.click(tab.button("Start", within="dialog", exact=True))
         chat = Chat(tab)
         expect(chat.input).to_be_focused()
         tab.page.keyboard.type("I am the surveyor. May I come in?")
@@ -43,7 +43,7 @@ def test_a_first_story_begins_in_under_six_clicks(visit: Visits, tmp_path: Path)
         # Emphasis is drawn, not written.
         assert home.lines(instance["instance_id"])[1]["content"].replace("*", "") == chat.text(1)
         tab.open()
-        expect(tab.page.get_by_role("link", name="Go on: Maren")).to_be_visible()
+        expect(tab.page.get_by_role("link", name="Continue: Maren")).to_be_visible()
 
 
 def test_a_character_is_written_changed_and_met(visit: Visits, home: House) -> None:
@@ -65,7 +65,7 @@ def test_a_character_is_written_changed_and_met(visit: Visits, home: House) -> N
     expect(persona).to_have_value("A cartographer who draws what is not there yet.")
     persona.fill("A cartographer of the possible.")
     tab.page.get_by_role("link", name="Library", exact=True).click()
-    expect(tab.dialog).to_contain_text("Not saved yet")
+    expect(tab.dialog).to_contain_text("Unsaved changes")
     tab.button("Cancel", within="dialog").click()
     expect(persona).to_have_value("A cartographer of the possible.")
     # The first toast may still be there, so the answer itself is waited for.
@@ -75,9 +75,9 @@ def test_a_character_is_written_changed_and_met(visit: Visits, home: House) -> N
     kept = home.ask("GET", "/api/characters/ada_quill")
     assert (kept["base_persona"], kept["greetings"]) == ("A cartographer of the possible.", ["Mind the ink."])
     tab.open()
-    tab.button("Begin a story: Ada Quill").click()
+    tab.button("Start story: Ada Quill").click()
     expect(tab.dialog).to_contain_text("Mind the ink.")
-    tab.button("Begin", within="dialog", exact=True).click()
+    tab.button("Start", within="dialog", exact=True).click()
     expect(tab.page.get_by_role("article", name="Opening")).to_contain_text("Mind the ink.")
 
 
@@ -88,7 +88,7 @@ def test_an_id_that_is_taken_is_told_at_its_field(visit: Visits, home: House) ->
     tab.page.get_by_label("ID").fill("char_maren")
     tab.page.get_by_label("Persona").fill("Another one.")
     tab.button("Save").click()
-    expect(tab.page.get_by_role("alert").filter(has_text="taken")).to_be_visible()
+    expect(tab.page.get_by_role("alert").filter(has_text="Already in use")).to_be_visible()
     expect(tab.page.get_by_label("ID")).to_be_focused()
     assert home.ask("GET", "/api/characters/char_maren")["name"] == "Maren"
 
@@ -137,7 +137,7 @@ def test_files_are_dropped_anywhere_and_told_one_by_one(visit: Visits, home: Hou
         expect(row.locator(".fault")).not_to_be_empty()
         expect(row.locator(".pill")).to_have_count(0)
     tab.button("Done", within="dialog").click()
-    expect(tab.button(f"Begin a story: {name}").first).to_be_visible()
+    expect(tab.button(f"Start story: {name}").first).to_be_visible()
     expect(tab.at(".avatar img")).not_to_have_count(0)
     names = [one["name"] for one in home.ask("GET", "/api/characters")["characters"]]
     assert names.count(name) == 1
@@ -175,7 +175,7 @@ def test_what_is_exported_comes_in_again(visit: Visits, home: House, name: str, 
     assert file.suggested_filename.endswith(ending)
     expect(tab.at("dialog")).to_have_count(0)
     tab.drop((file.suggested_filename, Path(file.path()).read_bytes()))
-    expect(tab.dialog.locator(".arrivals")).to_contain_text("was here already")
+    expect(tab.dialog.locator(".arrivals")).to_contain_text("already in the library")
 
 
 def test_card_with_an_id_of_ours_asks_before_it_changes_anything(visit: Visits, home: House) -> None:
@@ -186,7 +186,7 @@ def test_card_with_an_id_of_ours_asks_before_it_changes_anything(visit: Visits, 
     tab.button("Done", within="dialog").click()
     card = with_id(v3_card(name="Orla", description="Changed elsewhere."), "orla")
     tab.drop(("orla.json", json_bytes(card)))
-    expect(rows).to_contain_text("already here, and different")
+    expect(rows).to_contain_text("already in the library, with different content")
     tab.button("Import as a copy", within="dialog").click()
     expect(rows).to_contain_text("imported")
     expect(rows).not_to_contain_text("different")
@@ -217,7 +217,7 @@ def test_what_another_tab_has_written_is_not_overwritten_unasked(visit: Visits, 
     first.button("Save").click()
     expect(first.at("#toasts")).to_contain_text("Saved: Shared")
     second.button("Save").click()
-    expect(second.dialog).to_contain_text("It was changed elsewhere")
+    expect(second.dialog).to_contain_text("Changed elsewhere")
     second.button("Cancel", within="dialog").click()
     assert home.ask("GET", "/api/characters/shared")["base_persona"] == "the first"
     second.button("Save").click()

@@ -32,13 +32,13 @@ def state(home: House, instance_id: str) -> dict[str, str]:
 def test_a_session_is_summed_up_after_a_look_and_the_summary_taken_back(visit: Visits, home: House) -> None:
     home.story("summed", long_history(12))
     tab = visit(home.url, "chat/summed")
-    tab.button("📝 Sum up").click()
-    tab.button("Preview first", within="dialog").click()
+    tab.button("📝 Summarize").click()
+    tab.button("Preview", within="dialog").click()
     expect(tab.dialog).to_contain_text("Preview, not saved yet")
     expect(tab.dialog.locator("ol > li")).not_to_have_count(0)
     assert state(home, "summed")["current_session_id"] == "sess_001"
-    tab.button("Do it now", within="dialog").click()
-    expect(tab.dialog).to_contain_text("Summed up")
+    tab.button("Save", within="dialog").click()
+    expect(tab.dialog).to_contain_text("Summarized")
     assert state(home, "summed")["current_session_id"] == "sess_002"
     tab.button("Keep", within="dialog").click()
     older = tab.page.get_by_role("link", name="Earlier session")
@@ -50,10 +50,10 @@ def test_a_session_is_summed_up_after_a_look_and_the_summary_taken_back(visit: V
     older.click()
     expect(tab.at("main")).to_contain_text("sess_001")
     expect(tab.at("main textarea")).to_have_count(0)
-    tab.page.get_by_role("link", name="Back to now").click()
+    tab.page.get_by_role("link", name="Back to current session").click()
     expect(tab.at("main textarea")).to_be_visible()
 
-    tab.button("📝 Sum up").click()
+    tab.button("📝 Summarize").click()
     tab.button("Undo the last summary", within="dialog").click()
     tab.dialog.locator(".primary.danger").click()
     expect(tab.at("#toasts")).to_contain_text("Undone")
@@ -70,13 +70,13 @@ def test_a_character_grows_after_a_look_and_the_growth_is_taken_back(visit: Visi
 
     tab = visit(home.url, "chat/grown")
     tab.button("🧠 Update memory").click()
-    tab.button("Preview first", within="dialog").click()
+    tab.button("Preview", within="dialog").click()
     expect(tab.dialog).to_contain_text("Preview, not saved yet")
     expect(tab.dialog.locator("ins")).not_to_have_count(0)
     expect(tab.dialog.locator(".pill").filter(has_text="turn")).not_to_have_count(0)
     assert grown() == ""
-    tab.button("Do it now", within="dialog").click()
-    expect(tab.dialog).to_contain_text("The character has grown (revision 1)")
+    tab.button("Save", within="dialog").click()
+    expect(tab.dialog).to_contain_text("The character has changed (revision 1)")
     text = grown()
     assert text
     expect(tab.dialog.locator("ins")).to_contain_text(text.split("\n")[0][:40])
@@ -89,11 +89,11 @@ def test_what_cannot_be_done_is_said_where_the_person_looks(visit: Visits, home:
     home.story("never_summed", long_history(2))
     tab = visit(home.url, "chat/never_summed")
     tab.expects("status of 400")
-    tab.button("📝 Sum up").click()
+    tab.button("📝 Summarize").click()
     tab.button("Undo the last summary", within="dialog").click()
     tab.dialog.locator(".primary.danger").click()
     expect(tab.dialog.get_by_role("alert").first).to_contain_text("undo")
-    expect(tab.dialog.get_by_role("heading", level=2)).to_have_text("📝 Sum up")
+    expect(tab.dialog.get_by_role("heading", level=2)).to_have_text("📝 Summarize")
 
 
 # --- what is sent
@@ -123,7 +123,7 @@ def test_the_inspector_shows_what_the_next_turn_sends_and_why(visit: Visits, hom
     supposed = tab.dialog.get_by_role("textbox")
     expect(supposed).to_have_value("Where is the missing log book?")
     supposed.fill("Something else entirely: " + "and more " * 200)
-    tab.button("Look", within="dialog").click()
+    tab.button("Preview", within="dialog").click()
     expect(tab.dialog).not_to_contain_text(total)
     tab.page.keyboard.press("Escape")
     assert [line["turn"] for line in home.lines("inspected")][-1] == 4

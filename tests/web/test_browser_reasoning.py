@@ -132,7 +132,7 @@ def test_second_try_replaces_the_reasoning_of_the_first(visit: Visits, home: Hou
     model.finish("Hello.")
     chat.is_whole(1, "Hello.")
     expect(chat.reasoning(1).locator("div")).to_have_text("Second thought.")
-    expect(chat.turn(1).locator("details.tries")).to_contain_text("The model said nothing.")
+    expect(chat.turn(1).locator("details.tries")).to_contain_text("The model returned an empty reply.")
 
 
 def test_opening_a_long_thought_stays_where_it_was_opened(visit: Visits, home: House) -> None:
@@ -144,7 +144,7 @@ def test_opening_a_long_thought_stays_where_it_was_opened(visit: Visits, home: H
     label.click()
     expect(chat.reasoning(21).locator("div")).to_contain_text("thought 299")
     expect(label).to_be_in_viewport()
-    newest = chat.tab.button("Newest")
+    newest = chat.tab.button("Latest")
     newest.click()
     expect(chat.reply(21)).to_be_in_viewport()
     expect(newest).to_be_hidden()
@@ -183,7 +183,7 @@ def test_growing_text_shows_no_part_of_a_marker_wherever_it_is_cut(
     tab = visit(home.url, "settings")
     expect(tab.at("main h1")).to_have_text("Settings")
     whole, wrong = tab.page.evaluate(CUTS, is_shown)
-    chips = ("▸ Outline 1 · completed[PROGRESS:9:x]", "c ▸ Outline 2 · upcoming")
+    chips = ("▸ Outline 1 · done[PROGRESS:9:x]", "c ▸ Outline 2 · upcoming")
     first, last = chips if is_shown else ("", "c")
     assert whole == f"a [b] {first}\n[PROGRESS:12|{last}|d"
     assert wrong == []
@@ -204,7 +204,7 @@ def test_markers_of_a_stream_are_chips_or_hidden(
         for piece in (" [", "not one] [PRO", "GRESS:1:", "completed]", "[PROGRESS:2:in", "_progress]\n\nNe"):
             model.say(piece)
         first = "On [not one] "
-        chips = "▸ Outline 1 · completed▸ Outline 2 · current" if is_shown else ""
+        chips = "▸ Outline 1 · done▸ Outline 2 · current" if is_shown else ""
         expect(chat.reply(1).locator("p").last).to_have_text("Ne")
         expect(chat.reply(1)).to_have_text(
             f"{first}{chips}Ne" if is_shown else re.compile("^On .not one. ?Ne$")
@@ -244,7 +244,7 @@ def test_marker_is_not_broken_between_rows(visit: Visits, home: House) -> None:
 def test_markers_are_switched_on_the_settings_page(visit: Visits, home: House) -> None:
     home.story("switched", answered(reply("Yes. [PROGRESS:1:completed]")))
     chat = Chat(visit(home.url, "chat/switched"))
-    expect(chat.reply(1)).to_have_text("Yes. ▸ Outline 1 · completed")
+    expect(chat.reply(1)).to_have_text("Yes. ▸ Outline 1 · done")
     other = visit.another(chat.tab, "settings")
     label = other.page.get_by_label("Show plot markers")
     expect(label).to_be_checked()
@@ -278,21 +278,23 @@ def test_errors_and_empty_replies_are_notices_not_speech(visit: Visits, home: Ho
     for turn in (2, 3, 4):
         expect(chat.turn(turn).locator(".said:not(.mine)")).to_have_count(0)
     expect(chat.turn(2).locator(".turn-note")).to_have_text("⚠️ (系统错误: 连接失败)")
-    expect(chat.turn(3).locator(".turn-note")).to_have_text([TRUNCATED, "The model said nothing."])
+    expect(chat.turn(3).locator(".turn-note")).to_have_text([TRUNCATED, "The model returned an empty reply."])
     chat.reasoning(3).locator("summary").click()
     expect(chat.reasoning(3).locator("div")).to_have_text("too long")
-    expect(chat.turn(4).locator(".turn-note")).to_contain_text("stopped before it began")
+    expect(chat.turn(4).locator(".turn-note")).to_contain_text("Stopped before the reply started")
     chat.is_whole(5, "Yes.")
     tries = chat.turn(5).locator("details.tries")
     tries.locator("summary").click()
-    expect(tries.locator(".turn-note")).to_have_text(["The model said nothing.", "⚠️ (System error: again)"])
+    expect(tries.locator(".turn-note")).to_have_text(
+        ["The model returned an empty reply.", "⚠️ (System error: again)"]
+    )
     expect(tries.locator(".words")).to_have_count(0)
     assert violations(chat.tab) == []
 
 
 @pytest.mark.parametrize(
     ("language", "empty", "stored"),
-    [("en", "The model said nothing.", "(no reply)"), ("zh", "模型没有给出内容。", "(无回复)")],
+    [("en", "The model returned an empty reply.", "(no reply)"), ("zh", "模型返回了空回复。", "(无回复)")],
 )
 def test_old_replies_of_markers_alone_are_notices_on_every_page(
     visit: Visits, home: House, language: str, empty: str, stored: str

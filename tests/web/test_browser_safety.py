@@ -118,7 +118,7 @@ def test_a_hostile_story_is_begun_played_and_inspected(visit: Visits, home: Hous
     tab.dialog.get_by_role("combobox").first.select_option("evil")
     expect(tab.dialog).to_contain_text(SCRIPT)
     unharmed(tab)
-    tab.button("Begin", within="dialog", exact=True).click()
+    tab.button("Start", within="dialog", exact=True).click()
     chat = Chat(tab)
     before = len(model.requests)
     chat.say(f"{SCRIPT} {IMAGE} {LINK} {TURNED} # h\n\n<b>x</b>")
@@ -205,7 +205,7 @@ def test_five_thousand_turns_are_scrolled_through_with_few_elements(visit: Visit
     expect(chat.turn(1)).to_contain_text("question 1:")
     chat.input.press_sequentially("typed at the top")
     expect(chat.input).to_have_value("typed at the top")
-    chat.tab.button("Newest").click()
+    chat.tab.button("Latest").click()
     expect(chat.turn(TURNS)).to_be_in_viewport()
     most = max(most, elements(chat.tab))
     assert most < MOST_ELEMENTS

@@ -47,7 +47,7 @@ def test_with_a_token_the_page_asks_for_it_and_then_works(visit: Visits, tmp_pat
     with house(tmp_path, PERSONALAB_TOKEN=TOKEN) as home:
         tab = visit(home.url)
         tab.expects("status of 401", "status of 400", "status of 403")
-        expect(tab.dialog).to_contain_text("A token is needed")
+        expect(tab.dialog).to_contain_text("Token required")
         field = tab.dialog.get_by_label("Token")
         expect(field).to_be_focused()
         field.fill("a wrong one")
@@ -165,7 +165,7 @@ def test_the_settings_are_drawn_as_the_source_draws_them(visit: Visits, home: Ho
 
 def test_what_is_out_of_range_is_refused_at_its_field(visit: Visits, home: House) -> None:
     tab = visit(home.url, "settings")
-    field = tab.page.get_by_label("Remind of the plot")
+    field = tab.page.get_by_label("Nudge the plot")
     before = home.ask("GET", "/api/settings")["values"]
     sent: list[str] = []
     tab.page.on("request", lambda request: sent.append(request.method))
@@ -178,7 +178,7 @@ def test_what_is_out_of_range_is_refused_at_its_field(visit: Visits, home: House
     assert set(sent) <= {"GET"}
     assert home.ask("GET", "/api/settings")["values"] == before
     field.fill("4")
-    expect(tab.at("main")).to_contain_text("Not saved yet: 1")
+    expect(tab.at("main")).to_contain_text("1 unsaved change")
     tab.button("Save", exact=True).click()
     expect(tab.at("#toasts")).to_contain_text("Saved")
     assert home.ask("GET", "/api/settings")["values"]["thresholds.rag_fallback_threshold"] == 4
@@ -188,7 +188,7 @@ def test_what_is_out_of_range_is_refused_at_its_field(visit: Visits, home: House
     }
     tab.button("Restore defaults").click()
     tab.dialog.locator(".primary").click()
-    expect(tab.page.get_by_label("Remind of the plot")).to_have_value("3")
+    expect(tab.page.get_by_label("Nudge the plot")).to_have_value("3")
     assert home.ask("GET", "/api/settings")["values"]["thresholds.rag_fallback_threshold"] == 3
 
 
@@ -211,7 +211,7 @@ def test_what_slips_past_the_browser_is_refused_by_the_server_at_the_same_field(
         lambda route: widened(route) if route.request.method == "GET" else route.continue_(),
     )
     tab.open("settings")
-    field = tab.page.get_by_label("Remind of the plot")
+    field = tab.page.get_by_label("Nudge the plot")
     field.fill("500")
     tab.button("Save", exact=True).click()
     described = tab.at(f"#{field.get_attribute('id')}-fault")
@@ -230,7 +230,7 @@ def test_a_broken_file_of_settings_is_told_and_can_be_replaced(visit: Visits, tm
         expect(tab.at("main").get_by_role("alert")).to_contain_text("config.json")
         tab.button("Restore defaults").click()
         tab.dialog.locator(".primary").click()
-        expect(tab.page.get_by_label("Remind of the plot")).to_have_value("3")
+        expect(tab.page.get_by_label("Nudge the plot")).to_have_value("3")
 
 
 def test_a_page_whose_server_does_not_answer_can_be_tried_again(visit: Visits, home: House) -> None:
@@ -238,7 +238,7 @@ def test_a_page_whose_server_does_not_answer_can_be_tried_again(visit: Visits, h
     tab.expects("ERR_FAILED")
     tab.page.route("**/api/info", lambda route: route.abort())
     tab.open()
-    expect(tab.at("main").get_by_role("alert")).to_contain_text("The server cannot be reached")
+    expect(tab.at("main").get_by_role("alert")).to_contain_text("Can't reach the server")
     tab.page.unroute("**/api/info")
-    tab.button("Try again").click()
+    tab.button("Retry").click()
     expect(tab.at("main h1")).to_have_text("Library")

@@ -122,8 +122,8 @@ async def test_own_instructions_and_examples_are_told_apart_from_templates(
     services.preferences.change({"preferences.language": "en"})
     _, sections = await _prompt(app_client)
     assert {name: (sections[name]["title"], sections[name]["why"]) for name in list(state)[1:]} == {
-        "system_prompt": ("Role instruction", "The character's own instruction; it comes first"),
-        "post_history_instructions": ("Closing reminder", "The character's own reminder; it comes last"),
+        "system_prompt": ("Role instruction", "The character's own instruction; always first"),
+        "post_history_instructions": ("Closing reminder", "The character's own reminder; always last"),
         "example_dialogue": (
             "Example dialogue",
             "Shows how the character speaks; sent as messages before the conversation",
@@ -176,7 +176,7 @@ async def test_an_entry_of_a_lorebook_says_what_called_it_up(
         ("门", False, "关键词“门”（最新的一条消息）；没有加入：世界书的空间不够"),
     ]
     section = sections[told["lore"][0]["section"]]
-    assert (section["included"], section["why"]) == (True, "有 1 个条目被唤起")
+    assert (section["included"], section["why"]) == (True, "触发了 1 个条目")
 
 
 async def test_the_reader_is_told_in_their_language(
@@ -185,8 +185,8 @@ async def test_the_reader_is_told_in_their_language(
     services.preferences.change({"preferences.language": "en"})
     _, sections = await _prompt(app_client)
     assert (sections["base_persona"]["title"], sections["base_persona"]["why"]) == (
-        "Who the character was made as",
-        "Always in; it never changes",
+        "Base persona",
+        "Always included; never changes",
     )
 
 

@@ -15,5 +15,5 @@ async def test_an_error_of_the_api_names_places(app_client: httpx.AsyncClient) -
     answer = await app_client.get("/api/instances/nobody")
     assert (
         answer.json()["error"]["message"]
-        == "There is no instance nobody; see the library, or make one with “New story”"
+        == "There is no instance nobody; see the library, or create one with “New story”"
     )

@@ -44,7 +44,7 @@ _FAILURES = {
 """The warning that tells that a section is missing because it could not be read."""
 
 
-class Supposed(RequestModel):
+class PreviewRequest(RequestModel):
     """What a person might say next."""
 
     text: str = Field(default="", max_length=MAX_INPUT_CHARACTERS)
@@ -136,7 +136,7 @@ async def preview(
 
 
 @router.post("/prompt")
-async def preview_long(desk: ContextDep, instance_id: InstanceId, asked: Supposed) -> PromptResponse:
+async def preview_long(desk: ContextDep, instance_id: InstanceId, asked: PreviewRequest) -> PromptResponse:
     """Assemble it as ``GET`` does, for a text of any length that can be said."""
     return await _preview(desk.services, instance_id, asked.text)
 

@@ -73,7 +73,7 @@ class Task {
     if (status !== "done") return this.ask(error);
     const title = h("h3", { tabindex: "-1" }, this.headline(result));
     const leave = (key, kind) => h("button", { type: "button", class: kind, onclick: () => this.close() }, t(key));
-    const last = { preview: [leave("discard"), this.begin("go", { as_shown: true })], done: [button(t("undo"), this.undo), leave("keep", "primary")] };
+    const last = { preview: [leave("discard"), this.begin("save", { as_shown: true })], done: [button(t("undo"), this.undo), leave("keep", "primary")] };
     fill(this.body, title, this.kind === "summary" ? points(result) : grown(result, () => this.close()),
       result.warnings.map((one) => h("p", { class: "warned" }, "⚠️ ", one.message)),
       result.status === "preview" && h("p", { class: "hint" }, t("again")), ends(last[result.status] ?? leave("OK", "primary")));

@@ -15,12 +15,13 @@ export const otherLanguages = () => known.languages.filter(({ code }) => code !=
 export async function setLanguage(name) {
   const answer = await fetch(`/page/texts/${encodeURIComponent(name)}.json`);
   if (answer.ok) known = await answer.json();
-  document.documentElement.lang = known.tag;
+  document.documentElement.lang = known.language;
 }
 
-/** A view's own words: const t = words("chat"); t("turn", {turn: 3}) */
+/** A view's own words: const t = words("chat"); t("turn", {turn: 3}). In a text, {n|turn|turns} is "turn" where n is 1. */
 export const words = (view) => (key, params = {}) =>
-  (known.views[view]?.[key] ?? key).replace(/(?<!\{)\{(\w+)\}(?!\})/g, (_, name) => params[name] ?? "");
+  (known.views[view]?.[key] ?? key).replace(/(?<!\{)\{(\w+)(?:\|([^{}|]*)\|([^{}|]*))?\}(?!\})/g,
+    (_, name, one, many) => (one === undefined ? params[name] ?? "" : String(params[name]) === "1" ? one : many));
 
 /** Write a time of the server as the reader does. */
 export function when(text) {

@@ -26,7 +26,7 @@ STORY: Json = {
         {
             "category": "middle_section_overflow",
             "message": "The history is long",
-            "suggestion": "Run a summary",
+            "suggestion": "Summarize the story",
             "current_value": 21000,
             "threshold": 20000,
         },
