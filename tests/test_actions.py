@@ -42,9 +42,9 @@ def test_mcp_names_a_command_only_where_it_has_no_tool_for_it() -> None:
 @pytest.mark.parametrize(
     ("entrance", "zh", "en"),
     [
-        ("terminal", "用 personalab stop s1 停止它", "end it with personalab stop s1"),
-        ("page", "用 “⏹ 停止” 停止它", "end it with “⏹ Stop”"),
-        ("mcp", '用 persona_stop(instance_id="s1") 停止它', 'end it with persona_stop(instance_id="s1")'),
+        ("terminal", "用 personalab stop s1 停止它", "stop it with personalab stop s1"),
+        ("page", "用 “⏹ 停止” 停止它", "stop it with “⏹ Stop”"),
+        ("mcp", '用 persona_stop(instance_id="s1") 停止它', 'stop it with persona_stop(instance_id="s1")'),
     ],
 )
 def test_an_error_names_what_its_reader_can_do(entrance: Entrance, zh: str, en: str) -> None:

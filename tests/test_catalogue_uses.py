@@ -26,7 +26,7 @@ SECTIONS = {
     "about": (Section("about"), PRODUCT),
     "reports": (Section("reports"), ("personalab", "web")),
 }
-LOOKUPS = ("say", "_say", "tell", "word", "plain", "Refusal")
+LOOKUPS = ("say", "_say", "tell", "word", "Refusal")
 CODE = re.compile(r"[a-z][\w.-]*")
 
 
@@ -70,11 +70,12 @@ def test_every_code_that_is_looked_up_has_a_text() -> None:
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or not node.args:
                 continue
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            is_lookup = isinstance(node.func, ast.Name) and node.func.id in LOOKUPS
+            is_lookup |= isinstance(node.func, ast.Attribute) and node.func.attr in ("say", "_say")
             match node.args[0]:
-                case ast.Constant(value=str(code)) if name in LOOKUPS and CODE.fullmatch(code):
+                case ast.Constant(value=str(code)) if is_lookup and CODE.fullmatch(code):
                     asked[code] = f"{path}:{node.lineno}"
                 case _:
                     pass
     assert {place: code for code, place in asked.items() if code not in known} == {}
-    assert len(asked) > 500
+    assert len(asked) > 300

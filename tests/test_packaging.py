@@ -58,6 +58,7 @@ def test_an_installed_copy_plays_from_a_folder_of_the_users_own(installed: Path,
 def test_the_wheel_holds_the_samples_the_vocabularies_and_the_vectors(installed: Path) -> None:
     assert (installed / "personalab" / "shipped" / "prompt_templates" / "zh" / "turn.txt").is_file()
     assert (installed / "personalab" / "providers" / "vocab" / "o200k_base.tiktoken.gz").is_file()
+    assert (installed / "personalab" / "i18n" / "en.json").is_file()
     assert any((installed / "personalab" / "retrieval" / "vectors").iterdir())
     assert not (installed / "data").exists()
     assert not (installed / "tests").exists()

@@ -90,7 +90,7 @@ COMMANDS: list[tuple[tuple[str, ...], str]] = [
     (("recall", "tale", "nothing of the kind"), "terminal.nothing_found"),
     (("doctor",), "terminal.all_well"),
     (("memory", "list"), "terminal.no_memories"),
-    (("lab", "skills"), "terminal.lab_no_skills"),
+    (("lab", "projects"), "terminal.lab_no_projects"),
     (("read", "nobody"), "messages.no_instance"),
     (("nonsense",), "terminal.usage_command"),
     (("settings", "set", "language", "yy"), "messages.setting_out_of_range"),

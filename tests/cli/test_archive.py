@@ -296,8 +296,8 @@ def test_the_words_are_in_the_readers_language(personalab: Run, root: Path) -> N
     session = _laid_out(root)
     (root / "config.json").write_text('{"preferences": {"language": "en"}}', encoding="utf-8")
     done = personalab("archive", "compact", session)
-    assert "older entries became this summary" in done.stderr
-    assert "sound" in personalab("archive", "verify").stdout
+    assert "older entries were replaced by this summary" in done.stderr
+    assert "intact" in personalab("archive", "verify").stdout
     refused = personalab("archive", "entries", "00000000")
     assert "has no session" in refused.stderr
     assert session in refused.stderr

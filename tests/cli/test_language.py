@@ -26,7 +26,7 @@ def test_a_newcomer_is_asked_for_a_language_once(
     child.expect("English")
     child.send(typed + ENTER)
     child.expect("Welcome to PersonaLab")
-    child.expect("With whom do you begin a story")
+    child.expect("Choose a character")
     child.send("\x03")
     child.expect(pexpect.EOF)
     assert services.preferences.language() == "en"
@@ -46,7 +46,7 @@ def test_the_menu_of_stories_offers_the_other_language(
     child = terminal("chat", LANG="C")
     child.expect("3.*English")
     child.send("3" + ENTER)
-    child.expect("Which story do you go on with")
+    child.expect("Which story do you want to continue")
     child.expect("中文")
     assert services.preferences.language() == "en"
 

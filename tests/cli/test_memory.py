@@ -39,7 +39,7 @@ def test_a_conversation_is_saved_learned_from_found_and_forgotten(personalab: Ru
     assert again == saved
     learned = personalab("memory", "learn", saved["conversation_id"])
     assert learned.returncode == 0
-    assert "+ 档案" in learned.stdout
+    assert "+ 资料" in learned.stdout
     about = ("agent_001", "--user", "user_001")
     memory = _json(personalab, "memory", "get", *about)
     assert len(memory["profile_content"]) == 1
