@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -18,6 +19,8 @@ from mcp_types import TextContent
 
 from personalab.i18n import catalogue
 from tests.catalogues import texts_of
+from tests.mcp_server.panel_host.host import launch
+from tests.web.serving import serving
 
 PROJECT = Path(__file__).parents[1]
 PACKAGES = ("cli", "graph", "mcp_server", "nodes", "personalab", "web")
@@ -80,6 +83,15 @@ def said(place: str) -> re.Pattern[str]:
     return re.compile(r"[\s\S]*?".join(map(re.escape, parts)))
 
 
+OURS = """() => {
+  const page = document.body.cloneNode(true);
+  const theirs = 'bdi, [lang], .words, option, textarea, code, [dir=auto], noscript';
+  for (const one of page.querySelectorAll(theirs)) one.remove();
+  return page.innerText || page.textContent;
+}"""
+"""What the page itself says, not what people and models wrote."""
+NAMES = {"PersonaLab", "modules", "json", "director", "recall", "memory", "lorebook", "auto"}
+"""Names that are the same in every language."""
 COMMANDS: list[tuple[tuple[str, ...], str]] = [
     (("settings",), "terminal.setting_language"),
     (("library",), "terminal.characters"),
@@ -115,6 +127,36 @@ def test_a_story_in_it_is_told_by_the_english_prompts(world: dict[str, str]) -> 
     shown = run(world, "prompt", "tale", "--text")
     assert shown.returncode == 0, shown.stderr
     assert "Maren" in shown.stdout
+
+
+@pytest.mark.full
+def test_the_page_speaks_it(world: dict[str, str], tmp_path: Path) -> None:
+    """Walk the views: every word of ours that has a vowel has an accent."""
+    assert run(world, "settings", "set", "language", PSEUDO).returncode == 0
+    assert run(world, "new", "--character", "char_maren", "--id", "tale").returncode == 0
+    with serving(
+        {**world, "PYTHONSAFEPATH": "1"}, tmp_path / "server.log", "--toolsets", "chat,memory,archive,lab"
+    ) as served:
+        assert served.url
+        with launch() as browser, contextlib.closing(browser.new_page()) as page:
+            for view in (
+                "",
+                "chat/tale",
+                "memory",
+                "settings",
+                "lab",
+                "characters/char_maren",
+                "backgrounds/+",
+            ):
+                page.goto(f"{served.url}/#/{view}")
+                page.reload()
+                page.wait_for_selector("main h1")
+                shown = str(page.evaluate(OURS))
+                assert re.search("[àèìòù]", shown), view
+                plain = [
+                    word for word in re.findall(r"\b[A-Za-z]{4,}\b", shown) if re.search("[aeiou]", word)
+                ]
+                assert [word for word in plain if word not in NAMES] == [], view
 
 
 @pytest.mark.anyio

@@ -3,7 +3,7 @@
 import { api, at } from "./api.js";
 import { fill, h } from "./dom.js";
 import { busyButton, button, complain, confirm, field, toast } from "./ui.js";
-import { number, setLanguage, words } from "./words.js";
+import { languages, number, setLanguage, words } from "./words.js";
 
 // Of a setting: its label and, where it has one, what stands beside its control.
 const t = words("settings");
@@ -15,11 +15,14 @@ const groupOf = (name) => (name.startsWith("preferences.") && !DRAWN.includes(na
 // What was changed and not saved outlives a look at another view.
 let draft = {};
 
+/** A language is called by its own name. */
+const nameOf = (value) => languages().find(({ code }) => code === value)?.name;
+
 /** Several radio buttons that are one field. */
 function radios(name, choices) {
   const inputs = choices.map((word) => h("input", { type: "radio", name, value: word }));
   const node = h("fieldset", { class: "field choice" }, h("legend", {}, said(name)),
-    inputs.map((input) => h("label", {}, input, t(input.value))));
+    inputs.map((input) => h("label", {}, input, nameOf(input.value) ?? t(input.value))));
   node.fault = () => {};
   const now = () => inputs.find((one) => one.checked);
   return { node, check: () => null, focus: () => (now() ?? inputs[0]).focus(), get: () => now()?.value,
