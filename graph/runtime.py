@@ -18,6 +18,7 @@ import anyio
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.graph import END, START, StateGraph
+from langgraph.graph._branch import BranchSpec
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
 
@@ -157,7 +158,8 @@ class GraphBuilder(StateGraph[Any, Any, Any, Any]):
         if fresh is not None:
             self.add_edge(START, name)
         if then and not parallel:
-            self.add_conditional_edges(name, _NextSteps(find_next), [*then, END])
+            ends: dict[Any, str] = {end: end for end in (*then, END)}
+            self.branches[name][_NextSteps.name] = _Branch(_NextSteps(find_next), ends)
             return
         for following in then or (END,):
             self.add_edge(name, following)
@@ -194,10 +196,18 @@ class _NextSteps(Runnable[Any, Any]):
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> str | Sequence[str]:
         return self._find(input)
 
-    async def ainvoke(
-        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> str | Sequence[str]:
-        return self._find(input)
+
+class _Branch(BranchSpec):
+    """Finds the steps that follow in the state and the step's values, without LangGraph's copies of every channel.
+
+    These copies took a tenth of a turn. No step adds to what another one wrote: its values replace those before.
+    """
+
+    async def _aroute(
+        self, input: Any, config: RunnableConfig, *, reader: Callable[..., Any] | None, writer: Any
+    ) -> Any:
+        state = reader(config, fresh=False) if reader is not None else {}
+        return self._finish(writer, input, self.path.invoke({**state, **(input or {})}), config)
 
 
 @asynccontextmanager
