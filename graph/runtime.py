@@ -9,7 +9,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, Generic, TypeVar, cast, get_type_hints
@@ -92,9 +92,8 @@ def _emitter(runtime: Runtime[Any]) -> Callable[[Any], None]:
     return context.emit if isinstance(context, StreamContext) else runtime.stream_writer
 
 
-@asynccontextmanager
-async def _no_resource(state: Any, step: StepContext) -> AsyncGenerator[Any]:
-    yield None
+def _no_resource(state: Any, step: StepContext) -> AbstractAsyncContextManager[Any]:
+    return nullcontext()
 
 
 def failed_run(event: Update, _: PersonaLabError | None = None) -> Update:
@@ -265,16 +264,21 @@ class RunnableGraph(CompiledStateGraph[Any, Any, Any, Any]):
             kwargs["context"] = _known_context(self.context_schema, context)
         return cancel_safe(super().astream(input, config, **kwargs), find_parents(config))
 
-    def stream_states(
-        self, input: Any, config: RunnableConfig | None, context: StreamContext, parts: PartQueue[Any]
+    def stream_events(
+        self,
+        input: Any,
+        config: RunnableConfig | None,
+        context: StreamContext,
+        events: PartQueue[Any],
+        on_state: Callable[[dict[str, object]], None],
     ) -> AsyncGenerator[Any]:
-        """Stream the state after each step, and between them what the steps put into ``parts``.
+        """Stream what the steps put into ``events``; ``on_state`` is called with the state after each step.
 
         Where LangGraph carries events, it runs every step beside a task that waits for them, and each event passes
         through the event loop twice.
         """
         states = super().astream(input, config, context=context, stream_mode="values", version="v2")
-        return cancel_safe(states, find_parents(config), parts)
+        return cancel_safe(states, find_parents(config), events, lambda part: on_state(part["data"]))
 
 
 def _outer_stream() -> StreamContext | None:
@@ -307,21 +311,23 @@ async def cancel_safe(
     stream: AsyncIterator[T],
     parents: Sequence[Callable[[], bool]] = (),
     parts: PartQueue[T] | None = None,
+    take: Callable[[T], None] | None = None,
 ) -> AsyncGenerator[T]:
     """Consume a graph's stream in a task of its own; leaving, in whichever way, cancels it and awaits its cleanup.
 
     LangGraph orphans a run that is consumed inside an anyio cancel scope, as MCP and most web frameworks have them:
     the running step gets no cancellation and continues unseen. Locks that the run holds are released at its end. When
-    one of the ``parents`` no longer exists, the consumer is cancelled.
+    one of the ``parents`` no longer exists, the consumer is cancelled. With ``take``, it is given the stream's parts, and
+    only what others put into ``parts`` is yielded.
     """
     parts = parts or PartQueue()
-    waiting, news = parts.waiting, parts.news
+    waiting, news, take = parts.waiting, parts.news, take or parts.put
 
     async def consume() -> None:
         try:
             async with lease_scope():
                 async for part in stream:
-                    parts.put(part)
+                    take(part)
         finally:
             news.set()
 
@@ -425,21 +431,19 @@ async def stream_graph(
     graph = cast("RunnableGraph | None", services.graphs.get(name))
     if graph is None:
         graph = services.graphs[name] = build(services).compile(name=name)
-    parts = PartQueue[dict[str, Any]]()
-
-    def emit(event: Any) -> None:
-        parts.put({"type": "custom", "data": event})
-
-    context = StreamContext(model=model, emit=emit, stop_asked=stop_asked or never)
+    events = PartQueue[Any]()
+    context = StreamContext(model=model, emit=events.put, stop_asked=stop_asked or never)
     result: dict[str, object] = {}
-    async with aclosing(graph.stream_states(call, config, context, parts)) as stream:
-        async for part in stream:
-            if part["type"] == "custom":
-                yield part["data"]
-            else:
-                result = part["data"]
-                if on_state is not None and result.get("status") == "running":
-                    on_state(result)
+
+    def keep(state: dict[str, object]) -> None:
+        nonlocal result
+        result = state
+        if on_state is not None and state.get("status") == "running":
+            on_state(state)
+
+    async with aclosing(graph.stream_events(call, config, context, events, keep)) as stream:
+        async for event in stream:
+            yield event
     known = _output_fields(graph.builder.output_schema)
     yield {field: value for field, value in result.items() if field in known}
 
