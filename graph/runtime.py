@@ -158,7 +158,7 @@ class GraphBuilder(StateGraph[Any, Any, Any, Any]):
             self.add_edge(START, name)
         if then and not parallel:
             ends: dict[Any, str] = {end: end for end in (*then, END)}
-            self.branches[name][_NextSteps.name] = _Branch(_NextSteps(find_next), ends)
+            self.branches[name]["find_next"] = _Branch(_NextSteps(find_next), ends)
             return
         for following in then or (END,):
             self.add_edge(name, following)
@@ -205,8 +205,9 @@ class _Branch(BranchSpec):
     async def _aroute(
         self, input: Any, config: RunnableConfig, *, reader: Callable[..., Any] | None, writer: Any
     ) -> Any:
-        state = reader(config, fresh=False) if reader is not None else {}
-        return self._finish(writer, input, self.path.invoke({**state, **(input or {})}), config)
+        state: Update = reader(config, fresh=False) if reader is not None else {}
+        following: object = self.path.invoke({**state, **(input or {})})
+        return cast("object", self._finish(writer, input, following, config))
 
 
 @asynccontextmanager
@@ -264,7 +265,7 @@ class RunnableGraph(CompiledStateGraph[Any, Any, Any, Any]):
             kwargs["context"] = _known_context(self.context_schema, context)
         return cancel_safe(super().astream(input, config, **kwargs), find_parents(config))
 
-    def stream_events(
+    def stream_emitted(
         self,
         input: Any,
         config: RunnableConfig | None,
@@ -277,7 +278,10 @@ class RunnableGraph(CompiledStateGraph[Any, Any, Any, Any]):
         Where LangGraph carries events, it runs every step beside a task that waits for them, and each event passes
         through the event loop twice.
         """
-        states = super().astream(input, config, context=context, stream_mode="values", version="v2")
+        states = cast(
+            "AsyncIterator[dict[str, Any]]",
+            super().astream(input, config, context=context, stream_mode="values", version="v2"),
+        )
         return cancel_safe(states, find_parents(config), events, lambda part: on_state(part["data"]))
 
 
@@ -317,7 +321,7 @@ async def cancel_safe(
 
     LangGraph orphans a run that is consumed inside an anyio cancel scope, as MCP and most web frameworks have them:
     the running step gets no cancellation and continues unseen. Locks that the run holds are released at its end. When
-    one of the ``parents`` no longer exists, the consumer is cancelled. With ``take``, it is given the stream's parts, and
+    one of the ``parents`` no longer exists, the consumer is cancelled. With ``take``, which is given the stream's parts,
     only what others put into ``parts`` is yielded.
     """
     parts = parts or PartQueue()
@@ -441,7 +445,7 @@ async def stream_graph(
         if on_state is not None and state.get("status") == "running":
             on_state(state)
 
-    async with aclosing(graph.stream_events(call, config, context, events, keep)) as stream:
+    async with aclosing(graph.stream_emitted(call, config, context, events, keep)) as stream:
         async for event in stream:
             yield event
     known = _output_fields(graph.builder.output_schema)

@@ -340,9 +340,10 @@ class _Past:
 def _past_of(turns: Sequence[Turn], templates: Templates, count: Count) -> _Past:
     """Find what was put together of the first turns; never of the last one, which may still change."""
     key = _tokens_key(templates, count)
-    past = turns[0].memo.get(_Past) if turns else None
-    is_known = isinstance(past, _Past) and past.key == key and past.size < len(turns)
-    return past if is_known and all(map(is_, past.turns, turns[1:])) else _Past(key)
+    past = cast("_Past | None", turns[0].memo.get(_Past)) if turns else None
+    if past is None or past.key != key or past.size >= len(turns):
+        return _Past(key)
+    return past if all(map(is_, past.turns, turns[1:])) else _Past(key)
 
 
 def past_turns(turns: Sequence[Turn], templates: Templates, count: Count) -> int:
