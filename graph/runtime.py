@@ -321,7 +321,7 @@ async def cancel_safe(
 
     LangGraph orphans a run that is consumed inside an anyio cancel scope, as MCP and most web frameworks have them:
     the running step gets no cancellation and continues unseen. Locks that the run holds are released at its end. When
-    one of the ``parents`` no longer exists, the consumer is cancelled. With ``take``, which is given the stream's parts,
+    one of the ``parents`` no longer exists, the consumer is cancelled. With ``take``, which is given its parts,
     only what others put into ``parts`` is yielded.
     """
     parts = parts or PartQueue()
