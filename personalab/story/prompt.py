@@ -343,7 +343,10 @@ def _past_of(turns: Sequence[Turn], templates: Templates, count: Count) -> _Past
     past = cast("_Past | None", turns[0].memo.get(_Past)) if turns else None
     if past is None or past.key != key or past.size >= len(turns):
         return _Past(key)
-    return past if all(map(is_, past.turns, turns[1:])) else _Past(key)
+    # The newest of them was the last one in a preview, and may have had another reply since.
+    newest = turns[past.size - 1].memo.get(_text_key(templates))
+    is_same = newest is past.texts[-1] and all(map(is_, past.turns, turns[1:]))
+    return past if is_same else _Past(key)
 
 
 def past_turns(turns: Sequence[Turn], templates: Templates, count: Count) -> int:

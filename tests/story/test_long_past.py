@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from personalab.config import Config
-from personalab.providers.tokens import OfflineCounter
 from personalab.settings import read_settings
 from personalab.storage.preferences import PreferenceFiles
 from personalab.story.lines import AssistantLine, Line, Summary, UserLine
@@ -16,12 +15,18 @@ from personalab.story.prompt import PromptMaterial, assemble, past_turns
 from personalab.story.transcript import Transcript
 from personalab.texts import LANGUAGES, Language
 
-COUNTER = OfflineCounter()
 TEMPLATES = {
     language: PreferenceFiles(Path("nowhere"), read_settings({}).shipped).templates(language)[0]
     for language in LANGUAGES
 }
 LONG = "很长的话。" * 12_000
+
+
+def count_characters(text: str, most: int | None = None) -> int:
+    """Count quickly."""
+    return len(text)
+
+
 _REPLIES = st.sampled_from(["Yes.", "你好。", "[PROGRESS:1:pending]", LONG])
 _LINES = st.lists(
     st.one_of(
@@ -29,6 +34,7 @@ _LINES = st.lists(
         st.tuples(st.just("reply"), _REPLIES),
         st.tuples(st.just("summary"), st.just("They met.")),
         st.tuples(st.just("copy"), st.just("")),
+        st.tuples(st.just("preview"), st.just("What now?")),
     ),
     max_size=20,
 )
@@ -58,7 +64,9 @@ def _material(transcript: Transcript) -> PromptMaterial:
 @settings(max_examples=150, deadline=None)
 @given(
     _LINES,
-    st.lists(st.tuples(st.sampled_from(LANGUAGES), st.booleans(), st.sampled_from([20, 40_000])), min_size=1),
+    st.lists(
+        st.tuples(st.sampled_from(LANGUAGES), st.booleans(), st.sampled_from([50, 100_000])), min_size=1
+    ),
 )
 def test_growing_session_gives_the_prompts_of_a_fresh_one(
     given_lines: list[tuple[str, str]], ways: list[tuple[Language, bool, int]]
@@ -67,6 +75,10 @@ def test_growing_session_gives_the_prompts_of_a_fresh_one(
     for number, (kind, text) in enumerate(given_lines):
         if kind == "copy":
             grown = grown.copy()
+        elif kind == "preview":
+            seen = Transcript(grown.metadata, list(grown.turns), list(grown.trailing))
+            seen.add(UserLine(text, seen.next_turn, ""))
+            assemble(_material(seen), TEMPLATES["en"], count_characters, Config())
         else:
             lines.append(line := _line(kind, text, grown))
             grown.add(line)
@@ -75,7 +87,7 @@ def test_growing_session_gives_the_prompts_of_a_fresh_one(
         fresh = Transcript()
         fresh.extend(lines)
         ours, expected = (
-            assemble(_material(one), TEMPLATES[language], COUNTER.count, config) for one in (grown, fresh)
+            assemble(_material(one), TEMPLATES[language], count_characters, config) for one in (grown, fresh)
         )
         assert ours == expected
 
@@ -84,15 +96,15 @@ def test_only_new_turns_of_a_long_session_need_work() -> None:
     transcript = Transcript()
     for number in range(1, 11):
         transcript.add(UserLine("Hello.", number, ""))
-        assemble(_material(transcript), TEMPLATES["en"], COUNTER.count, Config())
+        assemble(_material(transcript), TEMPLATES["en"], count_characters, Config())
         transcript.add(AssistantLine("Yes.", number, ""))
-    assert past_turns(transcript.turns, TEMPLATES["en"], COUNTER.count) == 9
-    assert past_turns(transcript.turns, TEMPLATES["zh"], COUNTER.count) == 0
+    assert past_turns(transcript.turns, TEMPLATES["en"], count_characters) == 9
+    assert past_turns(transcript.turns, TEMPLATES["zh"], count_characters) == 0
 
 
 def test_long_turn_is_not_kept_twice() -> None:
     transcript = Transcript()
     for number, said in enumerate(("Hello.", LONG, "Hello.", "Hello."), 1):
         transcript.add(UserLine(said, number, ""))
-    assemble(_material(transcript), TEMPLATES["en"], COUNTER.count, Config())
-    assert past_turns(transcript.turns, TEMPLATES["en"], COUNTER.count) == 1
+    assemble(_material(transcript), TEMPLATES["en"], count_characters, Config())
+    assert past_turns(transcript.turns, TEMPLATES["en"], count_characters) == 1
