@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from contextvars import copy_context
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -23,7 +25,8 @@ def _read(task: asyncio.Future[Any]) -> None:
 
 async def run_uncancellable(work: Callable[..., T], *arguments: Any) -> T:
     """Run work in a thread and wait for its end, even when cancelled: nobody gets its lock before that."""
-    return await complete(asyncio.to_thread(work, *arguments))
+    run = partial(copy_context().run, work, *arguments)
+    return await complete(asyncio.get_running_loop().run_in_executor(None, run))
 
 
 async def complete(work: Awaitable[T]) -> T:

@@ -125,12 +125,14 @@ class Turns:
         """Run the graph to its end and tell what happens."""
         status = "error"
         try:
-            async with self._places.place():
+            async with self._places.turn() as is_prepared:
                 run.is_waiting = False
 
                 def follow(state: TurnOutput) -> None:
                     if run.which is None:
                         self._note(run, state)
+                    if state.get("prompt"):
+                        is_prepared()
 
                 async with aclosing(stream_turn(self._services, call, on_state=follow)) as parts:
                     async for part in parts:

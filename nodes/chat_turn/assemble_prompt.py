@@ -18,6 +18,7 @@ from personalab.story.prompt import (
     PromptMaterial,
     assemble,
     check_budget,
+    past_turns,
     uncounted_characters,
     with_reminder,
 )
@@ -92,6 +93,8 @@ async def assembled(state: Mapping[str, Any], scene: Scene, counter: TokenCounte
 def is_quick(scene: Scene, counter: TokenCounter, more: int = 0) -> bool:
     """Return whether the turns, and so many more characters, can be counted without delaying other requests."""
     turns, templates = scene.transcript.turns, scene.data.templates
+    if scene.data.preferences.config.conversation_load_all:
+        turns = turns[past_turns(turns, templates, counter.count) :]
     if len(turns) > QUICK_TURNS or more > QUICK_CHARACTERS:
         return False
     return more + uncounted_characters(turns, templates, counter.count) <= QUICK_CHARACTERS

@@ -15,11 +15,11 @@ from personalab.story.events import Notice
 from personalab.story.open_turn import Scene
 from personalab.story.prompt import window_start
 from personalab.story.recall import (
+    PromptTexts,
     RecallQuery,
     StoryEvent,
     choose,
     plan_lookup,
-    prompt_texts,
     recalled_item,
     turn_event,
 )
@@ -44,10 +44,12 @@ async def recall_history(
     if lookup is None:
         return {"recalled": []}
     try:
-        quick = is_quick(scene, counter)
-        first, forgotten, in_prompt = (
-            _divided(scene, counter) if quick else await asyncio.to_thread(_divided, scene, counter)
-        )
+        if scene.data.preferences.config.conversation_load_all:
+            first, forgotten, in_prompt = 0, {}, PromptTexts(scene.transcript.turns)
+        elif is_quick(scene, counter):
+            first, forgotten, in_prompt = _divided(scene, counter)
+        else:
+            first, forgotten, in_prompt = await asyncio.to_thread(_divided, scene, counter)
         if index and (missing := await library.missing(scene.instance.instance_id, list(forgotten))):
             await library.write([forgotten[event_id] for event_id in missing])
         search = RecallQuery(
@@ -74,11 +76,9 @@ def library_notice(error: Exception) -> Notice:
     return Notice("recall_unavailable", {"reason": error})
 
 
-def _divided(scene: Scene, counter: TokenCounter) -> tuple[int, dict[str, StoryEvent], frozenset[str]]:
+def _divided(scene: Scene, counter: TokenCounter) -> tuple[int, dict[str, StoryEvent], PromptTexts]:
     """Find the number of the first turn that is in the prompt, the turns before it, and the prompt's texts."""
     config, turns = scene.data.preferences.config, scene.transcript.turns
-    if config.conversation_load_all:
-        return 0, {}, prompt_texts(turns)
     start = window_start(turns, scene.data.templates, counter.count, config.conversation_max_tokens)
     instance = scene.instance
     place = (
@@ -89,4 +89,4 @@ def _divided(scene: Scene, counter: TokenCounter) -> tuple[int, dict[str, StoryE
     )
     events = (turn_event(old, *place) for old in turns[:start])
     forgotten = {event.event_id: event for event in events if event.text}
-    return turns[start].number, forgotten, prompt_texts(turns[start:])
+    return turns[start].number, forgotten, PromptTexts(turns[start:])

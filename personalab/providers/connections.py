@@ -148,7 +148,7 @@ class Client:
         """Send a request; ``None`` if a connection that was used before has lost it."""
         from aiohttp import ClientConnectionError
 
-        proxy = proxy_for(url, settings.proxies())
+        proxy = None if is_loopback(url) else proxy_for(url, settings.proxies())
         is_secure = url.startswith("https:") or (proxy is not None and proxy.lower().startswith("https:"))
         if is_secure and not tls.cache_info().currsize:
             await asyncio.to_thread(tls)

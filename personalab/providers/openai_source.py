@@ -45,7 +45,7 @@ _decode = json.JSONDecoder().decode
 OpenEndpoint = Callable[[], Awaitable[OpenAIEndpoint]]
 _SLICE_SIZE = 16 * 1024
 """So many bytes of events are read before others have their turn: about 1 ms."""
-_SLICE_LENGTH, _MESSAGE_LENGTH = 250_000, 1_000
+_SLICE_LENGTH, _MESSAGE_LENGTH = 250_000, 400
 """So many characters of messages are written before others have theirs; each message takes as long as so many more."""
 _LONGEST_EVENT = 4 * 1024 * 1024
 _LONGEST_ERROR = 64 * 1024
@@ -411,11 +411,13 @@ async def encode_request(
 def _slices(messages: Sequence[Message]) -> Iterator[Sequence[Message]]:
     """Cut messages into slices that take about the same time; a long one is not cut."""
     start = size = 0
-    for end, message in enumerate(messages, 1):
-        size += len(message["content"]) + _MESSAGE_LENGTH
-        if size >= _SLICE_LENGTH or end == len(messages):
+    for end, length in enumerate(map(len, map(itemgetter("content"), messages)), 1):
+        size += length + _MESSAGE_LENGTH
+        if size >= _SLICE_LENGTH:
             yield messages[start:end]
             start, size = end, 0
+    if start < len(messages):
+        yield messages[start:]
 
 
 def _encode_messages(messages: Sequence[Message], write: Callable[[Sequence[Message]], list[str]]) -> bytes:
@@ -451,8 +453,8 @@ class MessageTexts:
         def write(messages: Sequence[Message]) -> list[str]:
             nonlocal has_turned
             texts: list[str] = []
-            for message in messages:
-                entry = self._young.get(id(message))
+            young = [*map(self._young.get, map(id, messages))]
+            for message, entry in zip(messages, young, strict=True):
                 if entry is None and (entry := self._old.pop(id(message), None)) is not None:
                     self._old_size -= entry.size
                     self._add(entry)

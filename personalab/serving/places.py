@@ -13,6 +13,11 @@ from personalab.services import Services
 MAX_TURNS = 64
 _CLOSING_SECONDS = 5.0
 """Seconds that shutdown waits for turns to close."""
+_PREPARED_AT_ONCE = 4
+"""Turns that begin together are prepared one after the other, but for so many: the first ones need not wait until
+all of them are prepared, and the last ones wait no longer."""
+_PREPARATION_SECONDS = 0.25
+"""Seconds after which the next turn may begin: a slow one, as one that waits for its story, holds up nobody."""
 
 
 OnTurn = Callable[[Mapping[str, Any], float], None]
@@ -29,6 +34,7 @@ class TurnLimiter:
         self.taken = 0
         self.on_turn: OnTurn | None = None
         self._free: asyncio.Semaphore | None = None
+        self._starts = asyncio.Semaphore(_PREPARED_AT_ONCE)
 
     @asynccontextmanager
     async def place(self) -> AsyncGenerator[None]:
@@ -51,6 +57,28 @@ class TurnLimiter:
         finally:
             self.taken -= 1
             self._free.release()
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncGenerator[Callable[[], None]]:
+        """Take a place for a turn, in the order of the calls; give what to call when its prompt is ready."""
+        async with self.place():
+            await self._starts.acquire()
+            timer: asyncio.TimerHandle | None = None
+
+            def begin_next() -> None:
+                nonlocal timer
+                if timer is not None:
+                    timer.cancel()
+                    timer = None
+                    self._starts.release()
+
+            timer = asyncio.get_running_loop().call_later(_PREPARATION_SECONDS, begin_next)
+            try:
+                if self.closing:
+                    raise Busy("server_ending")
+                yield begin_next
+            finally:
+                begin_next()
 
     async def close(self) -> None:
         """Stop what is running, so that every reply is closed and its caller hears of it. No other turn begins."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import Any, Literal, Protocol, cast
 
 from personalab.config import Config
@@ -134,6 +135,7 @@ def assemble(material: PromptMaterial, templates: Templates, count: Count, confi
     if not config.conversation_load_all:
         start = window_start(material.turns, templates, count, config.conversation_max_tokens)
     turns = [*material.turns[start:-1], *(turn.unanswered() for turn in material.turns[-1:])]
+    past = _past_of(turns, templates, count) if start == 0 else _Past()
     head = [
         render.plain("system_prompt", "head", material.system_prompt),
         render.lore("lorebook_before_char", material.lore_before),
@@ -152,7 +154,9 @@ def assemble(material: PromptMaterial, templates: Templates, count: Count, confi
             "recalled_events", "middle", {"events": "\n".join(f"- {text}" for text in material.recalled)}
         ),
     ]
-    conversation = render.conversation(turns)
+    conversation = render.conversation(turns, past)
+    if start == 0 and conversation is not None and conversation.is_counted:
+        past = _grown(past, turns, templates, count)
     last = render.plain("post_history_instructions", "middle", material.post_history)
     sections = [section for section in (*head, *notes, conversation, last) if section is not None]
     shown = render.examples(material.examples)
@@ -161,6 +165,7 @@ def assemble(material: PromptMaterial, templates: Templates, count: Count, confi
         "\n\n".join(section.text for section in head if section),
         () if dropped else material.examples,
         turns,
+        past,
         [note.text for note in notes if note],
         last.text if last else "",
     )
@@ -198,9 +203,18 @@ class _Tally:
         """Count a text; return its tokens and whether all of it was counted."""
         return self._taken(self.count(text, self.left)) if self.left >= 0 else (0, False)
 
-    def turns(self, turns: Sequence[Turn], templates: Templates) -> tuple[int, bool]:
+    def turns(self, turns: Sequence[Turn], past: _Past, templates: Templates) -> tuple[int, bool]:
         """Count turns, the newest first; those that were counted before are not counted again."""
-        before, key = self.left, _tokens_key(templates, self.count)
+        before = self.left
+        self._take_turns(turns[past.size :], templates)
+        if past.tokens <= self.left:
+            self.left -= past.tokens
+        else:
+            self._take_turns(turns[: past.size], templates)
+        return before - self.left, self.left >= 0
+
+    def _take_turns(self, turns: Sequence[Turn], templates: Templates) -> None:
+        key = _tokens_key(templates, self.count)
         for turn in reversed(turns):
             if self.left < 0:
                 break
@@ -209,7 +223,6 @@ class _Tally:
                 self.left -= known[0]
             else:
                 self.left -= turn_tokens(turn, templates, self.count, self.left)
-        return before - self.left, self.left >= 0
 
     def _taken(self, tokens: int) -> tuple[int, bool]:
         self.left -= tokens
@@ -256,17 +269,15 @@ class _Renderer:
         text = "\n\n".join(shown)
         return self.section(EXAMPLES, "head", {"examples": text}) if blocks else None
 
-    def conversation(self, turns: Sequence[Turn]) -> PromptPart | None:
+    def conversation(self, turns: Sequence[Turn], past: _Past) -> PromptPart | None:
         """Render the turns; a turn's text and count are worked out once. The newest are counted first."""
         if not turns:
             return None
         heading = self.templates["conversation"].strip("\n") + "\n"
-        key = _text_key(self.templates)
-        known = (cast("str | None", turn.memo.get(key)) for turn in turns)
-        texts = (text or turn_text(turn, self.templates) for text, turn in zip(known, turns, strict=True))
         tokens, is_whole = self.tally.text(heading)
-        more, is_counted = self.tally.turns(turns, self.templates)
-        return PromptPart("conversation", "middle", (heading, *texts), tokens + more, is_whole and is_counted)
+        more, is_counted = self.tally.turns(turns, past, self.templates)
+        texts = (heading, *past.texts, *(turn_text(turn, self.templates) for turn in turns[past.size :]))
+        return PromptPart("conversation", "middle", texts, tokens + more, is_whole and is_counted)
 
 
 def turn_text(turn: Turn, templates: Templates) -> str:
@@ -309,6 +320,68 @@ def uncounted_characters(turns: Sequence[Turn], templates: Templates, count: Cou
     return sum(turn.characters for turn in turns if key not in turn.memo)
 
 
+# --- a long session's past
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Past:
+    """The first turns of a session, put together once: a turn of a long session only adds to them."""
+
+    key: object = None
+    """What the texts and counts depend on beside the turns."""
+    turns: tuple[Turn, ...] = ()
+    """The turns after the first one, which keeps all this in its memo."""
+    size: int = 0
+    tokens: int = 0
+    texts: tuple[str, ...] = ()
+    messages: tuple[Message, ...] = ()
+
+
+def _past_of(turns: Sequence[Turn], templates: Templates, count: Count) -> _Past:
+    """Find what was put together of the first turns; never of the last one, which may still change."""
+    key = _tokens_key(templates, count)
+    past = cast("_Past | None", turns[0].memo.get(_Past)) if turns else None
+    if past is None or past.key != key or past.size >= len(turns):
+        return _Past(key)
+    # The newest of them was the last one in a preview, and may have had another reply since.
+    newest = turns[past.size - 1].memo.get(_text_key(templates))
+    is_same = newest is past.texts[-1] and all(map(is_, past.turns, turns[1:]))
+    return past if is_same else _Past(key)
+
+
+def past_turns(turns: Sequence[Turn], templates: Templates, count: Count) -> int:
+    """Return how many of the first turns need no more work."""
+    return _past_of(turns, templates, count).size
+
+
+def _grown(past: _Past, turns: Sequence[Turn], templates: Templates, count: Count) -> _Past:
+    """Add the turns before the last one, all of which were counted, up to one whose text is too long to be kept."""
+    key, new = _text_key(templates), list[Turn]()
+    for turn in turns[past.size : -1]:
+        if key not in turn.memo:
+            break
+        new.append(turn)
+    if not new:
+        return past
+    messages = list(past.messages)
+    for turn in new:
+        for message in _turn_messages(turn, templates):
+            _add(messages, message)
+    size = past.size + len(new)
+    grown = turns[0].memo[_Past] = _Past(
+        past.key,
+        tuple(turns[1:size]),
+        size,
+        past.tokens + sum(turn_tokens(turn, templates, count, 0) for turn in new),
+        (*past.texts, *(turn_text(turn, templates) for turn in new)),
+        tuple(messages),
+    )
+    return grown
+
+
+# --- messages
+
+
 def window_start(turns: Sequence[Turn], templates: Templates, count: Count, budget: int) -> int:
     """Find where the newest whole turns that fit a budget begin; the last turn is always in."""
     left = budget
@@ -326,6 +399,7 @@ class _Said:
     system: str
     examples: Sequence[ExampleBlock]
     turns: Sequence[Turn]
+    past: _Past
     notes: Sequence[str]
     last: str
 
@@ -342,15 +416,12 @@ def _messages(parts: _Said, templates: Templates) -> tuple[Message, ...]:
         _add_note(said, templates, "example_end", is_needed=_opens_unasked(turns))
     elif _opens_unasked(turns):  # many models insist that a user speaks first
         _add_note(said, templates, "opening", is_needed=True)
-    key, role = _messages_key(templates), said[-1]["role"] if said else None
-    for turn in turns[:-1]:
-        known = cast("tuple[Message, ...] | None", turn.memo.get(key))
-        for message in known if known is not None else _turn_messages(turn, templates):
-            if message["role"] == role:
-                _add(said, message)
-            else:
-                said.append(message)
-                role = message["role"]
+    for message in parts.past.messages[:1]:
+        _add(said, message)
+    said += parts.past.messages[1:]
+    for turn in turns[parts.past.size : -1]:
+        for message in _turn_messages(turn, templates):
+            _add(said, message)
     for message in _turn_messages(turns[-1], templates) if turns else ():
         if notes and message["role"] == "user":
             content = fill(templates["turn_note"], notes="\n\n".join(notes), user_input=message["content"])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal, cast
 
 from personalab.config import RecallModule
@@ -65,7 +65,7 @@ class RecallQuery:
     skip_session: str = ""
     skip_from: int = 0
     """Leave out this session's turns from this number on: they are in the prompt."""
-    in_prompt: frozenset[str] = frozenset()
+    in_prompt: Set[str] = frozenset()
     """Leave out events with these texts, whatever session and turn the index has them under."""
 
 
@@ -225,11 +225,31 @@ def turn_event(
     )
 
 
-def prompt_texts(turns: Iterable[Turn]) -> frozenset[str]:
-    """Collect the texts that a conversation puts into the prompt, as events would have them.
+class PromptTexts(Set[str]):
+    """The texts that a conversation puts into the prompt, collected only for a search that finds something.
 
     A summary carries turns over into the next session under new numbers, so that only their text identifies them.
     """
+
+    def __init__(self, turns: Sequence[Turn]) -> None:
+        self._turns = turns
+
+    @cached_property
+    def _texts(self) -> frozenset[str]:
+        return _prompt_texts(self._turns)
+
+    def __contains__(self, text: object) -> bool:
+        return text in self._texts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
+def _prompt_texts(turns: Iterable[Turn]) -> frozenset[str]:
+    """Collect the texts as events would have them."""
     texts: set[str] = set()
     for turn in turns:
         answers = _answers(turn)
