@@ -108,8 +108,8 @@ class Services:
     @cached_property
     def memories(self) -> MemoryStore:
         """What agents know about users: beside the stories, or in the configured database."""
+        from personalab.retrieval.memory.backend import open_backend
         from personalab.retrieval.memory.book import MemoryBook
-        from personalab.retrieval.memory.opening import open_backend
 
         backend = open_backend(self.settings.database, self.settings.data_root / "memory")
         return MemoryBook(backend, self._open_embedder)

@@ -31,7 +31,7 @@ _PRELOADED = (
     "graph.evaluate",
     "graph.iterate",
     "personalab.retrieval.library",
-    "personalab.retrieval.memory.opening",
+    "personalab.retrieval.memory.backend",
     "personalab.providers.rehearsal",
     "langchain_openai",
     "chromadb",

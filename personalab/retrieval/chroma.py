@@ -1,7 +1,6 @@
-"""Access to a Chroma folder, with its errors translated into ours.
+"""Access to a Chroma folder, with its errors translated into ours, and the file lock around it.
 
-Only this module opens Chroma. Every vector is ours: Chroma's own embedding function downloads a model.
-"""
+Only this module opens Chroma. Every vector is ours: Chroma's own embedding function downloads a model."""
 
 from __future__ import annotations
 
@@ -14,12 +13,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from personalab.data_files import FILE_MODE, FOLDER_MODE, check_regular, make_folder, open_regular
+from personalab.data_files import FILE_MODE, FOLDER_MODE, check_regular, lock_fd, make_folder, open_regular
 from personalab.errors import PersonaLabError, StorageError
 
 if TYPE_CHECKING:
     from chromadb.api.client import Client
     from chromadb.api.models.Collection import Collection
+
 
 COSINE: dict[str, Any] = {"hnsw:space": "cosine"}
 
@@ -154,3 +154,30 @@ def _forget_failed(path: Path) -> None:
 
     systems = SharedSystemClient._identifier_to_system  # pyright: ignore[reportPrivateUsage]
     systems.pop(str(path), None)
+
+
+@contextmanager
+def shared_lock(path: Path) -> Generator[bool]:
+    """Hold off writers while the block runs; ``False`` where nothing was ever written."""
+    try:
+        fd = open_regular(path)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        lock_fd(fd, path, shared=True, wait=True)
+        yield True
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def exclusive_lock(path: Path) -> Generator[None]:
+    """Hold off everyone else while the block runs."""
+    make_folder(path.parent)
+    fd = open_regular(path, os.O_RDWR | os.O_CREAT)
+    try:
+        lock_fd(fd, path, wait=True)
+        yield
+    finally:
+        os.close(fd)

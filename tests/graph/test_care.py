@@ -207,7 +207,7 @@ def test_a_database_that_does_not_answer_is_waited_for_once_however_many_ask(
     mute_server: tuple[str, Callable[[], int]],
 ) -> None:
     pytest.importorskip("psycopg_pool", reason="the extra 'postgres' is not installed")
-    from personalab.retrieval.memory.connections import Connection, Database
+    from personalab.retrieval.memory.postgres_database import Connection, Database
 
     url, came = mute_server
 

@@ -41,8 +41,8 @@ from mcp_server.texts import TITLES
 from personalab.providers.scripted import ScriptedModel
 from personalab.retrieval.embedders import open_embedder
 from personalab.retrieval.in_memory import InMemoryLibrary
+from personalab.retrieval.memory.backend import open_backend
 from personalab.retrieval.memory.book import MemoryBook
-from personalab.retrieval.memory.opening import open_backend
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.story.lines import AssistantLine, Metadata, UserLine, dump_line

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personalab.retrieval.memory.backend import SearchableText
-from personalab.retrieval.memory.lexicon import Lexicon
+from personalab.retrieval.memory.search import Lexicon
 
 _WORDS = st.sampled_from(["猫", "灯塔", "lighthouse", "tea", "sea", "song", "tea sea", "猫 tea"])
 _TYPES = st.sampled_from(["profile", "event"])

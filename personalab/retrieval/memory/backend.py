@@ -1,14 +1,15 @@
-"""The interface of a database of memories, from which ``MemoryBook`` makes a ``MemoryStore``.
+"""The interface of a database of memories, from which ``MemoryBook`` makes a ``MemoryStore``, and the choice of one.
 
-Everything here is synchronous, thread-safe and atomic.
-"""
+Everything here is synchronous, thread-safe and atomic."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
+from personalab.errors import Reason, UserError
 from personalab.memory.changes import Change, Revised
 from personalab.memory.records import ContentType, Conversation, Memory, MemoryEntry
 from personalab.ports import MemoryName
@@ -16,6 +17,7 @@ from personalab.ports import MemoryName
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
 
 Kind = Literal["entries", "conversations"]
 # Named only, not imported: a chat without a memory must not wait for numpy.
@@ -170,3 +172,20 @@ class Backend(Protocol):
     def close(self) -> None:
         """Close files and connections."""
         ...
+
+
+POSTGRES = ("postgresql://", "postgres://")
+
+
+def open_backend(database: str | None, folder: Path) -> Backend:
+    """Open a database; nothing is made or connected to before it is used."""
+    if database is None:
+        from personalab.retrieval.memory.sqlite import SqliteBackend
+
+        return SqliteBackend(folder)
+    if not database.startswith(POSTGRES):
+        reason = Reason("not_postgresql")
+        raise UserError("unreadable_env", name="PERSONALAB_DATABASE", value="…", reason=reason)
+    from personalab.retrieval.memory.postgres import PostgresBackend
+
+    return PostgresBackend(database)

@@ -16,9 +16,7 @@ from personalab.ports import Embedder, MemoryName
 from personalab.retrieval.memory.backend import Backend, Kind, MemoryVersion
 
 if TYPE_CHECKING:
-    from personalab.retrieval.memory.lexicon import Lexicon
-    from personalab.retrieval.memory.meaning import Meaning
-    from personalab.retrieval.memory.ranking import RankedText
+    from personalab.retrieval.memory.search import Lexicon, Meaning, RankedText
 
 KEPT_LEXICONS = 32
 """The words of how many memories stay in this process's memory."""
@@ -163,7 +161,7 @@ class MemoryBook:
         pair, lexicon = self._words_of(kind, agent_id, user_id)
         if pair is None or lexicon is None or not len(lexicon):
             return None, []
-        from personalab.retrieval.memory.ranking import POOL, rank
+        from personalab.retrieval.memory.search import POOL, rank
 
         most = max(POOL, limit)
         words = lexicon.words(query, most, types)
@@ -181,7 +179,7 @@ class MemoryBook:
         return pair, lexicon
 
     def _lexicon(self, memory_id: str, kind: Kind) -> Lexicon:
-        from personalab.retrieval.memory.lexicon import Lexicon
+        from personalab.retrieval.memory.search import Lexicon
 
         with self._lock:
             found = self._lexicons.pop((memory_id, kind), None) or Lexicon()
@@ -207,7 +205,7 @@ class MemoryBook:
             return []
 
     def _meaning(self) -> Meaning:
-        from personalab.retrieval.memory.meaning import Meaning
+        from personalab.retrieval.memory.search import Meaning
 
         with self._lock:
             if self._made is None:

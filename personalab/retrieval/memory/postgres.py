@@ -11,8 +11,7 @@ from personalab.memory.changes import Change, Revised, Step
 from personalab.memory.pipeline import has_succeeded
 from personalab.memory.records import Conversation, Memory, new_id
 from personalab.ports import LearnedBefore, MemoryName
-from personalab.retrieval.memory.connections import Connection, Database
-from personalab.retrieval.memory.migrations import migrate
+from personalab.retrieval.memory.postgres_database import Connection, Database, migrate
 from personalab.retrieval.memory.postgres_rows import (
     CHANGE,
     CONVERSATION,

@@ -10,7 +10,7 @@ from typing import Any, LiteralString, cast
 from personalab.errors import BadRecord, Reason
 from personalab.memory.changes import Change, Step
 from personalab.memory.records import CONTENT_TYPES, ContentType, Conversation, MemoryEntry, clean_json
-from personalab.retrieval.memory.connections import Connection
+from personalab.retrieval.memory.postgres_database import Connection
 from personalab.retrieval.memory.rows import Broken, Row, Table
 
 ENTRY: LiteralString = "content_id, content_type, content_text, position, content_data"

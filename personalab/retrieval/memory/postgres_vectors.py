@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 from personalab.errors import StorageError
 from personalab.memory.records import ContentType, MemoryEntry
 from personalab.retrieval.memory.backend import Kind, MemoryVersion, SearchableText, Vectors, Waiting
-from personalab.retrieval.memory.connections import Connection, Database
-from personalab.retrieval.memory.migrations import (
+from personalab.retrieval.memory.postgres_database import (
     INDEXABLE,
     INDEXABLE_HALVED,
     LOCK,
     MAX_DIMENSION,
+    Connection,
+    Database,
     remake_vectors,
 )
 from personalab.retrieval.memory.postgres_rows import ENTRY, read_entry, set_aside

@@ -16,6 +16,7 @@ from personalab.memory.pipeline import has_succeeded
 from personalab.memory.records import CONTENT_TYPES, ContentType, Conversation, Memory, MemoryEntry, new_id
 from personalab.ports import LearnedBefore, MemoryName
 from personalab.retrieval.memory.backend import Kind, MemoryVersion, SearchableText
+from personalab.retrieval.memory.chroma_vectors import ChromaVectors, entry_gone, memory_gone
 from personalab.retrieval.memory.rows import Broken, Row, readable, waits_for
 from personalab.retrieval.memory.sqlite_file import SqliteFile
 from personalab.retrieval.memory.sqlite_rows import (
@@ -31,7 +32,6 @@ from personalab.retrieval.memory.sqlite_rows import (
     set_aside,
     worded,
 )
-from personalab.retrieval.memory.vectors import ChromaVectors, entry_gone, memory_gone
 
 NAME = "memory.db"
 _PAIR = "memory_id = (SELECT memory_id FROM memories WHERE agent_id = ? AND user_id = ?)"
