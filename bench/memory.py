@@ -210,7 +210,7 @@ async def _searched(backend: Backend, engines: Mapping[str, Engine], name: str, 
             start = time.perf_counter()
             await book.search(MemorySearch(query, *pair))
             ours.append(time.perf_counter() - start)
-            place = backend.pair(*pair)
+            place = backend.version(*pair)
             if place is None:
                 raise RuntimeError("the memory is gone")
             vector = embedder.embed_query(query)

@@ -154,11 +154,10 @@ async def show_conversations(
 
 
 def _brief(conversation: Conversation) -> dict[str, Any]:
-    from personalab.memory.pipeline import has_succeeded
 
     fields = conversation.fields()
     del fields["messages"], fields["pipeline_result"]
-    return {**fields, "learned": has_succeeded(conversation.pipeline_result)}
+    return {**fields, "learned": conversation.is_learned}
 
 
 async def show_conversation(services: Services, conversation_id: str, *, as_json: bool) -> None:

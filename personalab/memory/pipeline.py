@@ -480,11 +480,6 @@ def pipeline_metadata(
     return {**told, "truncated": True} if truncated else told
 
 
-def has_succeeded(result: Mapping[str, Any] | None) -> bool:
-    """Return whether a conversation has been learned from."""
-    return result is not None and "pipeline_metadata" in result and not result.get("error")
-
-
 def room_for(conversation_tokens: int) -> int:
     """Return the number of tokens that the known entries may take next to a conversation."""
     return max(conversation_tokens // _SHOWN_SHARE, 500)

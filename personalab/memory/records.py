@@ -260,6 +260,16 @@ class Conversation:
         opening = "No user message" if said is None else said[:_QUOTED]
         return f"Conversation with {len(self.messages)} turns: {opening}..."
 
+    @property
+    def is_learned(self) -> bool:
+        """Whether it has been learned from."""
+        return has_succeeded(self.pipeline_result)
+
+    @property
+    def waits_for(self) -> str | None:
+        """The story that has not learned from this conversation of its own."""
+        return None if self.story is None or self.is_learned else self.story.instance_id
+
     def text(self) -> str:
         """Return what was said, as it is searched."""
         return "\n".join(message.content for message in self.messages)
@@ -313,6 +323,11 @@ class Conversation:
             StoryPlace.read(found.get("story")),
             found.get("session_id") is not None,
         )
+
+
+def has_succeeded(result: Mapping[str, Any] | None) -> bool:
+    """Return whether a conversation has been learned from."""
+    return result is not None and "pipeline_metadata" in result and not result.get("error")
 
 
 def read_request(data: object, now: str) -> Conversation:

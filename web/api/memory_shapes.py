@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from personalab.memory.changes import Change, Origin, Step
-from personalab.memory.pipeline import has_succeeded
 from personalab.memory.records import (
     CONTENT_TYPES,
     MAX_CONTENT,
@@ -281,7 +280,7 @@ def conversation_fields(found: Conversation) -> dict[str, Any]:
         "created_at": found.created_at,
         "turn_count": found.turn_count,
         "summary": found.summary,
-        "learned": has_succeeded(found.pipeline_result),
+        "learned": found.is_learned,
         "story": StoryPart(**found.story.fields()) if found.story else None,
     }
 

@@ -123,7 +123,7 @@ class Backend(Protocol):
 
     # --- finding
 
-    def pair(self, agent_id: str, user_id: str) -> MemoryVersion | None:
+    def version(self, agent_id: str, user_id: str) -> MemoryVersion | None:
         """Find a memory without reading it."""
         ...
 

@@ -171,7 +171,7 @@ class MemoryBook:
     def _words_of(
         self, kind: Kind, agent_id: str, user_id: str
     ) -> tuple[MemoryVersion | None, Lexicon | None]:
-        pair = self._backend.pair(agent_id, user_id)
+        pair = self._backend.version(agent_id, user_id)
         if pair is None:
             return None, None
         lexicon = self._lexicon(pair.memory_id, kind)

@@ -13,7 +13,7 @@ import shutil
 import sqlite3
 import threading
 import weakref
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +23,8 @@ from personalab.errors import StorageError, as_reason
 from personalab.memory.records import ContentType
 from personalab.retrieval.chroma import ChromaFolder, exclusive_lock, nearest, shared_lock
 from personalab.retrieval.memory.backend import Kind, Vectors, Waiting
-from personalab.retrieval.memory.sqlite_file import SqliteFile
-from personalab.retrieval.memory.sqlite_rows import new_stamp
+from personalab.retrieval.memory.sql import Session
+from personalab.retrieval.memory.sqlite_file import SqliteFile, new_stamp
 
 _SHOWN = "memory/vectors"
 _PAGE = 2_000
@@ -244,7 +244,7 @@ class ChromaVectors:
             return
         with self._folder.alone():
             if not self._is_prepared():
-                self._begin()
+                self._begin_epoch()
 
     def _is_prepared(self) -> bool:
         with self._records.reading() as connection:
@@ -254,7 +254,7 @@ class ChromaVectors:
     def drop_vectors(self) -> int:
         """Forget all vectors, so that they are rebuilt; return how many texts then await one."""
         with self._folder.alone():
-            self._begin()
+            self._begin_epoch()
         with self._records.reading() as connection:
             return sum(int(connection.execute(sql.count).fetchone()[0]) for sql in _SQL.values())
 
@@ -272,7 +272,7 @@ class ChromaVectors:
                 self._opened = open_vectors(self._vectors_path, self._lock_path)
             return self._opened
 
-    def _begin(self) -> None:
+    def _begin_epoch(self) -> None:
         """Start an empty epoch; the caller keeps everyone out."""
         with self._records.writing() as connection:
             epoch = new_stamp(connection)
@@ -428,15 +428,16 @@ def collection_name(memory_id: str, kind: Kind) -> str:
     return f"{memory_id}.{kind}"
 
 
-def entry_gone(connection: sqlite3.Connection, memory_id: str, content_id: str) -> None:
-    """Note that an entry's vector is to be removed, if there may be one."""
-    connection.execute(_NOTE_GONE, [content_id, collection_name(memory_id, "entries")])
+def note_entries_removed(session: Session, memory_id: str, content_ids: Iterable[str]) -> None:
+    """Note that the vectors of entries are to be removed, if there may be any."""
+    name = collection_name(memory_id, "entries")
+    session.executemany(_NOTE_GONE, [(content_id, name) for content_id in content_ids])
 
 
-def memory_gone(connection: sqlite3.Connection, memory_id: str) -> None:
+def note_memory_removed(session: Session, memory_id: str) -> None:
     """Note that all vectors of a memory are to be removed, if there may be any."""
     for kind in _KINDS:
-        connection.execute(_NOTE_GONE, [_ALL, collection_name(memory_id, kind)])
+        session.execute(_NOTE_GONE, [_ALL, collection_name(memory_id, kind)])
 
 
 def _gone(connection: sqlite3.Connection, name: str) -> list[str]:

@@ -12,11 +12,17 @@ import numpy as np
 
 from personalab.errors import UserError
 from personalab.memory.changes import Change, Revised
-from personalab.memory.pipeline import has_succeeded
-from personalab.memory.records import CONTENT_TYPES, ContentType, Conversation, Memory, MemoryEntry, new_id
+from personalab.memory.records import (
+    CONTENT_TYPES,
+    ContentType,
+    Conversation,
+    Memory,
+    MemoryEntry,
+    has_succeeded,
+    new_id,
+)
 from personalab.ports import LearnedBefore, MemoryName
 from personalab.retrieval.memory.backend import Kind, MemoryVersion, SearchableText, Vectors, Waiting
-from personalab.retrieval.memory.rows import waits_for
 
 _Pair = tuple[str, str]
 
@@ -150,7 +156,7 @@ class InMemoryBackend:
     def waiting(self, agent_id: str, user_id: str, instance_id: str) -> list[Conversation]:
         """List a story's conversations that were not learned from, the oldest first."""
         with self._lock:
-            found = [one for one in self._said((agent_id, user_id)) if waits_for(one) == instance_id]
+            found = [one for one in self._said((agent_id, user_id)) if one.waits_for == instance_id]
         return sorted(found, key=lambda one: one.created_at)
 
     def learned(self, agent_id: str, user_id: str, session_id: str) -> int:
@@ -224,7 +230,7 @@ class InMemoryBackend:
 
     # --- finding
 
-    def pair(self, agent_id: str, user_id: str) -> MemoryVersion | None:
+    def version(self, agent_id: str, user_id: str) -> MemoryVersion | None:
         """Find a memory without reading it."""
         with self._lock:
             memory = self._memories.get((agent_id, user_id))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
@@ -16,6 +17,7 @@ from pathlib import Path
 from personalab.data_files import check_regular, make_folder, open_regular
 from personalab.errors import BadRecord, Busy, PersonaLabError, Reason, StorageError
 from personalab.retrieval.chroma import exclusive_lock
+from personalab.retrieval.memory.sql import Session
 
 _FIRST = (
     """
@@ -315,7 +317,7 @@ def salvage(broken: Path, fresh: Path) -> dict[str, int]:
             for table in _TABLES:
                 counts[table] = sum(_copied(new, table, row) for row in _rows(old, table))
             for table in _OWNED:
-                new.execute(f"DELETE FROM {table} WHERE memory_id NOT IN (SELECT memory_id FROM memories)")  # noqa: S608 (constants)
+                new.execute(f"DELETE FROM {table} WHERE memory_id NOT IN (SELECT memory_id FROM memories)")
             new.execute(
                 "INSERT OR IGNORE INTO memory_stamps SELECT memory_id, abs(random() >> 16), abs(random() >> 16)"
                 " FROM memories"
@@ -338,7 +340,7 @@ def _text(raw: bytes) -> str:
 def _rows(old: sqlite3.Connection, table: str) -> Iterator[dict[str, object]]:
     """Read a table as far as it goes, without the indexes, which may be damaged, too."""
     try:
-        cursor = old.execute(f"SELECT * FROM {table} NOT INDEXED")  # noqa: S608 (a constant)
+        cursor = old.execute(f"SELECT * FROM {table} NOT INDEXED")
         names = [column[0] for column in cursor.description]
         while (row := cursor.fetchone()) is not None:
             yield dict(zip(names, row, strict=True))
@@ -353,7 +355,15 @@ def _copied(new: sqlite3.Connection, table: str, row: dict[str, object]) -> bool
     names = ", ".join(f'"{name}"' for name in row)
     places = ", ".join("?" * len(row))
     try:
-        query = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({places})"  # noqa: S608 (its own columns)
+        query = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({places})"
         return new.execute(query, list(row.values())).rowcount > 0
     except sqlite3.DatabaseError:
         return False
+
+
+def new_stamp(session: Session) -> int:
+    """Make a number that was never used before."""
+    found = session.execute("SELECT value FROM meta WHERE name = 'stamp'").fetchone()
+    stamp = max(time.time_ns(), int(found[0]) + 1 if found else 0)
+    session.execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('stamp', ?)", [stamp])
+    return stamp
