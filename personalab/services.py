@@ -165,7 +165,7 @@ class Services:
     async def _opened_for_lab(self, model: str) -> ReplyModel:
         """Open a chat model for the lab, where nobody watches the stand-in type."""
         if model == "rehearsal" and model not in self.models:
-            from personalab.providers.rehearsal import RehearsalModel
+            from personalab.testing.rehearsal import RehearsalModel
 
             return RehearsalModel(delay=0)
         return await self.model(model)

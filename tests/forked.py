@@ -32,7 +32,7 @@ _PRELOADED = (
     "graph.iterate",
     "personalab.retrieval.library",
     "personalab.retrieval.memory.backend",
-    "personalab.providers.rehearsal",
+    "personalab.testing.rehearsal",
     "langchain_openai",
     "chromadb",
 )

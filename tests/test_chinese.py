@@ -16,9 +16,9 @@ from mcp_server.texts import TEXTS as MCP
 from personalab.errors import NotFound, StorageError
 from personalab.operations.doctor import examine_root
 from personalab.operations.doctor_findings import MESSAGES, REMEDIES
-from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services
 from personalab.story.lines import NO_REPLY, AssistantLine, UserLine, line_fields
+from personalab.testing.scripted import ScriptedModel
 from personalab.texts import TEXTS, Language, Text, say
 from personalab.texts.reasons import REASONS
 from tests.graph.turns import lines, only

@@ -26,7 +26,6 @@ from personalab.operations.memory import add_entry, get_memory, search_memory
 from personalab.operations.personas import persona_history
 from personalab.operations.reindex import reindex, session_events
 from personalab.operations.summaries import undo_summary
-from personalab.providers.scripted import ScriptedModel
 from personalab.providers.tokens import OfflineCounter, encoding_for
 from personalab.retrieval.event_store import EventStore
 from personalab.services import Services, open_services
@@ -35,6 +34,7 @@ from personalab.story.instance import CharacterState
 from personalab.story.lines import Metadata, dump_line
 from personalab.story.recall import RecallQuery
 from personalab.story.sessions import next_session_id
+from personalab.testing.scripted import ScriptedModel
 from tests.graph.turns import snapshot
 from tests.graph.worked_example import lay_out
 from tests.killing import STEP, Case, Cases, Scene

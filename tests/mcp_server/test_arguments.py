@@ -38,14 +38,14 @@ from mcp_server.resources import BACKGROUND, CHARACTER, INSTANCE, PROMPT, SESSIO
 from mcp_server.results import well_formed
 from mcp_server.server import build_server
 from mcp_server.texts import TITLES
-from personalab.providers.scripted import ScriptedModel
 from personalab.retrieval.embedders import open_embedder
-from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.retrieval.memory.backend import open_backend
 from personalab.retrieval.memory.book import MemoryBook
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.story.lines import AssistantLine, Metadata, UserLine, dump_line
+from personalab.testing.in_memory import InMemoryLibrary
+from personalab.testing.scripted import ScriptedModel
 from personalab.texts import LANGUAGES, Language
 from tests.conftest import NOW, PROJECT
 from tests.graph.turns import snapshot

@@ -12,7 +12,7 @@ from personalab.memory.finding import MemorySearch
 from personalab.memory.records import ContentType, Conversation, Memory, StoryPlace, read_request
 from personalab.retrieval.memory.backend import Backend, open_backend
 from personalab.retrieval.memory.book import MemoryBook
-from personalab.retrieval.memory.in_memory import InMemoryBackend
+from personalab.testing.in_memory import InMemoryBackend
 
 NOW = "2025-10-16T10:30:00Z"
 SESSION = "3f0f7a52-6f0b-4a53-9a0f-5f5a4f6f7b01"

@@ -20,7 +20,7 @@ import pytest
 from personalab.errors import BadRecord, PersonaLabError, StorageError
 from personalab.memory.changes import Change, Operation, Revised, Step, revise
 from personalab.memory.records import Memory, MemoryEntry, new_id
-from personalab.retrieval.memory.backend import Kind
+from personalab.retrieval.memory.backend import TextKind
 from personalab.retrieval.memory.postgres import PostgresBackend
 from tests.conftest import NOW, PROJECT
 from tests.retrieval.postgres_process import SESSION, said, said_in_story
@@ -101,7 +101,7 @@ def remembered(backend: PostgresBackend, *texts: str) -> Memory:
     return revised.memory
 
 
-def embed(backend: PostgresBackend, kind: Kind, vector_of: Callable[[str], list[float]]) -> int:
+def embed(backend: PostgresBackend, kind: TextKind, vector_of: Callable[[str], list[float]]) -> int:
     """Give a vector to all that waits for one."""
     done = 0
     while waiting := backend.pending(kind, None, 1_000):

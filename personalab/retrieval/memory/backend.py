@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-Kind = Literal["entries", "conversations"]
+TextKind = Literal["entries", "conversations"]
 # Named only, not imported: a chat without a memory must not wait for numpy.
 Vectors: TypeAlias = "NDArray[np.float32]"
 
@@ -35,7 +35,7 @@ class MemoryVersion:
     entries_stamp: int
     conversations_stamp: int
 
-    def stamp(self, kind: Kind) -> int:
+    def stamp(self, kind: TextKind) -> int:
         """Return the number that tells whether a kind has changed."""
         return self.entries_stamp if kind == "entries" else self.conversations_stamp
 
@@ -127,7 +127,7 @@ class Backend(Protocol):
         """Find a memory without reading it."""
         ...
 
-    def texts(self, kind: Kind, memory_id: str) -> list[SearchableText]:
+    def texts(self, kind: TextKind, memory_id: str) -> list[SearchableText]:
         """Read what a memory's entries or conversations are found by, always in the same order.
 
         Entries by type, position and id, conversations in the order they were saved; ids and types by code point.
@@ -143,17 +143,17 @@ class Backend(Protocol):
         """Make room for vectors of this embedder; those of another one, or of another dimension, are dropped."""
         ...
 
-    def pending(self, kind: Kind, memory_id: str | None, limit: int) -> list[Waiting]:
+    def pending(self, kind: TextKind, memory_id: str | None, limit: int) -> list[Waiting]:
         """List what has no vector yet, of one memory or of all; at little cost where there is none."""
         ...
 
-    def put_vectors(self, kind: Kind, waiting: Sequence[Waiting], vectors: Vectors) -> None:
+    def put_vectors(self, kind: TextKind, waiting: Sequence[Waiting], vectors: Vectors) -> None:
         """Keep vectors, a row a text; a text that is gone or another by now is passed over."""
         ...
 
     def nearest(
         self,
-        kind: Kind,
+        kind: TextKind,
         memory_id: str,
         vector: Sequence[float],
         limit: int,

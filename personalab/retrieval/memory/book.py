@@ -13,7 +13,7 @@ from personalab.memory.changes import Change, Revised
 from personalab.memory.finding import MAX_QUERY, ConversationHit, MemoryHit, MemorySearch
 from personalab.memory.records import CONTENT_TYPES, ContentType, Conversation, Memory
 from personalab.ports import Embedder, MemoryName
-from personalab.retrieval.memory.backend import Backend, Kind, MemoryVersion
+from personalab.retrieval.memory.backend import Backend, MemoryVersion, TextKind
 
 if TYPE_CHECKING:
     from personalab.retrieval.memory.search import Lexicon, Meaning, RankedText
@@ -30,7 +30,7 @@ class MemoryBook:
     def __init__(self, backend: Backend, open_embedder: Callable[[], Embedder]) -> None:
         self._backend = backend
         self._open_embedder = open_embedder
-        self._lexicons: OrderedDict[tuple[str, Kind], Lexicon] = OrderedDict()
+        self._lexicons: OrderedDict[tuple[str, TextKind], Lexicon] = OrderedDict()
         self._lock = threading.Lock()
         self._made: Meaning | None = None
 
@@ -149,7 +149,7 @@ class MemoryBook:
 
     def _find(
         self,
-        kind: Kind,
+        kind: TextKind,
         query: str,
         agent_id: str,
         user_id: str,
@@ -169,7 +169,7 @@ class MemoryBook:
         return pair, rank(lexicon, types, words, near, limit)
 
     def _words_of(
-        self, kind: Kind, agent_id: str, user_id: str
+        self, kind: TextKind, agent_id: str, user_id: str
     ) -> tuple[MemoryVersion | None, Lexicon | None]:
         pair = self._backend.version(agent_id, user_id)
         if pair is None:
@@ -178,7 +178,7 @@ class MemoryBook:
         lexicon.refresh(pair.stamp(kind), lambda: self._backend.texts(kind, pair.memory_id))
         return pair, lexicon
 
-    def _lexicon(self, memory_id: str, kind: Kind) -> Lexicon:
+    def _lexicon(self, memory_id: str, kind: TextKind) -> Lexicon:
         from personalab.retrieval.memory.search import Lexicon
 
         with self._lock:
@@ -190,7 +190,7 @@ class MemoryBook:
 
     def _near(
         self,
-        kind: Kind,
+        kind: TextKind,
         pair: MemoryVersion,
         lexicon: Lexicon,
         query: str,

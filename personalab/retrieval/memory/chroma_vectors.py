@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, cast
 from personalab.errors import StorageError, as_reason
 from personalab.memory.records import ContentType
 from personalab.retrieval.chroma import ChromaFolder, exclusive_lock, nearest, shared_lock
-from personalab.retrieval.memory.backend import Kind, Vectors, Waiting
+from personalab.retrieval.memory.backend import TextKind, Vectors, Waiting
 from personalab.retrieval.memory.sql import Session
 from personalab.retrieval.memory.sqlite_file import SqliteFile, new_stamp
 
@@ -159,7 +159,7 @@ def _writable() -> Generator[None]:
 
 
 LOCK, VECTORS = "vectors.lock", "vectors"
-_KINDS: tuple[Kind, ...] = ("entries", "conversations")
+_KINDS: tuple[TextKind, ...] = ("entries", "conversations")
 _ALL = ""
 """In the list of what is gone: all of a collection."""
 _FEW = 2_000
@@ -187,7 +187,7 @@ class _Sql:
 
 
 # A plus keeps SQLite from going through a whole memory where it can look up a few ids.
-_SQL: dict[Kind, _Sql] = {
+_SQL: dict[TextKind, _Sql] = {
     "entries": _Sql(
         "SELECT memory_id, content_id, content_text FROM memory_contents"
         " WHERE memory_id = ? AND vector_epoch < ? LIMIT ?",
@@ -294,7 +294,7 @@ class ChromaVectors:
 
     # --- which texts have one
 
-    def pending(self, kind: Kind, memory_id: str | None, limit: int) -> list[Waiting]:
+    def pending(self, kind: TextKind, memory_id: str | None, limit: int) -> list[Waiting]:
         """List what has no vector yet, of one memory or of all."""
         rows = self._waiting(kind, memory_id, limit)
         if rows is None:
@@ -304,7 +304,7 @@ class ChromaVectors:
             self._sweep_if(kind, memory_id, _MANY_GONE)
         return rows or []
 
-    def _waiting(self, kind: Kind, memory_id: str | None, limit: int) -> list[Waiting] | None:
+    def _waiting(self, kind: TextKind, memory_id: str | None, limit: int) -> list[Waiting] | None:
         """List what waits; ``None`` where the folder of the vectors is lost."""
         with self._records.reading() as connection:
             epoch = self._epoch(connection)
@@ -316,13 +316,13 @@ class ChromaVectors:
                 rows = connection.execute(_SQL[kind].waiting, [memory_id, epoch, limit])
             return [Waiting._make(map(str, row)) for row in rows]
 
-    def put_vectors(self, kind: Kind, waiting: Sequence[Waiting], vectors: Vectors) -> None:
+    def put_vectors(self, kind: TextKind, waiting: Sequence[Waiting], vectors: Vectors) -> None:
         """Keep vectors, a row a text; a text that is gone or another by now is passed over."""
         for memory_id in sorted({row.memory_id for row in waiting}):
             rows = [at for at, row in enumerate(waiting) if row.memory_id == memory_id]
             self._put(kind, memory_id, [waiting[at] for at in rows], vectors[rows])
 
-    def _put(self, kind: Kind, memory_id: str, waiting: Sequence[Waiting], vectors: Vectors) -> None:
+    def _put(self, kind: TextKind, memory_id: str, waiting: Sequence[Waiting], vectors: Vectors) -> None:
         sql, name = _SQL[kind], collection_name(memory_id, kind)
         with self._folder.alone() as folder:
             self._sweep(folder, kind, memory_id)
@@ -346,7 +346,7 @@ class ChromaVectors:
 
     def nearest(
         self,
-        kind: Kind,
+        kind: TextKind,
         memory_id: str,
         vector: Sequence[float],
         limit: int,
@@ -391,7 +391,7 @@ class ChromaVectors:
         for kind in _KINDS:
             self._sweep_if(kind, memory_id, 1)
 
-    def _sweep_if(self, kind: Kind, memory_id: str, least: int) -> None:
+    def _sweep_if(self, kind: TextKind, memory_id: str, least: int) -> None:
         """Remove orphaned vectors, if there are many."""
         with self._records.reading() as connection:
             if len(_gone(connection, collection_name(memory_id, kind))) < least:
@@ -402,7 +402,7 @@ class ChromaVectors:
         except StorageError as error:
             _log.warning("vectors that are gone still take room: %s", error)
 
-    def _sweep(self, folder: VectorFolder, kind: Kind, memory_id: str) -> None:
+    def _sweep(self, folder: VectorFolder, kind: TextKind, memory_id: str) -> None:
         name = collection_name(memory_id, kind)
         with self._records.writing() as connection:
             epoch, gone = _space(connection).epoch, _gone(connection, name)
@@ -423,7 +423,7 @@ class ChromaVectors:
                 connection.execute("DELETE FROM vector_stamps WHERE collection = ?", [name])
 
 
-def collection_name(memory_id: str, kind: Kind) -> str:
+def collection_name(memory_id: str, kind: TextKind) -> str:
     """Name the collection of a memory's entries or conversations."""
     return f"{memory_id}.{kind}"
 

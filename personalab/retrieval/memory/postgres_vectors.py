@@ -13,7 +13,7 @@ from typing import Any
 
 from personalab.errors import StorageError
 from personalab.memory.records import ContentType
-from personalab.retrieval.memory.backend import Kind, Vectors, Waiting
+from personalab.retrieval.memory.backend import TextKind, Vectors, Waiting
 from personalab.retrieval.memory.postgres_database import (
     INDEXABLE,
     INDEXABLE_HALVED,
@@ -41,7 +41,7 @@ SAID = """(
     select coalesce(string_agg(said ->> 'content', e'\\n' order by place), '')
     from jsonb_array_elements(conversation_data -> 'messages') with ordinality as messages (said, place)
 )"""
-_TABLES: dict[Kind, _VectorTable] = {
+_TABLES: dict[TextKind, _VectorTable] = {
     "entries": _VectorTable(
         "memory_contents",
         "content_id",
@@ -73,14 +73,14 @@ class PostgresVectors:
             self._database.write(lambda connection: _change_space(connection, embedder, dimension))
         self._space = wanted
 
-    def pending(self, kind: Kind, memory_id: str | None, limit: int) -> list[Waiting]:
+    def pending(self, kind: TextKind, memory_id: str | None, limit: int) -> list[Waiting]:
         """List what has no vector yet, of one memory or of all."""
         query = _sql(_WAITING_ANYWHERE if memory_id is None else _WAITING, kind)
         values = [limit] if memory_id is None else [memory_id, limit]
         rows = self._database.read(lambda connection: connection.execute(query, values).fetchall())
         return [Waiting(*row) for row in rows]
 
-    def put_vectors(self, kind: Kind, waiting: Sequence[Waiting], vectors: Vectors) -> None:
+    def put_vectors(self, kind: TextKind, waiting: Sequence[Waiting], vectors: Vectors) -> None:
         """Keep vectors, a row a text; a text that is gone or another by now is passed over."""
         from pgvector import Vector
 
@@ -105,7 +105,7 @@ class PostgresVectors:
 
     def nearest(
         self,
-        kind: Kind,
+        kind: TextKind,
         memory_id: str,
         vector: Sequence[float],
         limit: int,
@@ -192,13 +192,13 @@ _BY_INDEX = """(
 
 
 @cache
-def _sql(statement: str, kind: Kind) -> Any:
+def _sql(statement: str, kind: TextKind) -> Any:
     same = "and content_text = %s" if kind == "entries" else ""
     return statement.format(**asdict(_TABLES[kind]), same=same)
 
 
 @cache
-def _nearest(kind: Kind, dimension: int, exact: int, *, is_filtered: bool) -> Any:
+def _nearest(kind: TextKind, dimension: int, exact: int, *, is_filtered: bool) -> Any:
     """Compare one by one or by the index, as the memory's size wants it: the other half is not even begun."""
     only = "and content_type = any(%(types)s)" if is_filtered else ""
     cast = f"::halfvec({dimension})" if dimension > INDEXABLE else ""

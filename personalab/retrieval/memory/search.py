@@ -16,7 +16,7 @@ from personalab.errors import ProviderError, Reason
 from personalab.memory.records import ContentType
 from personalab.ports import Embedder
 from personalab.retrieval.lexical import LexicalIndex, Mask
-from personalab.retrieval.memory.backend import Backend, Kind, SearchableText, Vectors, Waiting
+from personalab.retrieval.memory.backend import Backend, SearchableText, TextKind, Vectors, Waiting
 from personalab.retrieval.offline_embedder import query_vector
 from personalab.retrieval.ranking import confidence, fuse, rival_score
 
@@ -139,7 +139,7 @@ LONGEST = 6_000
 _FEW_OTHERS = 400
 """Maximum hits of other types fetched and skipped, because a filtered query is slow."""
 _LOCKS = 32
-_KINDS: tuple[Kind, ...] = ("entries", "conversations")
+_KINDS: tuple[TextKind, ...] = ("entries", "conversations")
 
 _log = logging.getLogger("personalab.memory")
 
@@ -156,7 +156,7 @@ class Meaning:
 
     def nearest(
         self,
-        kind: Kind,
+        kind: TextKind,
         memory_id: str,
         lexicon: Lexicon,
         query: str,
@@ -181,7 +181,7 @@ class Meaning:
             self._backend.prepare(self._embedder.identity, dimension)
             self._dimension = dimension
 
-    def _embed_waiting(self, kind: Kind, memory_id: str) -> None:
+    def _embed_waiting(self, kind: TextKind, memory_id: str) -> None:
         """Embed what waits; where that fails, what has a vector is still found."""
         with self._locks[hash((kind, memory_id)) % _LOCKS]:
             try:
@@ -190,7 +190,7 @@ class Meaning:
             except Exception as error:  # noqa: BLE001 (whatever an embedder does, the rest is still found)
                 _log.warning("not all could be made findable by meaning: %s", _line(error))
 
-    def _batches(self, kind: Kind, memory_id: str | None) -> Iterator[int]:
+    def _batches(self, kind: TextKind, memory_id: str | None) -> Iterator[int]:
         """Embed what waits, batch by batch, and tell how many each brought."""
         before: list[Waiting] = []
         # A text that still waits after it was embedded would wait for ever.

@@ -26,7 +26,7 @@ from personalab.memory.records import (
     new_id,
 )
 from personalab.ports import LearnedBefore, MemoryName
-from personalab.retrieval.memory.backend import Kind, MemoryVersion, SearchableText
+from personalab.retrieval.memory.backend import MemoryVersion, SearchableText, TextKind
 
 Row = tuple[Any, ...]
 Table = Literal["memory_contents", "conversations", "memory_changes"]
@@ -186,7 +186,7 @@ class SqlRecords:
         rows = self._rows(query, agent_id, user_id)
         return MemoryVersion(*rows[0]) if rows else None
 
-    def texts(self, kind: Kind, memory_id: str) -> list[SearchableText]:
+    def texts(self, kind: TextKind, memory_id: str) -> list[SearchableText]:
         """Read what a memory's entries or conversations are found by, always in the same order."""
         query = (
             "SELECT content_id, content_type, content_text FROM memory_contents WHERE memory_id = ?"
