@@ -50,6 +50,7 @@ from personalab.operations.memory import (
     search_conversations,
     search_memory,
     undo_change,
+    user_or_player,
 )
 from personalab.texts import Language
 
@@ -75,9 +76,7 @@ class MemoryTools:
         self._asking = asking
 
     async def _about(self, user_id: str | None) -> str:
-        if user_id is not None:
-            return user_id
-        return (await asyncio.to_thread(self._desk.services.preferences.read)).memory.user_id
+        return await user_or_player(self._desk.services, user_id)
 
     # --- saving
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:  # every process imports this module, few need all of these
     from personalab.dialogue import Message
     from personalab.lab.calling import Call, CallAnswer
     from personalab.memory.changes import Change, Revised
-    from personalab.memory.finding import ConversationHit, MemoryHit, MemorySearch
     from personalab.memory.records import Conversation, Memory
+    from personalab.memory.search import ConversationHit, MemoryHit, MemorySearch
     from personalab.story.events import Notice, Usage
     from personalab.story.instance import CharacterState, InstanceState
     from personalab.story.library import Background

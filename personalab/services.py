@@ -109,10 +109,10 @@ class Services:
     def memories(self) -> MemoryStore:
         """What agents know about users: beside the stories, or in the configured database."""
         from personalab.retrieval.memory.backend import open_backend
-        from personalab.retrieval.memory.book import MemoryBook
+        from personalab.retrieval.memory.store import DatabaseMemoryStore
 
         backend = open_backend(self.settings.database, self.settings.data_root / "memory")
-        return MemoryBook(backend, self._open_embedder)
+        return DatabaseMemoryStore(backend, self._open_embedder)
 
     # --- the lab
 

@@ -102,6 +102,20 @@ class Step:
         )
 
 
+def step_summary(step: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a step's JSON object with the words before and after instead of the whole entries."""
+    before, after = step.get("before"), step.get("after")
+    entry: Mapping[str, Any] = after or before or {}
+    return {
+        "verb": step["verb"],
+        "content_id": entry.get("content_id", ""),
+        "content_type": entry.get("content_type", ""),
+        "before": before["text"] if before else None,
+        "after": after["text"] if after else None,
+        "reason": str(step.get("reason", "")),
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """Steps that were taken together; ``version`` is the memory's after them."""

@@ -289,6 +289,21 @@ class Conversation:
             "summary": self.summary,
         }
 
+    def listing(self) -> dict[str, Any]:
+        """Return its JSON object in a list: without messages and results."""
+        return {
+            "conversation_id": self.conversation_id,
+            "agent_id": self.agent_id,
+            "user_id": self.user_id,
+            "session_id": self.session_id,
+            "memory_id": self.memory_id,
+            "created_at": self.created_at,
+            "turn_count": self.turn_count,
+            "summary": self.summary,
+            "learned": self.is_learned,
+            "story": self.story.fields() if self.story else None,
+        }
+
     def data(self) -> dict[str, Any]:
         """Return the content of ``conversation_data``."""
         place = {"story": self.story.fields()} if self.story else {}

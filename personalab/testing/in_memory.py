@@ -23,7 +23,7 @@ from personalab.memory.records import (
     new_id,
 )
 from personalab.ports import IndexState, LearnedBefore, MemoryName
-from personalab.retrieval.memory.backend import MemoryVersion, SearchableText, TextKind, Vectors, Waiting
+from personalab.retrieval.memory.backend import MemoryVersion, PendingText, SearchableText, TextKind, Vectors
 from personalab.story.recall import Hit, Kind, RecallQuery, StoryEvent
 
 
@@ -352,12 +352,12 @@ class InMemoryBackend:
                 self._space = (embedder, dimension)
                 self._vectors.clear()
 
-    def pending(self, kind: TextKind, memory_id: str | None, limit: int) -> list[Waiting]:
+    def pending(self, kind: TextKind, memory_id: str | None, limit: int) -> list[PendingText]:
         """List what has no vector yet, of one memory or of all."""
         with self._lock:
             wanted = [memory_id] if memory_id is not None else sorted(self._stamps)
             found = [
-                Waiting(one, row.id, row.text)
+                PendingText(one, row.id, row.text)
                 for one in wanted
                 for row in self.texts(kind, one)
                 if self._vector(kind, row) is None
@@ -369,7 +369,7 @@ class InMemoryBackend:
         text, vector = self._vectors.get((kind, row.id), ("", None))
         return vector if text == row.text else None
 
-    def put_vectors(self, kind: TextKind, waiting: Sequence[Waiting], vectors: Vectors) -> None:
+    def put_vectors(self, kind: TextKind, waiting: Sequence[PendingText], vectors: Vectors) -> None:
         """Keep vectors, a row a text; one whose text is another by now is not used."""
         with self._lock:
             for row, vector in zip(waiting, vectors, strict=True):

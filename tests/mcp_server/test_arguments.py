@@ -40,7 +40,7 @@ from mcp_server.server import build_server
 from mcp_server.texts import TITLES
 from personalab.retrieval.embedders import open_embedder
 from personalab.retrieval.memory.backend import open_backend
-from personalab.retrieval.memory.book import MemoryBook
+from personalab.retrieval.memory.store import DatabaseMemoryStore
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.story.lines import AssistantLine, Metadata, UserLine, dump_line
@@ -161,7 +161,7 @@ def furnished(root: Path, language: Language, **environment: str) -> Services:
     services.now = lambda: NOW
     services.__dict__["library"] = InMemoryLibrary()
     memory = open_backend(None, root.parent / "memory")  # beside the root, which is put back after each call
-    services.__dict__["memories"] = MemoryBook(
+    services.__dict__["memories"] = DatabaseMemoryStore(
         memory, lambda: open_embedder("offline", api_key=None, base_url=None)
     )
     services.models["rehearsal"] = ScriptedModel(["……嗯。"], loop=True)

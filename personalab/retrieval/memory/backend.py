@@ -1,6 +1,7 @@
-"""The interface of a database of memories, from which ``MemoryBook`` makes a ``MemoryStore``, and the choice of one.
+"""The interface of a database of memories, and the choice of one.
 
-Everything here is synchronous, thread-safe and atomic."""
+``DatabaseMemoryStore`` makes a ``MemoryStore`` of it. Everything here is synchronous, thread-safe and atomic.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ class SearchableText(NamedTuple):
     text: str
 
 
-class Waiting(NamedTuple):
+class PendingText(NamedTuple):
     """A text that has no vector yet."""
 
     memory_id: str
@@ -143,11 +144,11 @@ class Backend(Protocol):
         """Make room for vectors of this embedder; those of another one, or of another dimension, are dropped."""
         ...
 
-    def pending(self, kind: TextKind, memory_id: str | None, limit: int) -> list[Waiting]:
+    def pending(self, kind: TextKind, memory_id: str | None, limit: int) -> list[PendingText]:
         """List what has no vector yet, of one memory or of all; at little cost where there is none."""
         ...
 
-    def put_vectors(self, kind: TextKind, waiting: Sequence[Waiting], vectors: Vectors) -> None:
+    def put_vectors(self, kind: TextKind, waiting: Sequence[PendingText], vectors: Vectors) -> None:
         """Keep vectors, a row a text; a text that is gone or another by now is passed over."""
         ...
 

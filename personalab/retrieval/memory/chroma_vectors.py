@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, cast
 from personalab.errors import StorageError, as_reason
 from personalab.memory.records import ContentType
 from personalab.retrieval.chroma import ChromaFolder, exclusive_lock, nearest, shared_lock
-from personalab.retrieval.memory.backend import TextKind, Vectors, Waiting
+from personalab.retrieval.memory.backend import PendingText, TextKind, Vectors
 from personalab.retrieval.memory.sql import Session
 from personalab.retrieval.memory.sqlite_file import SqliteFile, new_stamp
 
@@ -77,15 +77,15 @@ class VectorFolder:
 
     def begin(self, epoch: int) -> None:
         """Start an epoch without vectors; those of others go."""
-        self._turn(epoch)
+        self._switch_epoch(epoch)
         shutil.rmtree(self._path, ignore_errors=True)
         with self._chroma.translated():
             self._chroma.client()
 
-    def turn_to(self, epoch: int, name: str, stamp: int) -> None:
+    def show_current(self, epoch: int, name: str, stamp: int) -> None:
         """Make sure that Chroma shows a collection as it is now."""
         if epoch != self._epoch:
-            self._turn(epoch)
+            self._switch_epoch(epoch)
         if self._touched.get(name, stamp) != stamp:
             self._release()
         self._touched[name] = stamp
@@ -140,7 +140,7 @@ class VectorFolder:
     def _of(self, epoch: int) -> ChromaFolder:
         return ChromaFolder(self._path / str(epoch), shown=_SHOWN, unreadable="memory_index_unreadable")
 
-    def _turn(self, epoch: int) -> None:
+    def _switch_epoch(self, epoch: int) -> None:
         self._release()
         self._epoch = epoch
         self._chroma = self._of(epoch)
@@ -276,8 +276,8 @@ class ChromaVectors:
         """Start an empty epoch; the caller keeps everyone out."""
         with self._records.writing() as connection:
             epoch = new_stamp(connection)
-            told = zip(_Space._fields, self._wanted._replace(epoch=epoch), strict=True)
-            connection.executemany("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", told)
+            space = zip(_Space._fields, self._wanted._replace(epoch=epoch), strict=True)
+            connection.executemany("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", space)
             connection.execute("DELETE FROM vector_stamps")
             connection.execute("DELETE FROM vectors_gone")
         self._folder.begin(epoch)
@@ -294,7 +294,7 @@ class ChromaVectors:
 
     # --- which texts have one
 
-    def pending(self, kind: TextKind, memory_id: str | None, limit: int) -> list[Waiting]:
+    def pending(self, kind: TextKind, memory_id: str | None, limit: int) -> list[PendingText]:
         """List what has no vector yet, of one memory or of all."""
         rows = self._waiting(kind, memory_id, limit)
         if rows is None:
@@ -304,7 +304,7 @@ class ChromaVectors:
             self._sweep_if(kind, memory_id, _MANY_GONE)
         return rows or []
 
-    def _waiting(self, kind: TextKind, memory_id: str | None, limit: int) -> list[Waiting] | None:
+    def _waiting(self, kind: TextKind, memory_id: str | None, limit: int) -> list[PendingText] | None:
         """List what waits; ``None`` where the folder of the vectors is lost."""
         with self._records.reading() as connection:
             epoch = self._epoch(connection)
@@ -314,15 +314,15 @@ class ChromaVectors:
                 rows = connection.execute(_SQL[kind].waiting_anywhere, [epoch, limit])
             else:
                 rows = connection.execute(_SQL[kind].waiting, [memory_id, epoch, limit])
-            return [Waiting._make(map(str, row)) for row in rows]
+            return [PendingText._make(map(str, row)) for row in rows]
 
-    def put_vectors(self, kind: TextKind, waiting: Sequence[Waiting], vectors: Vectors) -> None:
+    def put_vectors(self, kind: TextKind, waiting: Sequence[PendingText], vectors: Vectors) -> None:
         """Keep vectors, a row a text; a text that is gone or another by now is passed over."""
         for memory_id in sorted({row.memory_id for row in waiting}):
             rows = [at for at, row in enumerate(waiting) if row.memory_id == memory_id]
             self._put(kind, memory_id, [waiting[at] for at in rows], vectors[rows])
 
-    def _put(self, kind: TextKind, memory_id: str, waiting: Sequence[Waiting], vectors: Vectors) -> None:
+    def _put(self, kind: TextKind, memory_id: str, waiting: Sequence[PendingText], vectors: Vectors) -> None:
         sql, name = _SQL[kind], collection_name(memory_id, kind)
         with self._folder.alone() as folder:
             self._sweep(folder, kind, memory_id)
@@ -334,7 +334,7 @@ class ChromaVectors:
                 if not kept:
                     return
                 before, stamp = _stamp(connection, name), _announce(connection, name)
-            folder.turn_to(epoch, name, before)
+            folder.show_current(epoch, name, before)
             ids_kept = [waiting[at].id for at in kept]
             labels = [str(types[row_id]) for row_id in ids_kept] if kind == "entries" else None
             folder.put(name, stamp, ids_kept, vectors[kept], labels)
@@ -359,7 +359,7 @@ class ChromaVectors:
             epoch, stamp = self._epoch(connection), _stamp(connection, name)
             if not stamp:
                 return []
-            folder.turn_to(epoch, name, stamp)
+            folder.show_current(epoch, name, stamp)
             gone = set(_gone(connection, name))
             few = self._few(connection, memory_id, types)
             if few is not None:
@@ -411,7 +411,7 @@ class ChromaVectors:
             before, stamp = _stamp(connection, name), _announce(connection, name)
             values = [memory_id, epoch, json.dumps(gone)]
             there = {row[0] for row in connection.execute(_SQL[kind].there, values)}
-        folder.turn_to(epoch, name, before)
+        folder.show_current(epoch, name, before)
         if _ALL in gone:
             folder.drop(name)
         else:

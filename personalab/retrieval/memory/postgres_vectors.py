@@ -13,7 +13,7 @@ from typing import Any
 
 from personalab.errors import StorageError
 from personalab.memory.records import ContentType
-from personalab.retrieval.memory.backend import TextKind, Vectors, Waiting
+from personalab.retrieval.memory.backend import PendingText, TextKind, Vectors
 from personalab.retrieval.memory.postgres_database import (
     INDEXABLE,
     INDEXABLE_HALVED,
@@ -73,14 +73,14 @@ class PostgresVectors:
             self._database.write(lambda connection: _change_space(connection, embedder, dimension))
         self._space = wanted
 
-    def pending(self, kind: TextKind, memory_id: str | None, limit: int) -> list[Waiting]:
+    def pending(self, kind: TextKind, memory_id: str | None, limit: int) -> list[PendingText]:
         """List what has no vector yet, of one memory or of all."""
         query = _sql(_WAITING_ANYWHERE if memory_id is None else _WAITING, kind)
         values = [limit] if memory_id is None else [memory_id, limit]
         rows = self._database.read(lambda connection: connection.execute(query, values).fetchall())
-        return [Waiting(*row) for row in rows]
+        return [PendingText(*row) for row in rows]
 
-    def put_vectors(self, kind: TextKind, waiting: Sequence[Waiting], vectors: Vectors) -> None:
+    def put_vectors(self, kind: TextKind, waiting: Sequence[PendingText], vectors: Vectors) -> None:
         """Keep vectors, a row a text; a text that is gone or another by now is passed over."""
         from pgvector import Vector
 

@@ -16,7 +16,7 @@ from personalab.errors import ProviderError, Reason
 from personalab.memory.records import ContentType
 from personalab.ports import Embedder
 from personalab.retrieval.lexical import LexicalIndex, Mask
-from personalab.retrieval.memory.backend import Backend, SearchableText, TextKind, Vectors, Waiting
+from personalab.retrieval.memory.backend import Backend, PendingText, SearchableText, TextKind, Vectors
 from personalab.retrieval.offline_embedder import query_vector
 from personalab.retrieval.ranking import confidence, fuse, rival_score
 
@@ -25,14 +25,14 @@ _FEW = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class WordMatches:
     """Texts found by their words, with their scores; ``substance`` is how many rare words a query asks for."""
 
     scores: dict[str, float]
     substance: float
 
 
-class Lexicon:
+class LexicalTexts:
     """The words of a memory's entries or conversations."""
 
     def __init__(self) -> None:
@@ -97,12 +97,14 @@ class Lexicon:
         with self._lock:
             return self._index.rarity(word)
 
-    def words(self, query: str, limit: int, types: Collection[str] | None) -> Words:
+    def words(self, query: str, limit: int, types: Collection[str] | None) -> WordMatches:
         """Find texts of these types (``None``: all) by their words."""
         with self._lock:
             seen = self._allowed(types)
             found = self._index.search(query, limit, None if seen.all() else seen)
-            return Words({self._ids[match.document]: match.score for match in found.matches}, found.substance)
+            return WordMatches(
+                {self._ids[match.document]: match.score for match in found.matches}, found.substance
+            )
 
     def others(self, types: Collection[str] | None) -> int:
         """Count the texts that are of none of these types."""
@@ -144,7 +146,7 @@ _KINDS: tuple[TextKind, ...] = ("entries", "conversations")
 _log = logging.getLogger("personalab.memory")
 
 
-class Meaning:
+class SemanticIndex:
     """The vectors of one embedder in a database."""
 
     def __init__(self, backend: Backend, embedder: Embedder) -> None:
@@ -158,18 +160,18 @@ class Meaning:
         self,
         kind: TextKind,
         memory_id: str,
-        lexicon: Lexicon,
+        texts: LexicalTexts,
         query: str,
         limit: int,
         types: Sequence[ContentType] | None,
     ) -> list[tuple[str, float]]:
         """Find texts of these types (``None``: all) by meaning, after embedding those that wait for it."""
-        vector = query_vector(self._embedder, query[:LONGEST], lexicon.rarity)
+        vector = query_vector(self._embedder, query[:LONGEST], texts.rarity)
         self._prepare(len(vector))
         self._embed_waiting(kind, memory_id)
         if not any(vector):
             return []
-        others = lexicon.others(types)
+        others = texts.others(types)
         if others <= _FEW_OTHERS:
             return self._backend.nearest(kind, memory_id, vector, limit + others)
         return self._backend.nearest(kind, memory_id, vector, limit, types)
@@ -192,7 +194,7 @@ class Meaning:
 
     def _batches(self, kind: TextKind, memory_id: str | None) -> Iterator[int]:
         """Embed what waits, batch by batch, and tell how many each brought."""
-        before: list[Waiting] = []
+        before: list[PendingText] = []
         # A text that still waits after it was embedded would wait for ever.
         while (waiting := self._backend.pending(kind, memory_id, BATCH)) and waiting != before:
             before = waiting
@@ -201,7 +203,7 @@ class Meaning:
                 self._backend.put_vectors(kind, rows, self._vectors(rows))
             yield len(waiting)
 
-    def _vectors(self, rows: Sequence[Waiting]) -> Vectors:
+    def _vectors(self, rows: Sequence[PendingText]) -> Vectors:
         made = self._embedder.embed_documents([row.text[:LONGEST] for row in rows])
         wrong = next((len(vector) for vector in made if len(vector) != self._dimension), None)
         if wrong is not None:
@@ -255,15 +257,15 @@ class RankedText(NamedTuple):
 
 
 def rank(
-    lexicon: Lexicon,
+    texts: LexicalTexts,
     types: Sequence[str] | None,
-    words: Words,
+    words: WordMatches,
     near: Sequence[tuple[str, float]],
     limit: int,
 ) -> list[RankedText]:
     """Fuse texts found by words and by meaning, best first; ties keep the order of the memory."""
     meaning = {text_id: round(similarity, _DIGITS) for text_id, similarity in near if similarity > 0}
-    known = lexicon.places({**words.scores, **meaning}, types)
+    known = texts.places({**words.scores, **meaning}, types)
     by_words = {key: score for key, score in words.scores.items() if key in known}
     by_meaning = {key: similarity for key, similarity in meaning.items() if key in known}
     rival = rival_score(by_words.values())
