@@ -14,9 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from personalab.errors import StorageError, as_reason
 from personalab.ports import Embedder
-from personalab.retrieval.chroma import ChromaFolder, exclusive_lock, nearest, shared_lock
+from personalab.retrieval.chroma import ChromaFolder, Filter, exclusive_lock, shared_lock
 from personalab.retrieval.lexical import LexicalIndex, Mask
 from personalab.retrieval.library import Catalogue, CatalogueFile, Place, fits, split_collection_name
 from personalab.story.recall import Kind, RecallQuery, StoryEvent
@@ -138,25 +137,19 @@ def _previous(event: StoryEvent) -> str:
     return f"{event.event_id.removesuffix(str(event.index))}{event.index - 1}"
 
 
-Filter = Mapping[str, Any]
-"""A condition on metadata, as Chroma words it."""
 PAGE = 2_000
 
 
-class EventStore:
-    """An open Chroma folder; a closed one opens itself when it is used again."""
+class EventStore(ChromaFolder):
+    """The events in a Chroma folder."""
 
     def __init__(self, path: Path) -> None:
-        self._chroma = ChromaFolder(path, shown="event_library", unreadable="library_unreadable")
-
-    def close(self) -> None:
-        """Close the files; the next read sees the current state on disk."""
-        self._chroma.close()
+        super().__init__(path, shown="event_library", unreadable="library_unreadable")
 
     def counts(self) -> dict[str, int]:
         """Count the events of every collection."""
-        with self._chroma.translated():
-            found = self._chroma.client().list_collections()
+        with self.translated():
+            found = self.client().list_collections()
             return {collection.name: collection.count() for collection in found}
 
     def read(self, name: str) -> Iterator[StoryEvent]:
@@ -164,8 +157,8 @@ class EventStore:
         kind = split_collection_name(name)[1]
         offset = 0
         while True:
-            with self._chroma.translated():
-                if (collection := self._chroma.collection(name)) is None:
+            with self.translated():
+                if (collection := self.collection(name)) is None:
                     return
                 page = collection.get(limit=PAGE, offset=offset, include=["documents", "metadatas"])
             rows = zip(page["ids"], page["documents"] or [], page["metadatas"] or [], strict=True)
@@ -176,38 +169,23 @@ class EventStore:
 
     def texts(self, name: str, event_ids: Sequence[str]) -> dict[str, str]:
         """Read the texts of some events, as far as they are there."""
-        with self._chroma.translated():
-            if (collection := self._chroma.collection(name)) is None:
+        with self.translated():
+            if (collection := self.collection(name)) is None:
                 return {}
             found = collection.get(ids=list(event_ids), include=["documents"])
         return dict(zip(found["ids"], found["documents"] or [], strict=True))
 
-    def nearest(
-        self, name: str, vector: Sequence[float], count: int, where: Filter | None
-    ) -> list[tuple[str, float]]:
-        """Find the events nearest to a vector, with their cosine similarity."""
-        with self._chroma.translated():
-            return nearest(self._chroma.collection(name), vector, count, where)
-
     def put(self, name: str, events: Sequence[StoryEvent], vectors: NDArray[np.float32]) -> None:
         """Add events with their vectors, or replace those with the same ids."""
-        with self._chroma.writing():
-            self._chroma.made_collection(name).upsert(
-                ids=[event.event_id for event in events],
-                embeddings=vectors,
-                documents=[event.text for event in events],
-                metadatas=[_fields(event) for event in events],
-            )
+        metadatas = [_fields(event) for event in events]
+        texts = [event.text for event in events]
+        self.upsert(name, [event.event_id for event in events], vectors, metadatas, texts)
 
     def forget(self, name: str, session_id: str) -> None:
         """Remove a session's events."""
-        with self._chroma.translated():
-            if (collection := self._chroma.collection(name)) is not None:
+        with self.translated():
+            if (collection := self.collection(name)) is not None:
                 collection.delete(where={"session_id": session_id})
-
-    def drop(self, name: str) -> None:
-        """Remove a collection, if it is there."""
-        self._chroma.drop(name)
 
 
 def _fields(event: StoryEvent) -> dict[str, str | int]:
@@ -271,7 +249,6 @@ class OpenLibrary:
         self._store = EventStore(folder / CHROMA)
         self._mutex = threading.Lock()
         self._epoch = ""
-        self._touched: dict[str, int] = {}
         self._collections: dict[str, tuple[int, EventCollection]] = {}
 
     @contextmanager
@@ -285,7 +262,7 @@ class OpenLibrary:
     @contextmanager
     def writing(self) -> Generator[Catalogue | None]:
         """Keep everyone out."""
-        with self._mutex, _writable(), exclusive_lock(self._folder / LOCK):
+        with self._mutex, exclusive_lock(self._folder / LOCK, shown="event_library"):
             catalogue = self.catalogue_file.read()
             self._notice(catalogue)
             yield catalogue
@@ -293,26 +270,20 @@ class OpenLibrary:
     @contextmanager
     def replacing(self) -> Generator[None]:
         """Keep everyone out, whatever state the library is in."""
-        with self._mutex, _writable(), exclusive_lock(self._folder / LOCK):
+        with self._mutex, exclusive_lock(self._folder / LOCK, shown="event_library"):
             yield
 
     def _notice(self, catalogue: Catalogue | None) -> None:
         epoch = catalogue.epoch if catalogue else ""
         if epoch != self._epoch:
-            self._release()
+            self._store.close()
             self._collections.clear()
             self._epoch = epoch
-
-    def _release(self) -> None:
-        self._store.close()
-        self._touched.clear()
 
     def _touch(self, catalogue: Catalogue, name: str) -> int:
         """Make sure that Chroma shows a collection as it is now."""
         stamp = catalogue.collections[name].stamp
-        if self._touched.get(name, stamp) != stamp:
-            self._release()
-        self._touched[name] = stamp
+        self._store.show_current(name, stamp)
         return stamp
 
     def collection(self, catalogue: Catalogue, name: str) -> EventCollection:
@@ -340,7 +311,7 @@ class OpenLibrary:
 
     def counts(self) -> dict[str, int]:
         """Count the events of every collection on disk."""
-        self._release()
+        self._store.close()
         return self._store.counts()
 
     def put(
@@ -365,7 +336,6 @@ class OpenLibrary:
             changed = catalogue.without(name)
             self._announce(changed, name)
             self._store.drop(name)
-            self._touched.pop(name, None)
             return changed
         changed = catalogue.written(name, ())
         self._announce(changed, name)
@@ -382,11 +352,11 @@ class OpenLibrary:
     def _announce(self, catalogue: Catalogue, name: str) -> None:
         self.catalogue_file.write(catalogue)
         if name in catalogue.collections:
-            self._touched[name] = catalogue.collections[name].stamp
+            self._store.mark_written(name, catalogue.collections[name].stamp)
 
     def begin(self, embedder: str) -> Catalogue:
         """Start an empty library in place of whatever is there."""
-        self._release()
+        self._store.close()
         self._collections.clear()
         self.catalogue_file.remove()
         _discard(self._folder / CHROMA)
@@ -405,11 +375,3 @@ def _discard(folder: Path) -> None:
             shutil.rmtree(old, ignore_errors=True)
         else:
             old.unlink(missing_ok=True)
-
-
-@contextmanager
-def _writable() -> Generator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StorageError("not_writable", file="event_library", reason=as_reason(error)) from error

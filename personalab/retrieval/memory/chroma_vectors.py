@@ -17,11 +17,11 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from personalab.errors import StorageError, as_reason
+from personalab.errors import StorageError
 from personalab.memory.records import ContentType
-from personalab.retrieval.chroma import ChromaFolder, exclusive_lock, nearest, shared_lock
+from personalab.retrieval.chroma import ChromaFolder, exclusive_lock, shared_lock
 from personalab.retrieval.memory.backend import PendingText, TextKind, Vectors
 from personalab.retrieval.memory.sql import Session
 from personalab.retrieval.memory.sqlite_file import SqliteFile, new_stamp
@@ -52,7 +52,6 @@ class VectorFolder:
         self._mutex = threading.Lock()
         self._epoch = 0
         self._chroma = self._of(0)
-        self._touched: dict[str, int] = {}
 
     @contextmanager
     def shared(self) -> Generator[VectorFolder]:
@@ -63,13 +62,13 @@ class VectorFolder:
     @contextmanager
     def alone(self) -> Generator[VectorFolder]:
         """Keep everyone out."""
-        with self._mutex, _writable(), exclusive_lock(self._lock_path):
+        with self._mutex, exclusive_lock(self._lock_path, shown=_SHOWN):
             yield self
 
     def close(self) -> None:
         """Close the files."""
         with self._mutex:
-            self._release()
+            self._chroma.close()
 
     def holds(self, epoch: int) -> bool:
         """Return whether the vectors of an epoch exist."""
@@ -86,27 +85,21 @@ class VectorFolder:
         """Make sure that Chroma shows a collection as it is now."""
         if epoch != self._epoch:
             self._switch_epoch(epoch)
-        if self._touched.get(name, stamp) != stamp:
-            self._release()
-        self._touched[name] = stamp
+        self._chroma.show_current(name, stamp)
 
     def put(
         self, name: str, stamp: int, ids: Sequence[str], vectors: Vectors, types: Sequence[str] | None
     ) -> None:
         """Add vectors, or replace those with the same ids."""
-        self._touched[name] = stamp
+        self._chroma.mark_written(name, stamp)
         labels = None if types is None else [{"type": content_type} for content_type in types]
-        with self._chroma.writing():
-            self._chroma.made_collection(name).upsert(
-                ids=list(ids), embeddings=vectors, metadatas=cast("Any", labels)
-            )
+        self._chroma.upsert(name, ids, vectors, labels)
 
     def nearest(
         self, name: str, vector: Sequence[float], count: int, where: Mapping[str, Any] | None
     ) -> list[tuple[str, float]]:
         """Find the ids nearest to a vector, with their cosine similarity."""
-        with self._chroma.translated():
-            return nearest(self._chroma.collection(name), vector, count, where)
+        return self._chroma.nearest(name, vector, count, where)
 
     def compared(self, name: str, vector: Sequence[float], ids: Sequence[str]) -> list[tuple[str, float]]:
         """Compare a vector with those of some ids, one by one; nearest first."""
@@ -125,7 +118,7 @@ class VectorFolder:
 
     def remove(self, name: str, stamp: int, ids: Sequence[str]) -> None:
         """Remove vectors."""
-        self._touched[name] = stamp
+        self._chroma.mark_written(name, stamp)
         with self._chroma.translated():
             if (collection := self._chroma.collection(name)) is None:
                 return
@@ -134,28 +127,15 @@ class VectorFolder:
 
     def drop(self, name: str) -> None:
         """Remove a collection."""
-        self._touched.pop(name, None)
         self._chroma.drop(name)
 
     def _of(self, epoch: int) -> ChromaFolder:
         return ChromaFolder(self._path / str(epoch), shown=_SHOWN, unreadable="memory_index_unreadable")
 
     def _switch_epoch(self, epoch: int) -> None:
-        self._release()
+        self._chroma.close()
         self._epoch = epoch
         self._chroma = self._of(epoch)
-
-    def _release(self) -> None:
-        self._chroma.close()
-        self._touched.clear()
-
-
-@contextmanager
-def _writable() -> Generator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StorageError("not_writable", file=_SHOWN, reason=as_reason(error)) from error
 
 
 LOCK, VECTORS = "vectors.lock", "vectors"

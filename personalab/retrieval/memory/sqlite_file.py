@@ -217,7 +217,7 @@ class SqliteFile:
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
         # SQLite does not wait for its turn to switch to WAL, so those who come together queue here.
-        with exclusive_lock(self._path.with_suffix(".lock")):
+        with exclusive_lock(self._path.with_suffix(".lock"), shown=self._path.name):
             found = _number(connection, "user_version")
             if found > len(MIGRATIONS):
                 known = len(MIGRATIONS)
