@@ -18,7 +18,7 @@ from bench.table import Figure, median
 from bench.turns import SENTENCE
 from graph.summarize import stream_summary
 from personalab.dialogue import Message
-from personalab.memory.changes import Change, Revised, Step
+from personalab.memory.changes import Change, MemoryRevision, Step
 from personalab.memory.records import EntrySource, Memory, MemoryEntry, new_id, read_request
 from personalab.memory.search import MemorySearch
 from personalab.operations.instances import new_instance
@@ -173,7 +173,7 @@ def _added(backend: Backend, memory: Memory, fresh: list[MemoryEntry]) -> Memory
     )
     steps = tuple(Step(None, entry) for entry in fresh)
     change = Change(new_id(), memory.memory_id, version, NOW, "memorize", steps)
-    if not backend.commit(Revised(whole, change), None, None):
+    if not backend.commit(MemoryRevision(whole, change), None, None):
         raise RuntimeError("the memory was changed by someone else")
     return whole
 

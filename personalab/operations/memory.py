@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from personalab.errors import BadRecord, Busy, NotFound, UserError
-from personalab.memory.changes import Change, Operation, Revised, revise, undo
+from personalab.memory.changes import Change, MemoryRevision, Operation, revise, undo
 from personalab.memory.records import (
     CONTENT_TYPES,
     ContentType,
@@ -113,7 +113,7 @@ async def edit_entry(
     """Word an entry differently, if it still says what it ``was``; what it said stays in the history."""
     wanted = check_entry(text)
 
-    def edit(memory: Memory, now: str) -> Revised:
+    def edit(memory: Memory, now: str) -> MemoryRevision:
         old = _entry(memory, content_id)
         if was is not None and old.text != was:
             raise UserError("entry_changed", text=old.text)
@@ -126,7 +126,7 @@ async def edit_entry(
 async def remove_entry(services: Services, agent_id: str, user_id: str, content_id: str) -> Change | None:
     """Take an entry out; it stays in the history until the whole memory is forgotten."""
 
-    def remove(memory: Memory, now: str) -> Revised:
+    def remove(memory: Memory, now: str) -> MemoryRevision:
         old = _entry(memory, content_id)
         return _by_hand(memory, Operation("remove", old.content_type, "", old.content_id), now)
 
@@ -142,9 +142,9 @@ async def undo_change(services: Services, agent_id: str, user_id: str, *, only: 
     undone = {change.undoes for change in changes if change.undoes}
     standing = [change for change in changes if change.undoes is None and change.change_id not in undone]
 
-    def take_back(memory: Memory, now: str) -> Revised:
+    def take_back(memory: Memory, now: str) -> MemoryRevision:
         tries = (undo(memory, change, now) for change in standing)
-        return next((revised for revised in tries if revised.change), Revised(memory, None))
+        return next((revised for revised in tries if revised.change), MemoryRevision(memory, None))
 
     made = await _revise(services, agent_id, user_id, take_back)
     if made is None:
@@ -160,7 +160,7 @@ async def forget_memory(services: Services, agent_id: str, user_id: str) -> None
 
 
 async def _revise(
-    services: Services, agent_id: str, user_id: str, change: Callable[[Memory, str], Revised]
+    services: Services, agent_id: str, user_id: str, change: Callable[[Memory, str], MemoryRevision]
 ) -> Change | None:
     for _ in range(_TRIES):
         memory = await get_memory(services, agent_id, user_id)
@@ -170,7 +170,7 @@ async def _revise(
     raise Busy("memory_busy", agent_id=agent_id, user_id=user_id)
 
 
-def _by_hand(memory: Memory, operation: Operation, now: str) -> Revised:
+def _by_hand(memory: Memory, operation: Operation, now: str) -> MemoryRevision:
     return revise(memory, [operation], now, origin="edit")
 
 

@@ -35,16 +35,16 @@ from personalab.providers.child_environment import child_environment
 from personalab.providers.claude_process import (
     Child,
     End,
+    LaunchSpec,
     NotStarted,
-    ProgramStart,
-    Start,
-    end_earlier,
-    hold,
-    is_held,
-    read_run,
-    run_uncancellable,
-    said_on_stderr,
+    RunRecord,
+    finish_despite_cancel,
+    is_output_locked,
+    lock_output,
+    read_run_record,
+    read_stderr,
     start,
+    terminate_earlier,
     wait_for_earlier,
 )
 from personalab.providers.failures import clean_reason
@@ -75,7 +75,7 @@ def is_under_way(spool: Path, call_id: str) -> bool:
     """Return whether a program that an earlier process started still works on a call."""
     files = CallFiles(spool, call_id)
     with spooling(files):
-        return is_held(files)
+        return is_output_locked(files)
 
 
 def answer_left(spool: Path, call_id: str) -> CallAnswer | None:
@@ -86,7 +86,7 @@ def answer_left(spool: Path, call_id: str) -> CallAnswer | None:
             return kept
         result = read_result(files.read("out", MAX_OUTPUT) or b"")
         call = Call(call_id, "", None, call_id, None, "", 1.0)
-        version = read_run(files, call).cli_version
+        version = read_run_record(files, call).cli_version
         return (
             None
             if result is None
@@ -137,30 +137,32 @@ class ClaudeCli:
         files = CallFiles(spool, call.call_id)
         loop = asyncio.get_running_loop()
         while True:
-            begun, cancelled = await run_uncancellable(loop.run_in_executor(None, self._begin, call, files))
+            begun, cancelled = await finish_despite_cancel(
+                loop.run_in_executor(None, self._begin, call, files)
+            )
             if isinstance(begun, CallAnswer):
                 if cancelled:
                     raise asyncio.CancelledError
                 return begun
             if isinstance(begun, Child):
-                return await self._attend(begun, call, files, cancelled=cancelled)
-            answer = await self._adopt(begun, call, files, cancelled=cancelled)
+                return await self._await_child(begun, call, files, cancelled=cancelled)
+            answer = await self._await_earlier(begun, call, files, cancelled=cancelled)
             if answer is not None:
                 return answer
 
     # --- beginning, in a thread
 
-    def _begin(self, call: Call, files: CallFiles) -> CallAnswer | Child | ProgramStart:
+    def _begin(self, call: Call, files: CallFiles) -> CallAnswer | Child | RunRecord:
         """Find the answer, or the program that works on it, or start one."""
         with spooling(files):
             if (kept := files.kept()) is not None:
                 return kept
-            out = hold(files)
+            out = lock_output(files)
             if out is None:
-                return read_run(files, call)
+                return read_run_record(files, call)
             try:
                 if os.fstat(out).st_size:
-                    left = self._left(call, files, read_run(files, call))
+                    left = self._earlier_answer(call, files, read_run_record(files, call))
                     if left is not None:
                         return left
                 return self._start(call, files, out)
@@ -177,7 +179,7 @@ class ClaudeCli:
         arguments = [*command, *_FIXED, *self._arguments(call, files)]
         try:
             return start(
-                files, out, Start(arguments, self._environment, asked, call.timeout_seconds, version)
+                files, out, LaunchSpec(arguments, self._environment, asked, call.timeout_seconds, version)
             )
         except NotStarted as failed:
             raise self._not_started(failed.error) from failed
@@ -242,31 +244,33 @@ class ClaudeCli:
 
     # --- waiting
 
-    async def _attend(self, child: Child, call: Call, files: CallFiles, *, cancelled: bool) -> CallAnswer:
+    async def _await_child(
+        self, child: Child, call: Call, files: CallFiles, *, cancelled: bool
+    ) -> CallAnswer:
         """Wait for a program of our own and read what it left."""
         try:
             if cancelled:
                 raise asyncio.CancelledError
             end = await child.wait(call.timeout_seconds, lambda: self._is_too_much(files))
         except asyncio.CancelledError:
-            await run_uncancellable(child.end())
-            self._drop(files)
+            await finish_despite_cancel(child.end())
+            self._remove_incomplete(files)
             raise
         if end != "ended":
-            _, cancelled = await run_uncancellable(child.end())
+            _, cancelled = await finish_despite_cancel(child.end())
         if files.size("out") <= _SMALL:
-            answer, again = self._harvest(child, end, call, files), False
+            answer, again = self._collect(child, end, call, files), False
         else:
             loop = asyncio.get_running_loop()
-            answer, again = await run_uncancellable(
-                loop.run_in_executor(None, self._harvest, child, end, call, files)
+            answer, again = await finish_despite_cancel(
+                loop.run_in_executor(None, self._collect, child, end, call, files)
             )
         if cancelled or again:
             raise asyncio.CancelledError
         return answer
 
-    async def _adopt(
-        self, run: ProgramStart, call: Call, files: CallFiles, *, cancelled: bool
+    async def _await_earlier(
+        self, run: RunRecord, call: Call, files: CallFiles, *, cancelled: bool
     ) -> CallAnswer | None:
         """Wait for a program of an earlier process; ``None`` if it has ended without a result."""
         try:
@@ -274,14 +278,14 @@ class ClaudeCli:
                 raise asyncio.CancelledError
             end = await wait_for_earlier(files, run, self._max_output)
         except asyncio.CancelledError:
-            await run_uncancellable(end_earlier(files))
-            self._drop(files)
+            await finish_despite_cancel(terminate_earlier(files))
+            self._remove_incomplete(files)
             raise
-        _, cancelled = await run_uncancellable(end_earlier(files))
+        _, cancelled = await finish_despite_cancel(terminate_earlier(files))
         with spooling(files):
-            answer = self._left(call, files, run)
+            answer = self._earlier_answer(call, files, run)
             if answer is None and end != "ended":
-                answer = failed_answer(self._cut(end, call), call, self._ending(version=run.cli_version))
+                answer = failed_answer(self._aborted(end, call), call, self._ending(version=run.cli_version))
                 files.keep(answer)
         if cancelled:
             raise asyncio.CancelledError
@@ -290,7 +294,7 @@ class ClaudeCli:
     def _is_too_much(self, files: CallFiles) -> bool:
         return max(files.size("out"), files.size("err")) > self._max_output
 
-    def _drop(self, files: CallFiles) -> None:
+    def _remove_incomplete(self, files: CallFiles) -> None:
         """Remove what a cancelled call left, unless it is a whole result."""
         with contextlib.suppress(OSError):
             if read_result(files.read("out", self._max_output) or b"") is None:
@@ -298,31 +302,31 @@ class ClaudeCli:
 
     # --- reading
 
-    def _harvest(self, child: Child, end: End, call: Call, files: CallFiles) -> CallAnswer:
+    def _collect(self, child: Child, end: End, call: Call, files: CallFiles) -> CallAnswer:
         """Read what a program of our own left; where that is no result, keep the failure as the call's answer."""
         took = time.monotonic() - child.begun
-        child.bury()
+        child.reap()
         version = self._found[1] if self._found else ""
         with spooling(files):
             raw = files.read("out", self._max_output)
             if (result := read_result(raw or b"")) is not None:
                 return answer_of(result, call, self._ending(version=version, took=took))
-            said = said_on_stderr(files, _STDERR_SHOWN)
+            said = read_stderr(files, _STDERR_SHOWN)
             ending = self._ending(child.returncode, said, version=version, took=took)
             if end == "ended" and raw is not None:
                 failure = no_result(raw, ending)
             else:
-                failure = self._cut("late" if end == "late" else "too_much", call)
+                failure = self._aborted("late" if end == "late" else "too_much", call)
             answer = failed_answer(failure, call, ending)
             files.keep(answer)
         return answer
 
-    def _left(self, call: Call, files: CallFiles, run: ProgramStart) -> CallAnswer | None:
+    def _earlier_answer(self, call: Call, files: CallFiles, run: RunRecord) -> CallAnswer | None:
         """Read the whole result that an earlier process's program left: it has been paid."""
         result = read_result(files.read("out", self._max_output) or b"")
         return None if result is None else answer_of(result, call, self._ending(version=run.cli_version))
 
-    def _cut(self, end: End, call: Call) -> ProviderError:
+    def _aborted(self, end: End, call: Call) -> ProviderError:
         if end == "late":
             return ProviderError("provider.call_timeout", retryable=True, seconds=f"{call.timeout_seconds:g}")
         return ProviderError("provider.cli_too_much", limit=self._max_output)
@@ -399,12 +403,12 @@ def answer_of(result: Row, call: Call, ending: ProgramExit) -> CallAnswer:
     usage, version, cost = _accounts(result, call)
     text = _text(result.get("result"))
     duration = ending.duration_ms or int(amount_of(result.get("duration_ms")) or 0)
-    structured = formed(result.get("structured_output"))
+    structured = well_formed_json(result.get("structured_output"))
     failure = _failure_in(result, text, ending.secrets)
     if failure is None and call.schema is not None and structured is None:
         # If there is none either, the caller reports that and asks again.
         with contextlib.suppress(ValueError):
-            structured = formed(object_in(text))
+            structured = well_formed_json(object_in(text))
     return CallAnswer(
         status="failed" if failure else "ok",
         text=text,
@@ -566,19 +570,19 @@ def _text(value: object) -> str:
     return well_formed(value) if isinstance(value, str) else ""
 
 
-def formed(value: object) -> object:
+def well_formed_json(value: object) -> object:
     """Make every text in a value well-formed, so that it can be written to a file; too deep a value is none."""
     try:
-        return _formed(value)
+        return _well_formed_json(value)
     except RecursionError:
         return None
 
 
-def _formed(value: object) -> object:
+def _well_formed_json(value: object) -> object:
     if isinstance(value, str):
         return well_formed(value)
     if isinstance(value, list):
-        return [_formed(row) for row in cast("list[object]", value)]
+        return [_well_formed_json(row) for row in cast("list[object]", value)]
     if isinstance(value, Mapping):
-        return {well_formed(name): _formed(row) for name, row in cast("Row", value).items()}
+        return {well_formed(name): _well_formed_json(row) for name, row in cast("Row", value).items()}
     return value

@@ -105,7 +105,7 @@ class CatalogueFile:
         key = self._key()
         try:
             with os.fdopen(open_regular(self._path), "rb") as file:
-                catalogue = _parsed(file.read())
+                catalogue = _from_json(file.read())
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -119,7 +119,7 @@ class CatalogueFile:
         """Replace the file in one step."""
         draft = self._path.with_suffix(".new")
         with os.fdopen(open_regular(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
-            file.write(_worded(catalogue).encode("utf-8"))
+            file.write(_to_json(catalogue).encode("utf-8"))
         os.replace(draft, self._path)
         self._known = (self._key(), catalogue)
 
@@ -136,7 +136,7 @@ class CatalogueFile:
         return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _worded(catalogue: Catalogue) -> str:
+def _to_json(catalogue: Catalogue) -> str:
     collections = {
         name: {"stamp": entry.stamp, "places": sorted(map(list, entry.places))}
         for name, entry in catalogue.collections.items()
@@ -145,7 +145,7 @@ def _worded(catalogue: Catalogue) -> str:
     return json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
 
 
-def _parsed(raw: bytes) -> Catalogue:
+def _from_json(raw: bytes) -> Catalogue:
     whole = cast("dict[str, Any]", json.loads(raw))
     collections = {
         str(name): CollectionInfo(

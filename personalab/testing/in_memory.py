@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from personalab.errors import UserError
-from personalab.memory.changes import Change, Revised
+from personalab.memory.changes import Change, MemoryRevision
 from personalab.memory.records import (
     CONTENT_TYPES,
     ContentType,
@@ -250,7 +250,7 @@ class InMemoryBackend:
 
     def commit(
         self,
-        revised: Revised,
+        revised: MemoryRevision,
         conversation_id: str | None,
         result: Mapping[str, Any] | None,
         again: bool = False,

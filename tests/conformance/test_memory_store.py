@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from personalab.errors import BadRecord, UserError
-from personalab.memory.changes import Operation, Revised, revise, undo
+from personalab.memory.changes import MemoryRevision, Operation, revise, undo
 from personalab.memory.records import Conversation, Memory, StoryPlace, new_id, read_request, saved_response
 from personalab.ports import LearnedBefore
 from personalab.retrieval.memory.store import DatabaseMemoryStore
@@ -436,7 +436,7 @@ async def test_the_newest_of_each_list_can_be_read_alone(store: DatabaseMemorySt
     assert await store.memory(memory.agent_id, "nobody", newest=3) is None
 
 
-def revised_again(memory: Memory) -> Revised:
+def revised_again(memory: Memory) -> MemoryRevision:
     """Change a memory that is another by now."""
     return revise(memory, [Operation("add", "profile", "likes cake")], NOW, origin="edit")
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from personalab.errors import BadRecord, PersonaLabError, StorageError
-from personalab.memory.changes import Change, Operation, Revised, Step, revise
+from personalab.memory.changes import Change, MemoryRevision, Operation, Step, revise
 from personalab.memory.records import Memory, MemoryEntry, new_id
 from personalab.retrieval.memory.backend import TextKind
 from personalab.retrieval.memory.postgres import PostgresBackend
@@ -96,7 +96,7 @@ def remembered(backend: PostgresBackend, *texts: str) -> Memory:
         MemoryEntry(new_id(), "event", text, place, NOW, NOW) for place, text in enumerate(texts, 1)
     )
     change = Change(new_id(), memory.memory_id, 1, NOW, "edit", tuple(Step(None, entry) for entry in entries))
-    revised = Revised(replace(memory, entries=entries, version=1, updated_at=NOW), change)
+    revised = MemoryRevision(replace(memory, entries=entries, version=1, updated_at=NOW), change)
     assert backend.commit(revised, None, None)
     return revised.memory
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from personalab.errors import Reason, UserError
-from personalab.memory.changes import Change, Revised
+from personalab.memory.changes import Change, MemoryRevision
 from personalab.memory.records import ContentType, Conversation, Memory, MemoryEntry
 from personalab.ports import MemoryName
 
@@ -99,7 +99,7 @@ class Backend(Protocol):
 
     def commit(
         self,
-        revised: Revised,
+        revised: MemoryRevision,
         conversation_id: str | None,
         result: Mapping[str, Any] | None,
         again: bool = False,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol, TypeVar, cast
 
 from personalab.errors import BadRecord, Because, Busy, Reason, UserError, as_reason
-from personalab.memory.changes import Change, Origin, Revised, Step
+from personalab.memory.changes import Change, MemoryRevision, Origin, Step
 from personalab.memory.records import (
     CONTENT_TYPES,
     ContentType,
@@ -350,7 +350,7 @@ class SqlRecords:
 
     def commit(
         self,
-        revised: Revised,
+        revised: MemoryRevision,
         conversation_id: str | None,
         result: Mapping[str, Any] | None,
         again: bool = False,

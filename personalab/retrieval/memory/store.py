@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from personalab.memory.changes import Change, Revised
+from personalab.memory.changes import Change, MemoryRevision
 from personalab.memory.records import CONTENT_TYPES, ContentType, Conversation, Memory
 from personalab.memory.search import MAX_QUERY, ConversationHit, MemoryHit, MemorySearch
 from personalab.ports import Embedder, MemoryName
@@ -78,7 +78,7 @@ class DatabaseMemoryStore:
 
     async def commit(
         self,
-        revised: Revised,
+        revised: MemoryRevision,
         *,
         conversation_id: str | None = None,
         result: Mapping[str, Any] | None = None,
