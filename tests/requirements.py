@@ -29,10 +29,12 @@ _EXAMPLE, _SESSIONS, _LINE = (
 )
 _THOUGHTS = "graph/test_reasoning.py"
 _BREAKS, _MCP = "graph/test_breaks.py", "mcp_server"
-_SUM, _LEARN, _PLAYER = (
-    "graph/test_summarize.py",
-    "graph/test_memorize.py",
+_SUM, _LEARN, _PLAYER, _LEARNING, _COMPACT = (
+    "contract/test_summarize.py",
+    "contract/test_memorize.py",
     "graph/test_player_memory.py",
+    "contract/test_learning.py",
+    "contract/test_compact.py",
 )
 _STORE = "conformance/test_memory_store.py"
 _VELOCA, _VELOCA_RULES = "storage/test_veloca.py", "archive/test_veloca_rules.py"
@@ -524,23 +526,23 @@ REQUIREMENTS: dict[str, Requirement] = {
     # --- spec 1: summary, memory
     "1.summary": _by(
         "A session becomes points with plots and provenance, and goes on in the next, in both orders",
-        f"{_SUM}::test_the_worked_examples_session_leads_to_the_next",
-        f"{_SUM}::test_a_long_session_is_told_in_pieces_that_know_what_came_before",
-        f"{_SUM}::test_an_answer_that_cannot_be_used_is_asked_for_once_more_and_then_refused",
-        f"{_SUM}::test_a_preview_shows_the_points_and_writes_nothing",
+        f"{_SUM}::test_session_leads_to_the_next",
+        f"{_SUM}::test_long_session_is_summarized_in_pieces_that_know_what_came_before",
+        f"{_SUM}::test_unusable_answer_is_requested_once_more_and_then_refused",
+        f"{_SUM}::test_preview_shows_the_points_and_writes_nothing",
         "graph/test_killed.py::test_work_killed_at_any_step_is_done_or_not_and_the_next_try_succeeds",
     ),
     "1.update_memory": _by(
         "The evolved persona grows in qualitative words, with history and undo; the base never changes",
         "graph/test_update_memory.py::test_the_last_turns_change_who_the_character_is",
         "story/test_persona.py::test_an_answer_that_cannot_be_used_says_why",
-        f"{_PLAYER}::test_updating_the_memory_lets_the_persona_grow_and_learns_about_the_player",
+        f"{_LEARNING}::test_update_grows_the_persona_and_learns_about_the_player",
     ),
     "1.care": _by(
         "Automatic care is off by default, visible and undoable",
-        f"{_PLAYER}::test_nothing_is_done_by_itself_unless_it_was_switched_on",
-        f"{_PLAYER}::test_a_character_learns_by_itself_every_so_many_turns_and_it_can_be_undone",
-        f"{_PLAYER}::test_a_long_session_is_summed_up_by_itself_and_it_can_be_undone",
+        f"{_LEARNING}::test_nothing_is_done_by_itself_unless_it_was_switched_on",
+        f"{_LEARNING}::test_character_learns_by_itself_and_it_can_be_undone",
+        f"{_LEARNING}::test_long_session_is_summarized_by_itself_and_it_can_be_undone",
     ),
     # --- spec 2: memory of people and conversations
     "2.records": _by(
@@ -618,9 +620,9 @@ REQUIREMENTS: dict[str, Requirement] = {
         "A model's or the caller's summary stands for the entries before the trigger; undo brings them back",
         "archive/test_veloca_compaction.py::test_a_compaction_shows_its_summary_and_then_the_entries_from_the_trigger_on",
         "archive/test_veloca_compaction.py::test_whatever_is_compacted_and_undone_all_comes_back_in_the_end",
-        "graph/test_compact.py::test_a_model_sums_up_the_old_entries_and_the_last_stay",
-        "graph/test_compact.py::test_a_long_conversation_is_told_in_pieces_that_know_the_account_so_far",
-        "graph/test_compact.py::test_an_answer_that_cannot_be_used_is_asked_for_once_more_and_then_refused",
+        f"{_COMPACT}::test_model_sums_up_the_old_entries_and_the_last_stay",
+        f"{_COMPACT}::test_long_conversation_is_told_in_pieces_that_know_the_account_so_far",
+        f"{_COMPACT}::test_unusable_answer_is_requested_once_more_and_then_refused",
         "graph/test_compact.py::test_a_compaction_or_a_change_by_someone_else_meanwhile_is_not_written_over",
     ),
     "3.safe": _by(
@@ -885,10 +887,10 @@ REQUIREMENTS: dict[str, Requirement] = {
     ),
     "2.learned_once": _by(
         "Each turn of a story is learned from once, whatever happens between",
-        f"{_PLAYER}::test_turns_are_learned_from_once_whatever_session_they_stand_in",
-        f"{_PLAYER}::test_a_session_that_takes_the_name_of_an_undone_one_is_learned_from",
-        f"{_PLAYER}::test_two_who_learn_at_once_learn_once",
-        f"{_PLAYER}::test_a_conversation_no_answer_fits_holds_up_no_other_and_is_given_up",
+        f"{_LEARNING}::test_turns_are_learned_from_once_whatever_their_session",
+        f"{_LEARNING}::test_a_session_that_takes_the_name_of_an_undone_one_is_learned_from",
+        f"{_LEARNING}::test_two_who_learn_at_once_learn_once",
+        f"{_LEARNING}::test_a_conversation_no_answer_fits_holds_up_no_other_and_is_given_up",
     ),
     # --- spec 6: the web page and its API
     "6.one_server": _by(
