@@ -26,12 +26,12 @@ from graph.chat_turn import run_turn, stream_turn
 from personalab.operations.instances import new_instance
 from personalab.ports import ReplyModel
 from personalab.providers.chat_models import ModelSettings, open_model
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
-from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.storage.sessions import SessionCache
 from personalab.story.player_lines import PlayerLines
+from personalab.testing.in_memory import InMemoryLibrary
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 
 
 def _services(root: Path, durability: str) -> Services:

@@ -25,9 +25,9 @@ from bench.table import Figure, median
 from graph.chat_turn import run_turn
 from mcp_server.server import build_server
 from personalab.operations.instances import new_instance
-from personalab.providers.scripted import ScriptedModel
 from personalab.services import open_services
 from personalab.settings import read_settings
+from personalab.testing.scripted import ScriptedModel
 
 _BARE = '''
 from mcp.server import MCPServer

@@ -18,17 +18,17 @@ from bench.table import Figure, median
 from bench.turns import SENTENCE
 from graph.summarize import stream_summary
 from personalab.dialogue import Message
-from personalab.memory.changes import Change, Revised, Step
-from personalab.memory.finding import MemorySearch
+from personalab.memory.changes import Change, MemoryRevision, Step
 from personalab.memory.records import EntrySource, Memory, MemoryEntry, new_id, read_request
+from personalab.memory.search import MemorySearch
 from personalab.operations.instances import new_instance
 from personalab.operations.reindex import reindex
 from personalab.ports import ReplyChunk
 from personalab.retrieval.chroma import COSINE
 from personalab.retrieval.embedders import VECTORS, open_embedder
 from personalab.retrieval.memory.backend import Backend
-from personalab.retrieval.memory.book import MemoryBook
 from personalab.retrieval.memory.sqlite import SqliteBackend
+from personalab.retrieval.memory.store import DatabaseMemoryStore
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.story.lines import AssistantLine, UserLine, dump_line
@@ -173,7 +173,7 @@ def _added(backend: Backend, memory: Memory, fresh: list[MemoryEntry]) -> Memory
     )
     steps = tuple(Step(None, entry) for entry in fresh)
     change = Change(new_id(), memory.memory_id, version, NOW, "memorize", steps)
-    if not backend.commit(Revised(whole, change), None, None):
+    if not backend.commit(MemoryRevision(whole, change), None, None):
         raise RuntimeError("the memory was changed by someone else")
     return whole
 
@@ -193,7 +193,7 @@ async def _stores() -> list[Figure]:
 async def _searched(backend: Backend, engines: Mapping[str, Engine], name: str, limit: float) -> list[Figure]:
     """Time searches, and bare engines' nearest neighbours for the same vectors; the first engine has the goal."""
     embedder = open_embedder("offline", api_key=None, base_url=None)
-    book = MemoryBook(backend, lambda: embedder)
+    book = DatabaseMemoryStore(backend, lambda: embedder)
     try:
         start = time.perf_counter()
         pairs = await asyncio.to_thread(_fill, backend, MEMORIES)
@@ -210,7 +210,7 @@ async def _searched(backend: Backend, engines: Mapping[str, Engine], name: str, 
             start = time.perf_counter()
             await book.search(MemorySearch(query, *pair))
             ours.append(time.perf_counter() - start)
-            place = backend.pair(*pair)
+            place = backend.version(*pair)
             if place is None:
                 raise RuntimeError("the memory is gone")
             vector = embedder.embed_query(query)

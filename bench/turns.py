@@ -19,11 +19,11 @@ from typing_extensions import TypedDict
 from bench.table import Figure, median
 from graph.chat_turn import build_chat_turn
 from personalab.operations.instances import new_instance
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.storage.sessions import SessionCache
 from personalab.story.lines import AssistantLine, UserLine, dump_line
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 
 SENTENCE = "潮水退去之后，灯塔还亮着，Maren 望着海面。"
 

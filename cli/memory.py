@@ -29,7 +29,7 @@ from cli.running import DONE, FAILED, Refusal, language_of, wait_for
 from cli.texts import tell
 from personalab.data_files import open_regular
 from personalab.errors import Reason, as_reason
-from personalab.memory.records import CONTENT_TYPES, Conversation
+from personalab.memory.records import CONTENT_TYPES
 from personalab.texts import Language
 
 if TYPE_CHECKING:
@@ -44,11 +44,9 @@ _SHORT = 8
 
 
 async def _about(services: Services, user: str | None) -> str:
-    """Find about whom: the one who is named, or the player."""
-    if user is not None:
-        return user
-    preferences = await asyncio.to_thread(services.preferences.read)
-    return preferences.memory.user_id
+    from personalab.operations.memory import user_or_player
+
+    return await user_or_player(services, user)
 
 
 # --- looking
@@ -143,22 +141,14 @@ async def show_conversations(
     """Print the newest conversations."""
     found = await services.memories.conversations(agent, await _about(services, user), limit=count)
     if as_json:
-        write_json([_brief(conversation) for conversation in found])
+        write_json([conversation.listing() for conversation in found])
         return
     language = await asyncio.to_thread(language_of, services)
     if not found:
         note(tell("no_conversations", language))
     for conversation in found:
         write(f"{paint(conversation.conversation_id, CYAN)} {masked(conversation.summary)}")
-        write(paint(f"   {tell('conversation_place', language, **_brief(conversation))}", DIM))
-
-
-def _brief(conversation: Conversation) -> dict[str, Any]:
-    from personalab.memory.pipeline import has_succeeded
-
-    fields = conversation.fields()
-    del fields["messages"], fields["pipeline_result"]
-    return {**fields, "learned": has_succeeded(conversation.pipeline_result)}
+        write(paint(f"   {tell('conversation_place', language, **conversation.listing())}", DIM))
 
 
 async def show_conversation(services: Services, conversation_id: str, *, as_json: bool) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from mcp_server.budget import Budget
 from mcp_server.texts import tell
+from personalab.memory.changes import step_summary
 from personalab.texts import Language
 
 SHORT_ID = 8
@@ -33,16 +34,10 @@ def brief_steps(steps: Sequence[Mapping[str, Any]], budget: Budget, tokens: int)
 
 def step_fields(step: Mapping[str, Any], budget: Budget, tokens: int) -> dict[str, Any]:
     """Return a step by its entry's id and the words before and after it, each within so many tokens."""
-    before, after = step.get("before"), step.get("after")
-    entry: Mapping[str, Any] = after or before or {}
-    return {
-        "verb": step["verb"],
-        "content_id": entry.get("content_id", ""),
-        "content_type": entry.get("content_type", ""),
-        "before": brief(before["text"], budget, tokens) if before else None,
-        "after": brief(after["text"], budget, tokens) if after else None,
-        "reason": brief(str(step.get("reason", "")), budget, tokens),
-    }
+    summary = step_summary(step)
+    for name in ("before", "after", "reason"):
+        summary[name] = brief(summary[name], budget, tokens) if summary[name] else summary[name]
+    return summary
 
 
 def step_rows(steps: Sequence[Mapping[str, Any]], total: int, language: Language) -> list[str]:

@@ -30,7 +30,6 @@ from mcp_server.stories import Cursor
 from mcp_server.texts import tell
 from personalab.errors import BadRecord, NotFound
 from personalab.memory.changes import Change
-from personalab.memory.pipeline import has_succeeded
 from personalab.memory.records import (
     CONTENT_TYPES,
     ContentType,
@@ -51,6 +50,7 @@ from personalab.operations.memory import (
     search_conversations,
     search_memory,
     undo_change,
+    user_or_player,
 )
 from personalab.texts import Language
 
@@ -76,9 +76,7 @@ class MemoryTools:
         self._asking = asking
 
     async def _about(self, user_id: str | None) -> str:
-        if user_id is not None:
-            return user_id
-        return (await asyncio.to_thread(self._desk.services.preferences.read)).memory.user_id
+        return await user_or_player(self._desk.services, user_id)
 
     # --- saving
 
@@ -343,7 +341,7 @@ def _conversation(
     rows += [f"[{message['message_index']}] {message['role']}: {message['content']}" for message in shown]
     if following:
         rows.append(tell("page_next", language, cursor=following))
-    told = {**fields, "learned": has_succeeded(found.pipeline_result), "messages": shown}
+    told = {**fields, "learned": found.is_learned, "messages": shown}
     data = {**_names(found), "memory_id": found.memory_id, "conversation": told, "cursor": following}
     return result("\n".join(rows), data)
 

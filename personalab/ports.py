@@ -19,9 +19,9 @@ if TYPE_CHECKING:  # every process imports this module, few need all of these
     from personalab.config import Config, DirectorModule, LoreModule, MemoryModule, RecallModule
     from personalab.dialogue import Message
     from personalab.lab.calling import Call, CallAnswer
-    from personalab.memory.changes import Change, Revised
-    from personalab.memory.finding import ConversationHit, MemoryHit, MemorySearch
+    from personalab.memory.changes import Change, MemoryRevision
     from personalab.memory.records import Conversation, Memory
+    from personalab.memory.search import ConversationHit, MemoryHit, MemorySearch
     from personalab.story.events import Notice, Usage
     from personalab.story.instance import CharacterState, InstanceState
     from personalab.story.library import Background
@@ -602,7 +602,7 @@ class MemoryStore(Protocol):
 
     async def commit(
         self,
-        revised: Revised,
+        revised: MemoryRevision,
         *,
         conversation_id: str | None = None,
         result: Mapping[str, Any] | None = None,

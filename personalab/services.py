@@ -108,11 +108,11 @@ class Services:
     @cached_property
     def memories(self) -> MemoryStore:
         """What agents know about users: beside the stories, or in the configured database."""
-        from personalab.retrieval.memory.book import MemoryBook
-        from personalab.retrieval.memory.opening import open_backend
+        from personalab.retrieval.memory.backend import open_backend
+        from personalab.retrieval.memory.store import DatabaseMemoryStore
 
         backend = open_backend(self.settings.database, self.settings.data_root / "memory")
-        return MemoryBook(backend, self._open_embedder)
+        return DatabaseMemoryStore(backend, self._open_embedder)
 
     # --- the lab
 
@@ -165,7 +165,7 @@ class Services:
     async def _opened_for_lab(self, model: str) -> ReplyModel:
         """Open a chat model for the lab, where nobody watches the stand-in type."""
         if model == "rehearsal" and model not in self.models:
-            from personalab.providers.rehearsal import RehearsalModel
+            from personalab.testing.rehearsal import RehearsalModel
 
             return RehearsalModel(delay=0)
         return await self.model(model)

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.reasoning import ThinkingHabit
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.openai_server import OpenAIServer
 from tests.processes import catch_ignored_signals, remaining_processes
 

@@ -31,8 +31,8 @@ _PRELOADED = (
     "graph.evaluate",
     "graph.iterate",
     "personalab.retrieval.library",
-    "personalab.retrieval.memory.opening",
-    "personalab.providers.rehearsal",
+    "personalab.retrieval.memory.backend",
+    "personalab.testing.rehearsal",
     "langchain_openai",
     "chromadb",
 )

@@ -13,10 +13,10 @@ from mcp.server.subscriptions import ServerEvent
 
 from mcp_server.updates import Updates
 from personalab.operations.lab.gathering import all_of
-from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services
 from personalab.story.recall import Hit, RecallQuery, StoryEvent
 from personalab.tasks import BackgroundTasks, discard_failure, end_tasks
+from personalab.testing.in_memory import InMemoryLibrary
 from tests.mcp_server.scribes import tell_story
 from tests.web.conftest import live_app
 from tests.web.serving import SECONDS

@@ -13,9 +13,9 @@ from cli.stories import told
 from mcp_server.stories import line_text
 from personalab.errors import NotFound, StorageError
 from personalab.operations.doctor import examine_root
-from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services
 from personalab.story.lines import NO_REPLY, AssistantLine, UserLine, line_fields
+from personalab.testing.scripted import ScriptedModel
 from personalab.texts import Language, say
 from tests.catalogues import texts_of
 from tests.graph.turns import lines, only

@@ -11,8 +11,8 @@ import pytest
 
 from graph.summarize import stream_summary
 from personalab.config import FIELDS
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.graph.turns import lines, say
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"

@@ -78,7 +78,7 @@ def test_only_settings_reads_the_environment() -> None:
         if re.search(r"\benviron\b|getenv\(|getproxies", path.read_text(encoding="utf-8"))
     ]
     # The fake stands for a program of its own, which is told by its environment what to do.
-    assert sorted(readers) == ["personalab/providers/fake_claude.py", "personalab/settings.py"]
+    assert sorted(readers) == ["personalab/settings.py", "personalab/testing/fake_claude.py"]
 
 
 def test_a_new_data_root_is_filled_with_the_samples_and_another_left_alone(root: Path) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 from nodes.memorize.state import MemorizeState
 from personalab.errors import NotFound, UserError
-from personalab.memory.pipeline import has_succeeded
 from personalab.memory.records import read_request
 from personalab.services import Services
 from personalab.story.ids import check_given
@@ -24,7 +23,7 @@ async def open_conversation(state: MemorizeState, *, services: Services) -> dict
             raise NotFound("no_conversation", conversation_id=named[:80])
     if not found.messages:
         raise UserError("empty_conversation", conversation_id=found.conversation_id)
-    learned = has_succeeded(found.pipeline_result) and not state.get("again")
+    learned = found.is_learned and not state.get("again")
     return {
         "conversation_id": found.conversation_id,
         "agent_id": found.agent_id,

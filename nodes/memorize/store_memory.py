@@ -10,7 +10,7 @@ from typing import Any
 from nodes.memorize.state import MemorizeState
 from nodes.memorize.subject import Subject
 from personalab.errors import Busy
-from personalab.memory.changes import Operation, Revised, revise
+from personalab.memory.changes import MemoryRevision, Operation, revise
 from personalab.memory.pipeline import pipeline_metadata
 from personalab.memory.records import Conversation, clean_json
 from personalab.operations.learning import tries_of
@@ -62,7 +62,7 @@ async def _learned_before(
     return {"status": "error" if state.get("failure") else "unchanged", "pipeline_result": result}
 
 
-def _result(state: MemorizeState, subject: Subject, revised: Revised, now: str) -> dict[str, Any]:
+def _result(state: MemorizeState, subject: Subject, revised: MemoryRevision, now: str) -> dict[str, Any]:
     result = dict(state.get("result", {}))
     if dropped := state.get("dropped"):
         result["dropped"] = dropped

@@ -102,6 +102,20 @@ class Step:
         )
 
 
+def step_summary(step: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a step's JSON object with the words before and after instead of the whole entries."""
+    before, after = step.get("before"), step.get("after")
+    entry: Mapping[str, Any] = after or before or {}
+    return {
+        "verb": step["verb"],
+        "content_id": entry.get("content_id", ""),
+        "content_type": entry.get("content_type", ""),
+        "before": before["text"] if before else None,
+        "after": after["text"] if after else None,
+        "reason": str(step.get("reason", "")),
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """Steps that were taken together; ``version`` is the memory's after them."""
@@ -131,7 +145,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Revised:
+class MemoryRevision:
     """A memory after a change; without a change nothing was new."""
 
     memory: Memory
@@ -151,23 +165,23 @@ def revise(
     *,
     origin: Origin,
     conversation_id: str | None = None,
-) -> Revised:
+) -> MemoryRevision:
     """Apply operations; the same fact is not stored twice, and one about an entry that is gone is passed over."""
-    work = _Work(memory, now, conversation_id)
+    work = _RevisionBuilder(memory, now, conversation_id)
     for operation in operations:
         work.do(operation)
     return work.revised(origin)
 
 
-def undo(memory: Memory, change: Change, now: str) -> Revised:
+def undo(memory: Memory, change: Change, now: str) -> MemoryRevision:
     """Undo a change, as far as its effects still exist."""
-    work = _Work(memory, now, None)
+    work = _RevisionBuilder(memory, now, None)
     for step in reversed(change.steps):
-        work.take_back(step)
+        work.undo_step(step)
     return work.revised("undo", undoes=change.change_id)
 
 
-class _Work:
+class _RevisionBuilder:
     """A memory while it is being changed."""
 
     def __init__(self, memory: Memory, now: str, conversation_id: str | None) -> None:
@@ -227,7 +241,7 @@ class _Work:
     def _same(self, operation: Operation) -> MemoryEntry | None:
         """Find the entry of a list that says the same; all are folded once."""
         if self._words is None:
-            self._words = {_fold(entry): entry.content_id for entry in self._entries.values()}
+            self._words = {_fold_key(entry): entry.content_id for entry in self._entries.values()}
         found = self._words.get((operation.content_type, same_words(operation.text)))
         return self._entries.get(found) if found else None
 
@@ -248,7 +262,7 @@ class _Work:
         taken = [e.position for e in self._entries.values() if e.content_type == content_type]
         return max(taken, default=0) + 1
 
-    def take_back(self, step: Step) -> None:
+    def undo_step(self, step: Step) -> None:
         here = step.entry.content_id
         now = self._entries.get(here)
         if step.before is None:
@@ -264,17 +278,17 @@ class _Work:
         if before is not None:
             self._entries.pop(before.content_id, None)
             if self._words is not None:
-                self._words.pop(_fold(before), None)
+                self._words.pop(_fold_key(before), None)
         if after is not None:
             self._entries[after.content_id] = after
             if self._words is not None:
-                self._words[_fold(after)] = after.content_id
+                self._words[_fold_key(after)] = after.content_id
         self._steps.append(Step(before, after, reason))
 
-    def revised(self, origin: Origin, *, undoes: str | None = None) -> Revised:
-        steps = _folded(self._steps)
+    def revised(self, origin: Origin, *, undoes: str | None = None) -> MemoryRevision:
+        steps = _joined_steps(self._steps)
         if not steps:
-            return Revised(self._memory, None)
+            return MemoryRevision(self._memory, None)
         entries = tuple(sorted(self._entries.values(), key=_order))
         version = self._memory.version + 1
         memory = replace(self._memory, entries=entries, version=version, updated_at=self._now)
@@ -288,10 +302,10 @@ class _Work:
             self._conversation_id,
             undoes,
         )
-        return Revised(memory, change)
+        return MemoryRevision(memory, change)
 
 
-def _fold(entry: MemoryEntry) -> tuple[ContentType, str]:
+def _fold_key(entry: MemoryEntry) -> tuple[ContentType, str]:
     return entry.content_type, same_words(entry.text)
 
 
@@ -299,7 +313,7 @@ def _order(entry: MemoryEntry) -> tuple[str, int, str]:
     return (entry.content_type, entry.position, entry.content_id)
 
 
-def _folded(steps: Sequence[Step]) -> list[Step]:
+def _joined_steps(steps: Sequence[Step]) -> list[Step]:
     """Join the steps of one entry into one, and leave out those that end where they began."""
     joined: dict[str, Step] = {}
     for step in steps:

@@ -406,8 +406,8 @@ class Reader:
     def _check_language(self, texts: Sequence[str], what: str) -> None:
         """Judge texts together: one may be a name or an address, but not most of them."""
         language = self._language
-        told = [text for text in texts if text.strip()]
-        if language is not None and sum(is_in(language, text) for text in told) * 2 < len(told):
+        filled = [text for text in texts if text.strip()]
+        if language is not None and sum(is_in(language, text) for text in filled) * 2 < len(filled):
             raise Invalid("conversation_language", what=what, language=language)
 
     def _messages(self, fields: Mapping[str, Any], what: str, place: int) -> tuple[int, ...]:
@@ -453,12 +453,12 @@ def _fields(data: object, what: str, place: int) -> Mapping[str, Any]:
 
 def llm_usage(prompt_tokens: int, completion_tokens: int, *, estimated: bool) -> dict[str, Any]:
     """Return a stage's usage as the source does; an estimate says that it is one."""
-    told: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "prompt_tokens": prompt_tokens,
         "completion_tokens": completion_tokens,
         "total_tokens": prompt_tokens + completion_tokens,
     }
-    return {**told, "estimated": True} if estimated else told
+    return {**metadata, "estimated": True} if estimated else metadata
 
 
 def stage_result(stage: Stage, now: str, usage: Mapping[str, Any]) -> dict[str, Any]:
@@ -471,18 +471,13 @@ def pipeline_metadata(
     now: str, conversation: Conversation, model: str, *, profile_updated: bool, truncated: bool = False
 ) -> dict[str, Any]:
     """Return when, on how much and by which model the pipeline ran."""
-    told: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "execution_time": now,
         "conversation_length": len(conversation.messages),
         "llm_model": _PROVIDER.sub("", model),
         "profile_updated": profile_updated,
     }
-    return {**told, "truncated": True} if truncated else told
-
-
-def has_succeeded(result: Mapping[str, Any] | None) -> bool:
-    """Return whether a conversation has been learned from."""
-    return result is not None and "pipeline_metadata" in result and not result.get("error")
+    return {**metadata, "truncated": True} if truncated else metadata
 
 
 def room_for(conversation_tokens: int) -> int:

@@ -260,6 +260,16 @@ class Conversation:
         opening = "No user message" if said is None else said[:_QUOTED]
         return f"Conversation with {len(self.messages)} turns: {opening}..."
 
+    @property
+    def is_learned(self) -> bool:
+        """Whether it has been learned from."""
+        return has_succeeded(self.pipeline_result)
+
+    @property
+    def waits_for(self) -> str | None:
+        """The story that has not learned from this conversation of its own."""
+        return None if self.story is None or self.is_learned else self.story.instance_id
+
     def text(self) -> str:
         """Return what was said, as it is searched."""
         return "\n".join(message.content for message in self.messages)
@@ -277,6 +287,21 @@ class Conversation:
             **self.data(),
             "pipeline_result": self.pipeline_result,
             "summary": self.summary,
+        }
+
+    def listing(self) -> dict[str, Any]:
+        """Return its JSON object in a list: without messages and results."""
+        return {
+            "conversation_id": self.conversation_id,
+            "agent_id": self.agent_id,
+            "user_id": self.user_id,
+            "session_id": self.session_id,
+            "memory_id": self.memory_id,
+            "created_at": self.created_at,
+            "turn_count": self.turn_count,
+            "summary": self.summary,
+            "learned": self.is_learned,
+            "story": self.story.fields() if self.story else None,
         }
 
     def data(self) -> dict[str, Any]:
@@ -313,6 +338,11 @@ class Conversation:
             StoryPlace.read(found.get("story")),
             found.get("session_id") is not None,
         )
+
+
+def has_succeeded(result: Mapping[str, Any] | None) -> bool:
+    """Return whether a conversation has been learned from."""
+    return result is not None and "pipeline_metadata" in result and not result.get("error")
 
 
 def read_request(data: object, now: str) -> Conversation:

@@ -61,7 +61,7 @@ async def _ask(services: Services) -> list[Finding]:
 
 def _looked_at(path: Path) -> tuple[str, int]:
     """Return the damage of a database file, and the number of rows that were set aside in it."""
-    from personalab.retrieval.memory.salvage import is_damage
+    from personalab.retrieval.memory.sqlite_file import is_damage
 
     for part in (*_PARTS, "-journal"):
         check_regular(f"{path}{part}", shown=f"{FILE}{part}")
@@ -83,7 +83,7 @@ def _looked_at(path: Path) -> tuple[str, int]:
 
 def _saved(path: Path) -> tuple[Path, dict[str, int]]:
     """Set a damaged file aside and save what can be read of it; give where it is, and what was saved."""
-    from personalab.retrieval.memory.salvage import salvage
+    from personalab.retrieval.memory.sqlite_file import salvage
 
     number = 1
     while any(path.with_name(f"{path.name}.broken{number}{part}").exists() for part in _PARTS):

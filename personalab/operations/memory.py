@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from personalab.errors import BadRecord, Busy, NotFound, UserError
-from personalab.memory.changes import Change, Operation, Revised, revise, undo
-from personalab.memory.finding import MAX_QUERY, ConversationHit, MemoryHit, MemorySearch
+from personalab.memory.changes import Change, MemoryRevision, Operation, revise, undo
 from personalab.memory.records import (
     CONTENT_TYPES,
     ContentType,
@@ -20,10 +20,18 @@ from personalab.memory.records import (
     clean,
     read_request,
 )
+from personalab.memory.search import MAX_QUERY, ConversationHit, MemoryHit, MemorySearch
 from personalab.services import Services
 
 _TRIES = 8
 MAX_HITS = 100
+
+
+async def user_or_player(services: Services, user_id: str | None) -> str:
+    """Return about whom: the user who is named, or the player."""
+    if user_id is not None:
+        return user_id
+    return (await asyncio.to_thread(services.preferences.read)).memory.user_id
 
 
 async def save_conversation(services: Services, request: object) -> Conversation:
@@ -94,13 +102,21 @@ async def add_entry(
 
 
 async def edit_entry(
-    services: Services, agent_id: str, user_id: str, content_id: str, text: str
+    services: Services,
+    agent_id: str,
+    user_id: str,
+    content_id: str,
+    text: str,
+    *,
+    was: str | None = None,
 ) -> Change | None:
-    """Word an entry differently; what it said stays in the history."""
+    """Word an entry differently, if it still says what it ``was``; what it said stays in the history."""
     wanted = check_entry(text)
 
-    def edit(memory: Memory, now: str) -> Revised:
+    def edit(memory: Memory, now: str) -> MemoryRevision:
         old = _entry(memory, content_id)
+        if was is not None and old.text != was:
+            raise UserError("entry_changed", text=old.text)
         operation = Operation("replace", old.content_type, wanted, old.content_id)
         return _by_hand(memory, operation, now)
 
@@ -110,23 +126,25 @@ async def edit_entry(
 async def remove_entry(services: Services, agent_id: str, user_id: str, content_id: str) -> Change | None:
     """Take an entry out; it stays in the history until the whole memory is forgotten."""
 
-    def remove(memory: Memory, now: str) -> Revised:
+    def remove(memory: Memory, now: str) -> MemoryRevision:
         old = _entry(memory, content_id)
         return _by_hand(memory, Operation("remove", old.content_type, "", old.content_id), now)
 
     return await _revise(services, *_names(agent_id, user_id), remove)
 
 
-async def undo_change(services: Services, agent_id: str, user_id: str) -> Change:
-    """Undo the newest change that was not undone yet and still has an effect."""
+async def undo_change(services: Services, agent_id: str, user_id: str, *, only: str | None = None) -> Change:
+    """Undo the newest change that was not undone yet and has an effect; ``only`` this one, if it is the newest."""
     agent_id, user_id = _names(agent_id, user_id)
     changes = await memory_changes(services, agent_id, user_id, limit=1_000)
+    if only is not None and (not changes or changes[0].change_id != only):
+        raise UserError("change_not_newest", agent_id=agent_id, user_id=user_id)
     undone = {change.undoes for change in changes if change.undoes}
     standing = [change for change in changes if change.undoes is None and change.change_id not in undone]
 
-    def take_back(memory: Memory, now: str) -> Revised:
+    def take_back(memory: Memory, now: str) -> MemoryRevision:
         tries = (undo(memory, change, now) for change in standing)
-        return next((revised for revised in tries if revised.change), Revised(memory, None))
+        return next((revised for revised in tries if revised.change), MemoryRevision(memory, None))
 
     made = await _revise(services, agent_id, user_id, take_back)
     if made is None:
@@ -142,7 +160,7 @@ async def forget_memory(services: Services, agent_id: str, user_id: str) -> None
 
 
 async def _revise(
-    services: Services, agent_id: str, user_id: str, change: Callable[[Memory, str], Revised]
+    services: Services, agent_id: str, user_id: str, change: Callable[[Memory, str], MemoryRevision]
 ) -> Change | None:
     for _ in range(_TRIES):
         memory = await get_memory(services, agent_id, user_id)
@@ -152,7 +170,7 @@ async def _revise(
     raise Busy("memory_busy", agent_id=agent_id, user_id=user_id)
 
 
-def _by_hand(memory: Memory, operation: Operation, now: str) -> Revised:
+def _by_hand(memory: Memory, operation: Operation, now: str) -> MemoryRevision:
     return revise(memory, [operation], now, origin="edit")
 
 

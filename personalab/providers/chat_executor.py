@@ -22,7 +22,7 @@ from personalab.lab.calling import Call, CallAnswer, CallUsage
 from personalab.lab.stored_errors import plain_params
 from personalab.ports import ReplyChunk, ReplyModel, stream_answer
 from personalab.providers.call_spool import CallFiles, forget_call, spooling
-from personalab.providers.claude_results import formed, sentence_of
+from personalab.providers.claude_cli import sentence_of, well_formed_json
 from personalab.providers.well_formed import well_formed
 from personalab.reasoning import without_thoughts
 
@@ -130,15 +130,15 @@ class ChatExecutor:
 
     def _is_free(self) -> bool:
         """Return whether an answer is free."""
-        from personalab.providers.rehearsal import RehearsalModel
-        from personalab.providers.scripted import ScriptedModel
+        from personalab.testing.rehearsal import RehearsalModel
+        from personalab.testing.scripted import ScriptedModel
 
         is_stand_in = isinstance(self._model, RehearsalModel | ScriptedModel)
         return is_stand_in or self._model.name.startswith(_LOCAL)
 
     def _version(self) -> str:
-        from personalab.providers.rehearsal import RehearsalModel
-        from personalab.providers.scripted import ScriptedModel
+        from personalab.testing.rehearsal import RehearsalModel
+        from personalab.testing.scripted import ScriptedModel
 
         match self._model:
             case RehearsalModel():
@@ -157,7 +157,7 @@ def _structured(text: str, schema: Mapping[str, object]) -> object | None:
         found = object_in(text, names[0] if names else "")
     except ValueError:
         return None
-    return formed(found) if all(name in found for name in names) else None
+    return well_formed_json(found) if all(name in found for name in names) else None
 
 
 def _kept(files: CallFiles) -> CallAnswer | None:

@@ -31,13 +31,13 @@ def open_model(name: str, *, settings: ModelSettings) -> ReplyModel:
     provider, _, model = name.strip().partition(":")
     match provider:
         case "rehearsal" if not model:
-            from personalab.providers.rehearsal import RehearsalModel
+            from personalab.testing.rehearsal import RehearsalModel
 
             return RehearsalModel(delay=settings.rehearsal_delay)
         case _ if not provider or not model:
             raise ProviderError("provider.unknown", model=name, reason=Reason("not_provider_model"))
         case "scripted":
-            from personalab.providers.scripted import ScriptedModel
+            from personalab.testing.scripted import ScriptedModel
 
             return ScriptedModel.from_file(Path(model))
         case "local":

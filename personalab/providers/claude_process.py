@@ -35,7 +35,7 @@ _MAX_RUN_BYTES = 512
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramStart:
+class RunRecord:
     """What was begun, as the first line of its ``.err`` file tells a later process."""
 
     started_at: float
@@ -43,7 +43,7 @@ class ProgramStart:
     cli_version: str
 
 
-def hold(files: CallFiles) -> int | None:
+def lock_output(files: CallFiles) -> int | None:
     """Open and lock the output file; ``None`` if a program that was started earlier still holds it."""
     while True:
         fd = files.open("out", os.O_RDWR | os.O_CREAT)
@@ -60,7 +60,7 @@ def hold(files: CallFiles) -> int | None:
         os.close(fd)
 
 
-def is_held(files: CallFiles) -> bool:
+def is_output_locked(files: CallFiles) -> bool:
     """Return whether some program still holds the output file."""
     try:
         fd = files.open("out", os.O_RDONLY)
@@ -76,7 +76,7 @@ def is_held(files: CallFiles) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class LaunchSpec:
     """What is started, and with what."""
 
     command: Sequence[str]
@@ -99,7 +99,7 @@ class Child:
 
     @property
     def returncode(self) -> int | None:
-        """How it ended; ``None`` before ``bury``."""
+        """How it ended; ``None`` before ``reap``."""
         return self._process.returncode
 
     async def wait(self, seconds: float, too_much: Callable[[], bool] = lambda: False) -> End:
@@ -144,13 +144,13 @@ class Child:
         if await self.wait(GRACE_SECONDS) != "ended":
             _signal_group(self._process.pid, signal.SIGKILL)
             await self.wait(_KILL_SECONDS)
-        self.bury()
+        self.reap()
         deadline = time.monotonic() + GRACE_SECONDS
         # No event signals that the last process of a group has ended.
         while _group_exists(self._process.pid) and time.monotonic() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(_POLL_SECONDS / 2)
 
-    def bury(self) -> None:
+    def reap(self) -> None:
         """End what it left behind in its group, then take its exit code: till then, its number is no one else's."""
         if self._process.returncode is None:
             _signal_group(self._process.pid, signal.SIGKILL)
@@ -161,10 +161,10 @@ class Child:
             self._pidfd = -1
 
 
-def start(files: CallFiles, out: int, start: Start) -> Child:
+def start(files: CallFiles, out: int, start: LaunchSpec) -> Child:
     """Start a program whose streams are the call's files; ``out`` is the locked one, for the caller to close."""
     os.ftruncate(out, 0)
-    run = ProgramStart(time.time(), start.timeout, start.cli_version)
+    run = RunRecord(time.time(), start.timeout, start.cli_version)
     asked = _input(files)
     try:
         write_all(asked, start.stdin)
@@ -194,7 +194,7 @@ class NotStarted(Exception):  # noqa: N818 (what happened, for the caller to wor
         self.error = error
 
 
-def _spawn(files: CallFiles, start: Start, stdin: int, out: int, err: int) -> subprocess.Popen[bytes]:
+def _spawn(files: CallFiles, start: LaunchSpec, stdin: int, out: int, err: int) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
             start.command,
@@ -212,16 +212,16 @@ def _spawn(files: CallFiles, start: Start, stdin: int, out: int, err: int) -> su
 # --- a program that an earlier process of ours started
 
 
-def read_run(files: CallFiles, call: Call) -> ProgramStart:
+def read_run_record(files: CallFiles, call: Call) -> RunRecord:
     """Read what was begun, and when."""
     with contextlib.suppress(ValueError, TypeError):
         began, timeout, version = cast("list[object]", json.loads(files.head("err", _MAX_RUN_BYTES)))
         if isinstance(began, float) and isinstance(timeout, int | float) and isinstance(version, str):
-            return ProgramStart(began, timeout, version)
-    return ProgramStart(time.time(), call.timeout_seconds, "")
+            return RunRecord(began, timeout, version)
+    return RunRecord(time.time(), call.timeout_seconds, "")
 
 
-def said_on_stderr(files: CallFiles, limit: int) -> str:
+def read_stderr(files: CallFiles, limit: int) -> str:
     """Read the end of what the program said beside its output."""
     said = files.tail("err", limit + _MAX_RUN_BYTES)
     if len(said) < limit + _MAX_RUN_BYTES:
@@ -229,11 +229,11 @@ def said_on_stderr(files: CallFiles, limit: int) -> str:
     return said[-limit:].decode("utf-8", "replace")
 
 
-async def wait_for_earlier(files: CallFiles, run: ProgramStart, limit: int) -> End:
+async def wait_for_earlier(files: CallFiles, run: RunRecord, limit: int) -> End:
     """Wait for a program that an earlier process started, as long as it has time left."""
     deadline = time.monotonic() + min(max(0.0, run.started_at + run.timeout - time.time()), run.timeout)
     look_again = 0.0
-    while is_held(files):
+    while is_output_locked(files):
         if time.monotonic() >= look_again:
             # What it started may hold the file longer than the program itself lives.
             if (holders := _holders(files)) and not any(_leads(pid) for pid in holders):
@@ -247,7 +247,7 @@ async def wait_for_earlier(files: CallFiles, run: ProgramStart, limit: int) -> E
     return "ended"
 
 
-async def end_earlier(files: CallFiles) -> None:
+async def terminate_earlier(files: CallFiles) -> None:
     """End the groups of all who still hold the output file.
 
     The system tells who they are, so that no other process is met that has got an old number. Where it does not tell
@@ -261,13 +261,13 @@ async def end_earlier(files: CallFiles) -> None:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, number)
         deadline = time.monotonic() + seconds
-        while is_held(files) and time.monotonic() < deadline:  # noqa: ASYNC110 (there is no event to wait for)
+        while is_output_locked(files) and time.monotonic() < deadline:  # noqa: ASYNC110 (there is no event to wait for)
             await asyncio.sleep(_POLL_SECONDS)
-        if not is_held(files):
+        if not is_output_locked(files):
             return
 
 
-async def run_uncancellable(work: Awaitable[T]) -> tuple[T, bool]:
+async def finish_despite_cancel(work: Awaitable[T]) -> tuple[T, bool]:
     """Finish work even if cancelled meanwhile; return its result and whether it was cancelled."""
     task, cancelled = asyncio.ensure_future(work), False
     while True:
@@ -316,7 +316,7 @@ def _holders(files: CallFiles) -> list[int]:
     """Find the processes whose standard output is the call's file, locked as at their start.
 
     The lock belongs to the open file that a program inherits from us. A process that opened the file by itself, or
-    whose output a planted link names, does not hold it, and is left alone.
+    whose output a planted link names, does not lock_output it, and is left alone.
     """
     try:
         wanted = os.lstat(files.path("out"))

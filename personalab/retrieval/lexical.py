@@ -1,20 +1,36 @@
 """Lexical search with BM25, extended to the neighbours of matching documents.
 
 The terms are those of ``terms``. A conversation refers to what was just said, so a query term that a document
-lacks but its neighbour has still counts, less with distance.
-"""
+lacks but its neighbour has still counts, less with distance."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from personalab.retrieval.batches import batches_of
 from personalab.retrieval.terms import Int64s, Terms, words_worth
+
+T = TypeVar("T")
+
+
+def batched_by_size(
+    items: Sequence[T], length: Callable[[T], int], *, items_at_most: int, characters_at_most: int
+) -> Iterator[Sequence[T]]:
+    """Cut a list into batches; an item that is too long for a batch gets one of its own."""
+    start = characters = 0
+    for at, item in enumerate(items):
+        characters += length(item)
+        if at > start and (at - start == items_at_most or characters > characters_at_most):
+            yield items[start:at]
+            start, characters = at, length(item)
+    if start < len(items):
+        yield items[start:]
+
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
@@ -127,7 +143,7 @@ class LexicalIndex:
             return
         parts: list[tuple[Int64s, Int64s]] = []
         first = len(self)
-        for batch in batches_of(texts, len, items_at_most=_BATCH, characters_at_most=_BATCH_CHARACTERS):
+        for batch in batched_by_size(texts, len, items_at_most=_BATCH, characters_at_most=_BATCH_CHARACTERS):
             parts.append(self._counted(batch, first))
             first += len(batch)
         self._segments.append(_segment_of(np.concatenate([part[0] for part in parts]), len(texts)))

@@ -3,22 +3,158 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
-from personalab.errors import StorageError
+from personalab.data_files import open_regular
+from personalab.errors import Reason, StorageError, as_reason
 from personalab.ports import Embedder, IndexState
-from personalab.retrieval.batches import batches_of
-from personalab.retrieval.catalogue import Catalogue, CatalogueFile, fits
 from personalab.story.recall import Hit, Kind, RecallQuery, StoryEvent
 
 if TYPE_CHECKING:
-    from personalab.retrieval.shelf import EventCollection
-    from personalab.retrieval.shelves import Shelves
+    from personalab.retrieval.event_store import EventCollection, OpenLibrary
+
+
+NAME = "catalogue.json"
+Place = tuple[str, str]
+"""A character and a background."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionInfo:
+    """A collection: when it was last written, and whose events it holds."""
+
+    stamp: int
+    places: frozenset[Place] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """The library's table of contents."""
+
+    embedder: str
+    epoch: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """Another one means that Chroma's folder was replaced."""
+    collections: Mapping[str, CollectionInfo] = field(default_factory=dict[str, CollectionInfo])
+
+    def written(self, name: str, places: Iterable[Place]) -> Catalogue:
+        """Note that a collection is being written."""
+        old = self.collections.get(name, CollectionInfo(0))
+        entry = CollectionInfo(max(time.time_ns(), old.stamp + 1), old.places | frozenset(places))
+        return replace(self, collections={**self.collections, name: entry})
+
+    def without(self, name: str) -> Catalogue:
+        """Note that a collection is no more."""
+        return replace(
+            self, collections={key: entry for key, entry in self.collections.items() if key != name}
+        )
+
+
+_ENDINGS: dict[Kind, str] = {"summary": "summaries", "plot": "plots", "turn": "turns"}
+_KINDS: dict[str, Kind] = {ending: kind for kind, ending in _ENDINGS.items()}
+
+
+def collection_name(instance_id: str, kind: Kind) -> str:
+    """Name the collection of an instance's events of one kind."""
+    return f"{instance_id}.{_ENDINGS[kind]}"
+
+
+def split_collection_name(name: str) -> tuple[str, Kind]:
+    """Return the owner and the kind of a collection."""
+    instance_id, _, ending = name.rpartition(".")
+    return instance_id, _KINDS[ending]
+
+
+def fits(place: Place, search: RecallQuery) -> bool:
+    """Return whether a search asks for events of this character and background."""
+    return search.character_id in (None, place[0]) and search.background_id in (None, place[1])
+
+
+class CatalogueFile:
+    """The catalogue on disk; read again only when the file has changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / NAME
+        self._known: tuple[object, Catalogue] | None = None
+
+    def peek(self) -> Catalogue | bool | None:
+        """Check without reading: ``None`` for no catalogue, the known one, or ``True`` for an unread one."""
+        key = self._key()
+        if key is None:
+            return None
+        known = self._known
+        return known[1] if known is not None and known[0] == key else True
+
+    def read(self) -> Catalogue | None:
+        """Read what the library holds; ``None`` where there is no library."""
+        match self.peek():
+            case Catalogue() as known:
+                return known
+            case None:
+                return None
+            case _:
+                pass
+        key = self._key()
+        try:
+            with os.fdopen(open_regular(self._path), "rb") as file:
+                catalogue = _from_json(file.read())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise StorageError(
+                "library_unreadable", reason=Reason("at_field", field=NAME, reason=as_reason(error))
+            ) from error
+        self._known = (key, catalogue)
+        return catalogue
+
+    def write(self, catalogue: Catalogue) -> None:
+        """Replace the file in one step."""
+        draft = self._path.with_suffix(".new")
+        with os.fdopen(open_regular(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+            file.write(_to_json(catalogue).encode("utf-8"))
+        os.replace(draft, self._path)
+        self._known = (self._key(), catalogue)
+
+    def remove(self) -> None:
+        """Forget what the library held."""
+        self._known = None
+        self._path.unlink(missing_ok=True)
+
+    def _key(self) -> object:
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return None
+        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _to_json(catalogue: Catalogue) -> str:
+    collections = {
+        name: {"stamp": entry.stamp, "places": sorted(map(list, entry.places))}
+        for name, entry in catalogue.collections.items()
+    }
+    whole = {"embedder": catalogue.embedder, "epoch": catalogue.epoch, "collections": collections}
+    return json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
+
+
+def _from_json(raw: bytes) -> Catalogue:
+    whole = cast("dict[str, Any]", json.loads(raw))
+    collections = {
+        str(name): CollectionInfo(
+            int(entry["stamp"]), frozenset((str(who), str(where)) for who, where in entry["places"])
+        )
+        for name, entry in cast("dict[str, Any]", whole["collections"]).items()
+    }
+    return Catalogue(str(whole["embedder"]), str(whole["epoch"]), collections)
+
 
 BATCH, BATCH_CHARACTERS = 500, 1_000_000
 """How many events, and how many characters of them, are written before others get their turn."""
@@ -40,12 +176,12 @@ class ChromaLibrary:
         self._opened: Embedder | None = None
 
     @cached_property
-    def _shelves(self) -> Shelves:
-        from personalab.retrieval.shelves import open_shelves
+    def _view(self) -> OpenLibrary:
+        from personalab.retrieval.event_store import open_library_view
 
-        shelves = open_shelves(self._folder)
-        self._catalogue_file = shelves.catalogue_file
-        return shelves
+        view = open_library_view(self._folder)
+        self._catalogue_file = view.catalogue_file
+        return view
 
     def _embedder(self) -> Embedder:
         with self._opening:
@@ -87,88 +223,84 @@ class ChromaLibrary:
         await asyncio.to_thread(self._reset)
 
     def _write(self, events: Sequence[StoryEvent]) -> None:
-        from personalab.retrieval.event_vectors import vectors_of
-        from personalab.retrieval.store import collection_name
+        from personalab.retrieval.event_store import event_vectors
+        from personalab.retrieval.lexical import batched_by_size
 
         embedder = self._embedder()
         by_name: dict[str, list[StoryEvent]] = {}
         for event in {event.event_id: event for event in map(_clean, events)}.values():
             by_name.setdefault(collection_name(event.instance_id, event.kind), []).append(event)
         for name, group in by_name.items():
-            for batch in batches_of(
+            for batch in batched_by_size(
                 group, _characters, items_at_most=BATCH, characters_at_most=BATCH_CHARACTERS
             ):
-                vectors = vectors_of(batch, embedder, lambda ids, name=name: self._texts(name, ids))
-                with self._shelves.writing() as catalogue:
-                    catalogue = catalogue or self._shelves.begin(embedder.identity)
+                vectors = event_vectors(batch, embedder, lambda ids, name=name: self._texts(name, ids))
+                with self._view.writing() as catalogue:
+                    catalogue = catalogue or self._view.begin(embedder.identity)
                     _check(catalogue, embedder)
-                    self._shelves.put(catalogue, name, batch, vectors)
+                    self._view.put(catalogue, name, batch, vectors)
 
     def _texts(self, name: str, event_ids: Sequence[str]) -> dict[str, str]:
-        with self._shelves.reading() as catalogue:
+        with self._view.reading() as catalogue:
             if catalogue is None or name not in catalogue.collections:
                 return {}
-            return self._shelves.texts(catalogue, name, event_ids)
+            return self._view.texts(catalogue, name, event_ids)
 
     def _remove(self, instance_id: str, session_id: str | None, kinds: Sequence[Kind] | None) -> None:
-        from personalab.retrieval.store import named
-
-        with self._shelves.writing() as catalogue:
+        with self._view.writing() as catalogue:
             if catalogue is None:
                 return
             for name in _own_names(catalogue, instance_id):
-                if kinds is not None and named(name)[1] not in kinds:
+                if kinds is not None and split_collection_name(name)[1] not in kinds:
                     continue
-                catalogue = self._shelves.forget(catalogue, name, session_id)
+                catalogue = self._view.forget(catalogue, name, session_id)
 
     def _search(self, search: RecallQuery) -> list[Hit]:
         from personalab.retrieval.offline_embedder import query_vector
-        from personalab.retrieval.ranking import ShelfMatches, rank
+        from personalab.retrieval.ranking import CollectionMatches, rank
 
         embedder = self._embedder()
         search = replace(search, in_prompt=frozenset(map(_whole, search.in_prompt)))
-        shelves = {name: shelf for _, name, shelf in self._open_shelves(search, embedder)}
+        collections = {name: collection for _, name, collection in self._open_collections(search, embedder)}
         vectors = {
-            name: query_vector(embedder, search.query, shelf.lexical.rarity)
-            for name, shelf in shelves.items()
+            name: query_vector(embedder, search.query, collection.lexical.rarity)
+            for name, collection in collections.items()
         }
-        sections: list[ShelfMatches] = []
-        for catalogue, name, shelf in self._open_shelves(search, embedder):
+        sections: list[CollectionMatches] = []
+        for catalogue, name, collection in self._open_collections(search, embedder):
             vector = vectors.get(name, ())
-            nearest = partial(self._shelves.nearest, catalogue, name, vector) if any(vector) else None
-            sections.append(ShelfMatches.of(shelf, search, nearest))
+            nearest = partial(self._view.nearest, catalogue, name, vector) if any(vector) else None
+            sections.append(CollectionMatches.of(collection, search, nearest))
         return rank(sections, search)
 
-    def _open_shelves(
+    def _open_collections(
         self, search: RecallQuery, embedder: Embedder
     ) -> Iterator[tuple[Catalogue, str, EventCollection]]:
-        """Go through the shelves a search looks into, under the lock that keeps writers out."""
-        with self._shelves.reading() as catalogue:
+        """Go through the collections a search looks into, under the lock that keeps writers out."""
+        with self._view.reading() as catalogue:
             if catalogue is None:
                 return
             for name in _names(catalogue, search):
                 _check(catalogue, embedder)
-                if shelf := self._shelves.shelf(catalogue, name):
-                    yield catalogue, name, shelf
+                if collection := self._view.collection(catalogue, name):
+                    yield catalogue, name, collection
 
     def _missing(self, instance_id: str, event_ids: Sequence[str]) -> list[str]:
-        with self._shelves.reading() as catalogue:
+        with self._view.reading() as catalogue:
             if catalogue is None:
                 return list(event_ids)
             held: set[str] = set()
             for name in _own_names(catalogue, instance_id):
-                held |= self._shelves.shelf(catalogue, name).numbers.keys() & set(event_ids)
+                held |= self._view.collection(catalogue, name).numbers.keys() & set(event_ids)
         return [event_id for event_id in event_ids if event_id not in held]
 
     def _state(self) -> IndexState:
-        from personalab.retrieval.store import named
-
         counts: dict[str, int] = {"summary": 0, "plot": 0, "turn": 0}
         configured = self._embedder().identity
         try:
-            with self._shelves.reading() as catalogue:
-                for name, count in self._shelves.counts().items() if catalogue else ():
-                    counts[named(name)[1]] += count
+            with self._view.reading() as catalogue:
+                for name, count in self._view.counts().items() if catalogue else ():
+                    counts[split_collection_name(name)[1]] += count
         except StorageError as error:
             if error.code == "clock_too_early":
                 raise
@@ -179,8 +311,8 @@ class ChromaLibrary:
         return IndexState(status, catalogue.embedder, counts)
 
     def _reset(self) -> None:
-        with self._shelves.replacing():
-            self._shelves.begin(self._embedder().identity)
+        with self._view.replacing():
+            self._view.begin(self._embedder().identity)
 
 
 def _characters(event: StoryEvent) -> int:
@@ -193,8 +325,6 @@ def _own_names(catalogue: Catalogue, instance_id: str) -> list[str]:
 
 def _names(catalogue: Catalogue, search: RecallQuery) -> list[str]:
     """Choose the collections a search looks into."""
-    from personalab.retrieval.store import collection_name
-
     if not search.others:
         wanted = [collection_name(search.instance_id, kind) for kind in search.kinds]
         return [name for name in wanted if name in catalogue.collections]

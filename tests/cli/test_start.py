@@ -36,7 +36,7 @@ def test_help_imports_nothing_heavy() -> None:
 def test_turn_imports_only_what_it_uses() -> None:
     unused = (
         "graph.memorize", "graph.summarize", "personalab.memory.pipeline", "personalab.lab.calling",
-        "personalab.providers.langchain_source", "personalab.providers.local", "personalab.providers.rehearsal",
+        "personalab.providers.langchain_source", "personalab.providers.local", "personalab.testing.rehearsal",
     )  # fmt: skip
     program = (
         "import sys, graph.chat_turn, personalab.services\n"

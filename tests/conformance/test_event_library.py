@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from personalab.ports import EventLibrary
-from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.story.recall import RecallQuery
+from personalab.testing.in_memory import InMemoryLibrary
 from tests.retrieval.events import event, looking, open_library
 
 pytestmark = pytest.mark.anyio

@@ -25,7 +25,6 @@ from hypothesis.stateful import (
 
 from personalab.errors import UserError
 from personalab.memory.changes import Operation, Verb, revise, undo
-from personalab.memory.finding import MemorySearch
 from personalab.memory.records import (
     CONTENT_TYPES,
     ContentType,
@@ -35,9 +34,10 @@ from personalab.memory.records import (
     new_id,
     read_request,
 )
-from personalab.retrieval.memory.book import MemoryBook
+from personalab.memory.search import MemorySearch
 from personalab.retrieval.memory.postgres import PostgresBackend
 from personalab.retrieval.memory.sqlite import SqliteBackend
+from personalab.retrieval.memory.store import DatabaseMemoryStore
 
 _T = TypeVar("_T")
 DIMENSION = 16
@@ -84,7 +84,7 @@ class TwoBooks(RuleBasedStateMachine):
         self._here = Path(tempfile.mkdtemp(dir=self.folder))
         self._loop = asyncio.new_event_loop()
         self._books = [
-            MemoryBook(backend, HashedWords)
+            DatabaseMemoryStore(backend, HashedWords)
             for backend in (SqliteBackend(self._here), PostgresBackend(self.url))
         ]
         self._saved: list[Conversation] = []
@@ -114,10 +114,10 @@ class TwoBooks(RuleBasedStateMachine):
         self._loop.close()
         shutil.rmtree(self._here)
 
-    def _both(self, ask: Callable[[MemoryBook], Awaitable[_T]]) -> list[_T | str]:
+    def _both(self, ask: Callable[[DatabaseMemoryStore], Awaitable[_T]]) -> list[_T | str]:
         """Ask both; an error is an answer, too."""
 
-        async def asked(book: MemoryBook) -> _T | str:
+        async def asked(book: DatabaseMemoryStore) -> _T | str:
             try:
                 return await ask(book)
             except UserError as error:
@@ -126,7 +126,7 @@ class TwoBooks(RuleBasedStateMachine):
         TwoBooks.steps += 1
         return [self._loop.run_until_complete(asked(book)) for book in self._books]
 
-    def _alike(self, ask: Callable[[MemoryBook], Awaitable[_T]]) -> _T | str:
+    def _alike(self, ask: Callable[[DatabaseMemoryStore], Awaitable[_T]]) -> _T | str:
         """Ask both, and give what both answer."""
         one, other = self._both(ask)
         assert one == other

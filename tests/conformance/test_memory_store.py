@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from personalab.errors import BadRecord, UserError
-from personalab.memory.changes import Operation, Revised, revise, undo
+from personalab.memory.changes import MemoryRevision, Operation, revise, undo
 from personalab.memory.records import Conversation, Memory, StoryPlace, new_id, read_request, saved_response
 from personalab.ports import LearnedBefore
-from personalab.retrieval.memory.book import MemoryBook
+from personalab.retrieval.memory.store import DatabaseMemoryStore
 from tests.retrieval.memories import (
     AGENT,
     IN_MEMORY,
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.anyio
 ROOT = Path(__file__).parents[2]
 BACKENDS = ("embedded", "postgres", "in_memory")
 between_processes = pytest.mark.parametrize("place", ["embedded", "postgres"], indirect=True)
-OpenStore = Callable[..., MemoryBook]
+OpenStore = Callable[..., DatabaseMemoryStore]
 
 
 def make_place(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
@@ -63,9 +63,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 async def open_store(place: str) -> AsyncIterator[OpenStore]:
     """Open stores of one database, closed after the test."""
-    opened: list[MemoryBook] = []
+    opened: list[DatabaseMemoryStore] = []
 
-    def open_one(embedder: Concepts | None = None) -> MemoryBook:
+    def open_one(embedder: Concepts | None = None) -> DatabaseMemoryStore:
         opened.append(open_at(place, embedder))
         return opened[-1]
 
@@ -75,16 +75,16 @@ async def open_store(place: str) -> AsyncIterator[OpenStore]:
 
 
 @pytest.fixture
-def store(open_store: OpenStore) -> MemoryBook:
+def store(open_store: OpenStore) -> DatabaseMemoryStore:
     """Open the test's store."""
     return open_store()
 
 
-async def texts(store: MemoryBook, query: str, limit: int = 10) -> list[str]:
+async def texts(store: DatabaseMemoryStore, query: str, limit: int = 10) -> list[str]:
     return [hit.entry.text for hit in await store.search(looking(query, limit=limit))]
 
 
-async def known(store: MemoryBook, agent: str = AGENT) -> Memory:
+async def known(store: DatabaseMemoryStore, agent: str = AGENT) -> Memory:
     memory = await store.memory(agent, USER)
     assert memory is not None
     return memory
@@ -93,7 +93,7 @@ async def known(store: MemoryBook, agent: str = AGENT) -> Memory:
 # --- the source's shapes
 
 
-async def test_a_memory_has_the_sources_fields_and_lists_of_strings(store: MemoryBook) -> None:
+async def test_a_memory_has_the_sources_fields_and_lists_of_strings(store: DatabaseMemoryStore) -> None:
     facts = ("用户是一名软件开发者", "擅长Python和JavaScript", "有5年工作经验")
     memory, _ = await learn(store, *facts)
     read = await known(store)
@@ -115,7 +115,7 @@ async def test_a_memory_has_the_sources_fields_and_lists_of_strings(store: Memor
     assert uuid.UUID(fields["memory_id"])
 
 
-async def test_a_conversation_comes_back_as_the_sources_object(store: MemoryBook) -> None:
+async def test_a_conversation_comes_back_as_the_sources_object(store: DatabaseMemoryStore) -> None:
     result = {
         "modification_result": "LLM分析和信息提取的结果文本",
         "update_result": {
@@ -160,7 +160,7 @@ async def test_a_conversation_comes_back_as_the_sources_object(store: MemoryBook
     assert memory.memory_id == given["memory_id"]
 
 
-async def test_a_saved_request_is_answered_as_the_source_does(store: MemoryBook) -> None:
+async def test_a_saved_request_is_answered_as_the_source_does(store: DatabaseMemoryStore) -> None:
     request = {
         "agent_id": "agent_001",
         "user_id": "user_001",
@@ -192,7 +192,7 @@ async def test_a_saved_request_is_answered_as_the_source_does(store: MemoryBook)
     ],
 )
 async def test_a_summary_has_one_of_three_forms(
-    store: MemoryBook, messages: list[str] | None, summary: str
+    store: DatabaseMemoryStore, messages: list[str] | None, summary: str
 ) -> None:
     conversation = said(*messages) if messages is not None else said("x", "y")
     if messages is None:
@@ -204,7 +204,7 @@ async def test_a_summary_has_one_of_three_forms(
 
 
 @pytest.mark.parametrize("name", ["agent_id", "user_id", "messages"])
-async def test_a_missing_field_is_a_value_error_that_names_it(store: MemoryBook, name: str) -> None:
+async def test_a_missing_field_is_a_value_error_that_names_it(store: DatabaseMemoryStore, name: str) -> None:
     request = {"agent_id": "a", "user_id": "u", "messages": [{"role": "user", "content": "hi"}]}
     del request[name]
     with pytest.raises(ValueError, match=name):
@@ -215,7 +215,7 @@ async def test_a_missing_field_is_a_value_error_that_names_it(store: MemoryBook,
 # --- saving
 
 
-async def test_a_place_where_nothing_was_kept_knows_nothing(store: MemoryBook) -> None:
+async def test_a_place_where_nothing_was_kept_knows_nothing(store: DatabaseMemoryStore) -> None:
     assert await store.memory(AGENT, USER) is None
     assert await store.memories() == []
     assert await store.conversation(new_id()) is None
@@ -227,7 +227,7 @@ async def test_a_place_where_nothing_was_kept_knows_nothing(store: MemoryBook) -
     assert await store.search_conversations("anything", AGENT, USER) == []
 
 
-async def test_fifty_savers_of_a_new_pair_begin_one_memory(store: MemoryBook) -> None:
+async def test_fifty_savers_of_a_new_pair_begin_one_memory(store: DatabaseMemoryStore) -> None:
     saving = [store.save_conversation(said(f"conversation {number}")) for number in range(50)]
     saved = await asyncio.gather(*saving)
     assert len({conversation.memory_id for conversation in saved}) == 1
@@ -236,7 +236,9 @@ async def test_fifty_savers_of_a_new_pair_begin_one_memory(store: MemoryBook) ->
 
 
 @between_processes
-async def test_several_processes_that_save_a_new_pair_begin_one_memory(store: MemoryBook, place: str) -> None:
+async def test_several_processes_that_save_a_new_pair_begin_one_memory(
+    store: DatabaseMemoryStore, place: str
+) -> None:
     command = [sys.executable, "-m", "tests.retrieval.memory_process", place, "save", "10"]
     started = [
         subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)
@@ -247,7 +249,7 @@ async def test_several_processes_that_save_a_new_pair_begin_one_memory(store: Me
     assert [name.conversations for name in await store.memories()] == [40]
 
 
-async def test_the_same_conversation_twice_changes_nothing(store: MemoryBook) -> None:
+async def test_the_same_conversation_twice_changes_nothing(store: DatabaseMemoryStore) -> None:
     first = await store.save_conversation(said("hello", "hi", session=SESSION))
     again = await store.save_conversation(said("hello", "hi", session=SESSION))
     assert again == first
@@ -259,7 +261,7 @@ async def test_the_same_conversation_twice_changes_nothing(store: MemoryBook) ->
     assert len(await store.conversations(AGENT, USER)) == 3
 
 
-async def test_an_id_that_is_saved_stays_what_it_was_and_is_no_one_elses(store: MemoryBook) -> None:
+async def test_an_id_that_is_saved_stays_what_it_was_and_is_no_one_elses(store: DatabaseMemoryStore) -> None:
     first = await store.save_conversation(said("the first words"))
     other = replace(said("quite other words"), conversation_id=first.conversation_id)
     assert await store.save_conversation(other) == first
@@ -269,7 +271,7 @@ async def test_an_id_that_is_saved_stays_what_it_was_and_is_no_one_elses(store: 
     assert await store.memory("someone else", USER) is None
 
 
-async def test_a_memory_id_that_is_another_pairs_is_refused(store: MemoryBook) -> None:
+async def test_a_memory_id_that_is_another_pairs_is_refused(store: DatabaseMemoryStore) -> None:
     first = await store.save_conversation(said("hello"))
     stranger = replace(said("hello", agent="someone else"), memory_id=first.memory_id)
     with pytest.raises(UserError) as refused:
@@ -282,7 +284,7 @@ async def test_a_memory_id_that_is_another_pairs_is_refused(store: MemoryBook) -
     assert (await store.save_conversation(own)).memory_id == first.memory_id
 
 
-async def test_conversations_are_listed_newest_first_and_page_by_page(store: MemoryBook) -> None:
+async def test_conversations_are_listed_newest_first_and_page_by_page(store: DatabaseMemoryStore) -> None:
     saved = [
         await store.save_conversation(said(f"number {at}", at=f"2025-10-16T10:0{at}:00Z")) for at in (0, 1, 2)
     ]
@@ -295,7 +297,7 @@ async def test_conversations_are_listed_newest_first_and_page_by_page(store: Mem
     assert await store.conversations(AGENT, USER, before=new_id()) == []
 
 
-async def test_memories_are_listed_page_by_page(store: MemoryBook) -> None:
+async def test_memories_are_listed_page_by_page(store: DatabaseMemoryStore) -> None:
     for number in range(5):
         await store.save_conversation(said("hello", agent=f"agent {number}"))
     everyone = await store.memories()
@@ -305,7 +307,7 @@ async def test_memories_are_listed_page_by_page(store: MemoryBook) -> None:
     assert [*first, *rest] == everyone
 
 
-async def test_ids_may_have_any_printable_characters(store: MemoryBook) -> None:
+async def test_ids_may_have_any_printable_characters(store: DatabaseMemoryStore) -> None:
     agent, user = "агент 'x\"; DROP TABLE memories;-- %_🦊\\", "玩家/..?#[]{}"
     conversation = await store.save_conversation(said("猫 and %_ and '", agent=agent, user=user))
     memory = await store.memory(agent, user)
@@ -330,7 +332,7 @@ async def test_ids_may_have_any_printable_characters(store: MemoryBook) -> None:
     ],
     ids=["nul", "surrogates", "emoji", "quotes", "long", "controls"],
 )
-async def test_hostile_texts_are_kept_and_found(store: MemoryBook, text: str) -> None:
+async def test_hostile_texts_are_kept_and_found(store: DatabaseMemoryStore, text: str) -> None:
     conversation = said(text, "lighthouse", "lighthouse again")
     if text.startswith("long"):
         conversation = said(*[text] * 5, "lighthouse")
@@ -351,7 +353,7 @@ async def test_hostile_texts_are_kept_and_found(store: MemoryBook, text: str) ->
 # --- changing
 
 
-async def test_a_change_is_kept_only_by_whom_the_memory_still_stands(store: MemoryBook) -> None:
+async def test_a_change_is_kept_only_by_whom_the_memory_still_stands(store: DatabaseMemoryStore) -> None:
     await store.save_conversation(said("hello"))
     memory = await known(store)
     mine = revise(memory, [Operation("add", "profile", "likes tea")], NOW, origin="edit")
@@ -362,7 +364,7 @@ async def test_a_change_is_kept_only_by_whom_the_memory_still_stands(store: Memo
     assert len(await store.changes(AGENT, USER)) == 1
 
 
-async def test_of_many_changes_at_once_one_is_kept(store: MemoryBook) -> None:
+async def test_of_many_changes_at_once_one_is_kept(store: DatabaseMemoryStore) -> None:
     await store.save_conversation(said("hello"))
     memory = await known(store)
     wishes = [
@@ -374,7 +376,7 @@ async def test_of_many_changes_at_once_one_is_kept(store: MemoryBook) -> None:
     assert (await known(store)) == wishes[kept.index(True)].memory
 
 
-async def test_a_change_and_its_result_are_kept_together(store: MemoryBook) -> None:
+async def test_a_change_and_its_result_are_kept_together(store: DatabaseMemoryStore) -> None:
     saved = await store.save_conversation(said("I like tea"))
     memory = await known(store)
     operation = Operation("add", "profile", "likes tea", messages=(0,))
@@ -405,7 +407,7 @@ async def test_a_change_and_its_result_are_kept_together(store: MemoryBook) -> N
     assert (await known(store)).version == 1
 
 
-async def test_a_storys_conversation_waits_until_it_was_learned_from(store: MemoryBook) -> None:
+async def test_a_storys_conversation_waits_until_it_was_learned_from(store: DatabaseMemoryStore) -> None:
     place = StoryPlace("inst_001", "sess_001", 1, 1)
     first = await store.save_conversation(replace(said("one"), story=place))
     second = await store.save_conversation(
@@ -425,7 +427,7 @@ async def test_a_storys_conversation_waits_until_it_was_learned_from(store: Memo
     assert names == [second.conversation_id]
 
 
-async def test_the_newest_of_each_list_can_be_read_alone(store: MemoryBook) -> None:
+async def test_the_newest_of_each_list_can_be_read_alone(store: DatabaseMemoryStore) -> None:
     memory, _ = await learn(store, *(f"fact {number}" for number in range(9)))
     brief = await store.memory(memory.agent_id, memory.user_id, newest=3)
     assert brief is not None
@@ -434,12 +436,14 @@ async def test_the_newest_of_each_list_can_be_read_alone(store: MemoryBook) -> N
     assert await store.memory(memory.agent_id, "nobody", newest=3) is None
 
 
-def revised_again(memory: Memory) -> Revised:
+def revised_again(memory: Memory) -> MemoryRevision:
     """Change a memory that is another by now."""
     return revise(memory, [Operation("add", "profile", "likes cake")], NOW, origin="edit")
 
 
-async def test_a_replaced_fact_stays_in_the_history_and_can_be_brought_back(store: MemoryBook) -> None:
+async def test_a_replaced_fact_stays_in_the_history_and_can_be_brought_back(
+    store: DatabaseMemoryStore,
+) -> None:
     memory, conversation = await learn(store, "lives in Berlin", "plays the guitar")
     [berlin, guitar] = memory.of("profile")
     operations = [
@@ -466,7 +470,7 @@ async def test_a_replaced_fact_stays_in_the_history_and_can_be_brought_back(stor
     assert [change.origin for change in await store.changes(AGENT, USER, limit=1)] == ["undo"]
 
 
-async def test_forgetting_leaves_nothing_but_how_far_a_story_was_saved(store: MemoryBook) -> None:
+async def test_forgetting_leaves_nothing_but_how_far_a_story_was_saved(store: DatabaseMemoryStore) -> None:
     memory, conversation = await learn(store, "has a cat")
     await store.save_conversation(said_in_story(7, "go on", "yes"))
     assert await texts(store, "feline") == ["has a cat"]
@@ -482,7 +486,7 @@ async def test_forgetting_leaves_nothing_but_how_far_a_story_was_saved(store: Me
     assert await texts(store, "cat feline") == []
 
 
-async def test_a_story_is_saved_up_to_its_last_turn(store: MemoryBook) -> None:
+async def test_a_story_is_saved_up_to_its_last_turn(store: DatabaseMemoryStore) -> None:
     await store.save_conversation(said_in_story(4, "a", "b"))
     await store.save_conversation(said_in_story(2, "c", "d"))
     assert await store.learned(AGENT, USER, SESSION) == 4
@@ -497,7 +501,7 @@ async def test_a_story_is_saved_up_to_its_last_turn(store: MemoryBook) -> None:
 # --- finding
 
 
-async def test_entries_are_found_by_words_and_by_meaning(store: MemoryBook) -> None:
+async def test_entries_are_found_by_words_and_by_meaning(store: DatabaseMemoryStore) -> None:
     _, conversation = await learn(store, "the user keeps a kitten", "grew up by the ocean", "likes tea")
     [hit] = await store.search(looking("likes tea with milk"))
     assert hit.entry.text == "likes tea"
@@ -512,7 +516,7 @@ async def test_entries_are_found_by_words_and_by_meaning(store: MemoryBook) -> N
     assert await texts(store, "kitten", limit=0) == []
 
 
-async def test_what_is_found_is_the_pairs_own_and_of_the_types_asked_for(store: MemoryBook) -> None:
+async def test_what_is_found_is_the_pairs_own_and_of_the_types_asked_for(store: DatabaseMemoryStore) -> None:
     await learn(store, "has a cat named Tom")
     await learn(store, "fed a cat on Sunday", kind="event")
     await learn(store, "seems to love every cat", kind="mind")
@@ -527,7 +531,7 @@ async def test_what_is_found_is_the_pairs_own_and_of_the_types_asked_for(store: 
     assert [hit.entry.text for hit in other] == ["cat of another agent"]
 
 
-async def test_few_of_one_type_are_found_among_many_of_another(store: MemoryBook) -> None:
+async def test_few_of_one_type_are_found_among_many_of_another(store: DatabaseMemoryStore) -> None:
     await learn(store, *(f"met cat number {number}" for number in range(600)), kind="event")
     await learn(store, "owns a cat", "sings a song")
     assert [hit.entry.text for hit in await store.search(looking("cat", "profile"))] == ["owns a cat"]
@@ -535,13 +539,13 @@ async def test_few_of_one_type_are_found_among_many_of_another(store: MemoryBook
     assert (await texts_of(store, "吉他", "profile"))[0] == "sings a song"
 
 
-async def texts_of(store: MemoryBook, query: str, kind: str) -> list[str]:
+async def texts_of(store: DatabaseMemoryStore, query: str, kind: str) -> list[str]:
     """Find texts of one type."""
     hits = await store.search(looking(query, kind))  # pyright: ignore[reportArgumentType] (a type's name)
     return [hit.entry.text for hit in hits]
 
 
-async def test_equally_good_hits_stand_in_the_memorys_order(store: MemoryBook) -> None:
+async def test_equally_good_hits_stand_in_the_memorys_order(store: DatabaseMemoryStore) -> None:
     facts = [f"cat {word}" for word in ("aa", "bb", "cc", "dd", "ee", "ff")]
     memory, _ = await learn(store, *facts)
     assert await texts(store, "cat") == facts
@@ -557,7 +561,7 @@ async def test_equally_good_hits_stand_in_the_memorys_order(store: MemoryBook) -
     assert await texts(store, "cat") == facts
 
 
-async def test_what_changes_is_found_as_it_is_now(store: MemoryBook) -> None:
+async def test_what_changes_is_found_as_it_is_now(store: DatabaseMemoryStore) -> None:
     memory, _ = await learn(store, "has a cat", "likes tea")
     assert await texts(store, "feline") == ["has a cat"]
     cat = memory.of("profile")[0]
@@ -571,7 +575,7 @@ async def test_what_changes_is_found_as_it_is_now(store: MemoryBook) -> None:
     assert await texts(store, "ocean") == ["sails the sea"]
 
 
-async def test_conversations_are_found_by_words_and_by_meaning(store: MemoryBook) -> None:
+async def test_conversations_are_found_by_words_and_by_meaning(store: DatabaseMemoryStore) -> None:
     cats = await store.save_conversation(said("my kitten is ill", "poor thing"))
     sea = await store.save_conversation(said("we go to the ocean", "take a towel"))
     await store.save_conversation(said("the kitten of a stranger", agent="someone else"))
@@ -642,7 +646,7 @@ async def test_reindexing_embeds_everything_again(open_store: OpenStore) -> None
 
 
 @between_processes
-async def test_two_processes_see_what_each_other_writes(store: MemoryBook, place: str) -> None:
+async def test_two_processes_see_what_each_other_writes(store: DatabaseMemoryStore, place: str) -> None:
     async def other(*arguments: str) -> list[str]:
         command = [sys.executable, "-m", "tests.retrieval.memory_process", place, *arguments]
         done = await asyncio.to_thread(
@@ -663,7 +667,9 @@ async def test_two_processes_see_what_each_other_writes(store: MemoryBook, place
 
 
 @between_processes
-async def test_processes_that_learn_and_search_at_once_lose_nothing(store: MemoryBook, place: str) -> None:
+async def test_processes_that_learn_and_search_at_once_lose_nothing(
+    store: DatabaseMemoryStore, place: str
+) -> None:
     command = [sys.executable, "-m", "tests.retrieval.memory_process", place, "mix"]
     started = [
         subprocess.Popen(
@@ -679,7 +685,7 @@ async def test_processes_that_learn_and_search_at_once_lose_nothing(store: Memor
     assert len(await texts(store, "feline", limit=50)) == 18
 
 
-async def test_the_memory_is_plain_json(store: MemoryBook) -> None:
+async def test_the_memory_is_plain_json(store: DatabaseMemoryStore) -> None:
     await learn(store, "has a cat")
     [change] = await store.changes(AGENT, USER)
     for fields in ((await known(store)).fields(), change.fields()):

@@ -16,10 +16,10 @@ from nodes.chat_turn.state import TurnInput
 from personalab.dialogue import Message
 from personalab.errors import ProviderError
 from personalab.ports import ReplyChunk
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services
 from personalab.story.lines import UserLine
 from personalab.story.transcript import Turn
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.contract.worlds import NOW, SESSION, STORY, StoryWorld
 from tests.graph.turns import only, play, say
 

@@ -14,8 +14,8 @@ from nodes.compact.state import CompactInput
 from personalab.archive.veloca import Role
 from personalab.dialogue import Message
 from personalab.ports import ReplyChunk
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.contract.archives import ArchiveWriter
 from tests.contract.worlds import StoryWorld
 from tests.graph.turns import Events, only

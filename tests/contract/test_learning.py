@@ -13,13 +13,12 @@ from graph.summarize import stream_summary
 from graph.update_memory import stream_update
 from nodes.update_memory.state import UpdateInput
 from personalab.errors import StorageError
-from personalab.memory.pipeline import has_succeeded
 from personalab.operations.learning import MOST_TRIES, MOST_TURNS, TOGETHER, unlearned
 from personalab.operations.memory import forget_memory, get_memory, undo_change
 from personalab.operations.summaries import undo_summary
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services
 from personalab.story.lines import AssistantLine, UserLine
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.contract.worlds import NOW, SESSION, STORY, StoryWorld
 from tests.graph.obliging import EVOLVED, Obliging
 from tests.graph.turns import only, play, say
@@ -216,7 +215,7 @@ async def test_a_conversation_no_answer_fits_holds_up_no_other_and_is_given_up(
     assert (await learn_story(services, instance, model=None)).error is None
     assert await _events(services) == ["用户说过我是医生"]
     talks = await services.memories.conversations(AGENT, PLAYER)
-    assert [has_succeeded(talk.pipeline_result) for talk in talks] == [True, False]
+    assert [talk.is_learned for talk in talks] == [True, False]
 
 
 # --- with the persona

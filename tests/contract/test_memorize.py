@@ -15,9 +15,9 @@ from personalab.dialogue import Message
 from personalab.errors import NotFound
 from personalab.operations.memory import get_memory, memory_changes, save_conversation, undo_change
 from personalab.ports import ReplyChunk
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services
 from personalab.story.events import Usage
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from personalab.texts import PROMPT_LANGUAGES, PromptLanguage
 from personalab.texts.actions import rendering_for
 from tests.contract.worlds import StoryWorld

@@ -16,11 +16,11 @@ from personalab.dialogue import Message
 from personalab.errors import StorageError, UserError
 from personalab.operations.summaries import undo_summary
 from personalab.ports import HeldLock, ReplyChunk
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
-from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services
 from personalab.story.instance import InstanceState
 from personalab.story.recall import RecallQuery
+from personalab.testing.in_memory import InMemoryLibrary
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.contract.worlds import STORY, StoryWorld
 from tests.graph.turns import Events, only, say
 

@@ -15,10 +15,10 @@ from personalab.dialogue import Message
 from personalab.errors import UserError
 from personalab.operations.personas import persona_history, undo_persona
 from personalab.ports import HeldLock, ReplyChunk
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services
 from personalab.story.instance import CharacterState
 from personalab.story.lines import UserLine
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.conftest import NOW
 from tests.contract.worlds import EXAMPLE_SESSION, STORY, StoryWorld
 from tests.graph.turns import Events, only, say

@@ -21,9 +21,7 @@ from personalab.in_memory.locks import HeldMemoryLearning, HeldMemoryLock, InMem
 from personalab.in_memory.stories import InMemoryStories, StoredSession, Story
 from personalab.ports import HeldLock, Preferences, StoryPorts
 from personalab.retrieval.embedders import VECTORS
-from personalab.retrieval.in_memory import InMemoryLibrary
-from personalab.retrieval.memory.book import MemoryBook
-from personalab.retrieval.memory.in_memory import InMemoryBackend
+from personalab.retrieval.memory.store import DatabaseMemoryStore
 from personalab.retrieval.offline_embedder import OfflineEmbedder
 from personalab.services import Services
 from personalab.settings import read_settings
@@ -35,6 +33,7 @@ from personalab.storage.story_lock import HeldFileLock
 from personalab.storage.story_ports import open_file_ports
 from personalab.story.lines import Line, dump_line, parse_line
 from personalab.story.summary import PlotPoint
+from personalab.testing.in_memory import InMemoryBackend, InMemoryLibrary
 from personalab.texts import PromptLanguage
 from tests.contract.archives import ArchiveWriter, FileArchiveWriter, MemoryArchiveWriter
 from tests.graph.turns import snapshot
@@ -199,7 +198,7 @@ class MemoryWorld:
     def open_services(self) -> Services:
         """Open services whose data root cannot be written, nor even created."""
         found = _services(Path(__file__) / "data", self.open_process())
-        found.__dict__["memories"] = MemoryBook(self.memories, lambda: OfflineEmbedder(VECTORS))
+        found.__dict__["memories"] = DatabaseMemoryStore(self.memories, lambda: OfflineEmbedder(VECTORS))
         for name in ("stories", "preferences", "lorebooks"):
             found.__dict__[name] = _NoFiles()
         return found

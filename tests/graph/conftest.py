@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services
+from personalab.testing.in_memory import InMemoryLibrary
 
 
 @pytest.fixture(autouse=True)

@@ -26,15 +26,15 @@ from personalab.operations.memory import add_entry, get_memory, search_memory
 from personalab.operations.personas import persona_history
 from personalab.operations.reindex import reindex, session_events
 from personalab.operations.summaries import undo_summary
-from personalab.providers.scripted import ScriptedModel
 from personalab.providers.tokens import OfflineCounter, encoding_for
-from personalab.retrieval.store import Store
+from personalab.retrieval.event_store import EventStore
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.story.instance import CharacterState
 from personalab.story.lines import Metadata, dump_line
 from personalab.story.recall import RecallQuery
 from personalab.story.sessions import next_session_id
+from personalab.testing.scripted import ScriptedModel
 from tests.graph.turns import snapshot
 from tests.graph.worked_example import lay_out
 from tests.killing import STEP, Case, Cases, Scene
@@ -60,7 +60,7 @@ def counter() -> OfflineCounter:
 
 def warm() -> None:
     """Import and read what takes long; no library is opened, for that starts threads."""
-    for name in ("chromadb.api.rust", "langchain_chroma", "personalab.retrieval.shelves"):
+    for name in ("chromadb.api.rust", "personalab.retrieval.event_store"):
         importlib.import_module(name)
     counter()
 
@@ -124,7 +124,7 @@ def indexed(root: Path) -> Events:
     folder = root / "event_library" / "chroma_db"
     if not folder.exists():
         return {}
-    store = Store(folder)
+    store = EventStore(folder)
     try:
         return {event.event_id: event.text for name in store.counts() for event in store.read(name)}
     finally:

@@ -17,8 +17,8 @@ from nodes.chat_turn.state import TurnInput
 from personalab.errors import NotFound
 from personalab.leases import lease_scope
 from personalab.operations.instances import switch_background
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services, open_services
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.graph.turns import lines, only, play, plot, say, sent_words, snapshot
 
 pytestmark = pytest.mark.anyio

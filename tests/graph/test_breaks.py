@@ -19,10 +19,10 @@ from langgraph.errors import InvalidUpdateError
 from graph.chat_turn import PREPARATION, build_chat_turn
 from graph.preview import preview_prompt
 from personalab.operations.instances import read_session, switch_background
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
-from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services
 from personalab.story.recall import Hit, RecallQuery
+from personalab.testing.in_memory import InMemoryLibrary
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.graph.turns import lines, only, plot, say
 
 pytestmark = pytest.mark.anyio

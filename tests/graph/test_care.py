@@ -18,7 +18,7 @@ from nodes.chat_turn.saying import Say
 from personalab.config import Config
 from personalab.dialogue import Message
 from personalab.errors import StorageError, UserError
-from personalab.memory.changes import Change, Operation, Revised, revise
+from personalab.memory.changes import Change, MemoryRevision, Operation, revise
 from personalab.operations.memory import add_entry, get_memory, remove_entry, undo_change
 from personalab.ports import ReplyChunk
 from personalab.services import Services
@@ -127,7 +127,7 @@ async def test_a_change_of_which_nothing_stands_does_not_keep_older_ones_from_be
     foreign = Change(
         change.change_id, change.memory_id, change.version, change.at, "undo", change.steps, undoes="another"
     )
-    assert await services.memories.commit(Revised(removed.memory, foreign))
+    assert await services.memories.commit(MemoryRevision(removed.memory, foreign))
     undone = await undo_change(services, AGENT, PLAYER)
     assert [step.verb for step in undone.steps] == ["remove"]
     assert (await get_memory(services, AGENT, PLAYER)).entries == ()
@@ -207,7 +207,7 @@ def test_a_database_that_does_not_answer_is_waited_for_once_however_many_ask(
     mute_server: tuple[str, Callable[[], int]],
 ) -> None:
     pytest.importorskip("psycopg_pool", reason="the extra 'postgres' is not installed")
-    from personalab.retrieval.memory.connections import Connection, Database
+    from personalab.retrieval.memory.postgres_database import Connection, Database
 
     url, came = mute_server
 

@@ -17,9 +17,9 @@ from personalab.errors import PersonaLabError
 from personalab.operations import archives
 from personalab.operations.archives import ArchivePlace, archive_of
 from personalab.ports import ReplyChunk
-from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services
 from personalab.storage.veloca import VelocaStore
+from personalab.testing.scripted import ScriptedModel
 from tests.graph.turns import Events, only, snapshot
 
 pytestmark = pytest.mark.anyio

@@ -71,7 +71,7 @@ def prepared(tmp_path: Path) -> tuple[Path, str]:
     services = open_services(read_settings({"PERSONALAB_DATA": str(root)}))
     program = tmp_path / "claude"
     program.write_text(
-        f'#!/bin/sh\nPYTHONPATH={PROJECT} exec {sys.executable} -S -m personalab.providers.fake_claude "$@"\n',
+        f'#!/bin/sh\nPYTHONPATH={PROJECT} exec {sys.executable} -S -m personalab.testing.fake_claude "$@"\n',
         encoding="utf-8",
     )
     program.chmod(0o755)

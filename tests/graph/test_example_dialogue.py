@@ -12,10 +12,10 @@ import pytest
 from graph.preview import preview_prompt
 from personalab.dialogue import Message
 from personalab.operations.instances import new_instance
-from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services
 from personalab.story.instance import Instructions
 from personalab.story.library import Character
+from personalab.testing.scripted import ScriptedModel
 from tests.graph.turns import say
 
 Answer = Callable[..., ScriptedModel]

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from personalab.operations.instances import new_instance
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
-from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.storage.sessions import SessionCache
 from personalab.story.lines import AssistantLine, UserLine, dump_line
+from personalab.testing.in_memory import InMemoryLibrary
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.conftest import FULL
 from tests.graph.turns import lines, only, play, plot, say, snapshot
 
@@ -166,8 +166,8 @@ async def test_a_session_of_fifty_megabytes_takes_a_turn(
 _TALK = """
 import asyncio, json, sys
 from graph.chat_turn import run_turn
-from personalab.providers.scripted import ScriptedModel
-from personalab.retrieval.in_memory import InMemoryLibrary
+from personalab.testing.scripted import ScriptedModel
+from personalab.testing.in_memory import InMemoryLibrary
 from personalab.services import open_services
 services = open_services()
 services.__dict__["library"] = InMemoryLibrary()

@@ -10,10 +10,10 @@ import pytest
 
 from personalab.dialogue import Message
 from personalab.ports import ReplyChunk
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.reasoning import ThinkingHabit
 from personalab.services import Services
 from personalab.story.lines import NO_REPLY
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.graph.turns import Events, lines, only, play, plot, say
 
 pytestmark = pytest.mark.anyio

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from personalab.operations.instances import new_instance
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.graph.turns import lines, say
 
 pytestmark = pytest.mark.anyio

@@ -10,8 +10,8 @@ import pytest
 
 from graph.summarize import stream_summary
 from personalab.operations.summaries import undo_summary
-from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services
+from personalab.testing.scripted import ScriptedModel
 from tests.graph.turns import Events, lines, play, say
 
 pytestmark = pytest.mark.anyio

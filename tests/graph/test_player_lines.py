@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from personalab.providers.chat_models import ModelSettings, open_model
-from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services
+from personalab.testing.scripted import ScriptedModel
 from tests.graph.turns import lines, only, say
 from tests.openai_server import OpenAIServer, hangs_after
 

@@ -12,9 +12,9 @@ from graph.learning import learn_story
 from graph.preview import preview_prompt
 from personalab.operations.instances import new_instance
 from personalab.operations.memory import add_entry
-from personalab.providers.scripted import ScriptedModel
-from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services
+from personalab.testing.in_memory import InMemoryLibrary
+from personalab.testing.scripted import ScriptedModel
 from tests.graph.obliging import Obliging
 from tests.graph.turns import only, say
 

@@ -20,11 +20,11 @@ from personalab.operations.exporting import ExportFormat, export_entry
 from personalab.operations.instances import new_instance
 from personalab.operations.reindex import reindex
 from personalab.ports import ReplyChunk
-from personalab.providers.rehearsal import RehearsalModel
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
-from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services
 from personalab.story.lines import dump_object
+from personalab.testing.in_memory import InMemoryLibrary
+from personalab.testing.rehearsal import RehearsalModel
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.conftest import NOW
 from tests.graph.turns import lines, plot, say
 

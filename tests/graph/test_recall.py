@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from personalab.operations.reindex import reindex
-from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services
 from personalab.story.lines import AssistantLine, Line, Metadata, Summary, UserLine, dump_line
+from personalab.testing.scripted import ScriptedModel
 from tests.graph.turns import only, say, sent_words
 
 pytestmark = pytest.mark.anyio

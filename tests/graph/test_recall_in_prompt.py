@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from graph.preview import Preview, preview_prompt
 from graph.summarize import stream_summary
 from personalab.operations.instances import new_instance
-from personalab.providers.scripted import ScriptedModel
-from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
+from personalab.testing.in_memory import InMemoryLibrary
+from personalab.testing.scripted import ScriptedModel
 from tests.graph.turns import lines, say
 
 STORY = "inst_001"

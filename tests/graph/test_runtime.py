@@ -19,10 +19,10 @@ from personalab.dialogue import Message
 from personalab.errors import StorageError
 from personalab.operations.instances import new_instance
 from personalab.ports import ReplyChunk
-from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services, open_services
 from personalab.storage.lorebooks import LorebookFiles
 from personalab.storage.story_lock import running
+from personalab.testing.scripted import ScriptedModel
 from tests.graph.turns import lines, only, say
 
 pytestmark = pytest.mark.anyio

@@ -18,9 +18,9 @@ from personalab.dialogue import Message
 from personalab.operations import archives
 from personalab.operations.archives import archive_of
 from personalab.ports import ReplyChunk
-from personalab.providers.scripted import ScriptedModel
-from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services
+from personalab.testing.in_memory import InMemoryLibrary
+from personalab.testing.scripted import ScriptedModel
 from tests.graph.worked_example import lay_out
 
 pytestmark = pytest.mark.anyio

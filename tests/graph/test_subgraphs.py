@@ -27,9 +27,9 @@ from graph.update_memory import build_update_memory
 from nodes.chat_turn.state import TurnContext, TurnState
 from personalab.operations import archives
 from personalab.operations.archives import archive_of
-from personalab.providers.rehearsal import RehearsalModel
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services
+from personalab.testing.rehearsal import RehearsalModel
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.contract.test_memorize import REQUEST
 from tests.graph.turns import lines
 from tests.lab.running import make_project

@@ -12,9 +12,9 @@ from graph.summarize import stream_summary
 from personalab.operations.instances import new_instance
 from personalab.operations.reindex import reindex
 from personalab.operations.summaries import undo_summary
-from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services
 from personalab.story.recall import RecallQuery
+from personalab.testing.scripted import ScriptedModel
 from tests.graph.turns import say
 from tests.graph.worked_example import lay_out
 

@@ -16,12 +16,12 @@ from nodes.update_memory.state import UpdateInput
 from personalab.operations.doctor import examine_root
 from personalab.operations.instances import new_instance
 from personalab.operations.personas import persona_history, undo_persona
-from personalab.providers.rehearsal_persona import write_persona
-from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services
 from personalab.story.lines import AssistantLine, UserLine
 from personalab.story.persona import evolve_messages, read_evolution, turns_to_learn_from
 from personalab.story.transcript import Transcript
+from personalab.testing.rehearsal_tasks import write_persona
+from personalab.testing.scripted import ScriptedModel
 from personalab.texts import PromptLanguage
 from tests.conftest import NOW
 from tests.graph.turns import Events, lines, only, say

@@ -12,10 +12,10 @@ import pytest
 
 from graph.chat_turn import build_chat_turn
 from graph.preview import preview_prompt
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
-from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services
 from personalab.story.recall import StoryEvent
+from personalab.testing.in_memory import InMemoryLibrary
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.graph.worked_example import INPUT_42, RECALLED, REPLY_42, instance_state, lay_out, recalled_events
 
 pytestmark = pytest.mark.anyio

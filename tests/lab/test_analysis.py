@@ -31,9 +31,9 @@ from personalab.lab.findings import AnalysisReport
 from personalab.lab.projects import Breakdown, RankRow, RunSummary
 from personalab.lab.segments import text_hash
 from personalab.operations.lab.analysing import run_analysis
-from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
+from personalab.testing.scripted import ScriptedModel
 from tests.lab.running import NOW, SKILLS, FakeExecutor, evaluate, make_project, use
 
 CODER = "你是一个专业的Python开发者。\n\n请遵循PEP8规范。\n"

@@ -40,9 +40,9 @@ from personalab.operations.lab.baselines import (
 )
 from personalab.operations.lab.tags import add_tag
 from personalab.ports import AnswerNeeded, ReplyChunk
-from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services
 from personalab.storage.lab.assets import StoredBaseline
+from personalab.testing.scripted import ScriptedModel
 from tests.conftest import NOW
 
 pytestmark = pytest.mark.anyio

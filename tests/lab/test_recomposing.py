@@ -27,9 +27,9 @@ from personalab.lab.recomposing import (
 )
 from personalab.operations.lab.recomposing import recompose
 from personalab.operations.lab.skills import get_skill
-from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
+from personalab.testing.scripted import ScriptedModel
 from tests.lab.running import NOW, SKILLS, make_project
 
 PROJECT = "c3d4e5f6-a7b8-4012-8def-234567890123"

@@ -23,9 +23,9 @@ from personalab.operations.lab.asking import ask_json
 from personalab.operations.lab.skills import create_skill, edit_skill
 from personalab.operations.lab.tags import add_tag, approve_tag, auto_tag, batch, reject_tag, remove_tag
 from personalab.ports import AnswerNeeded, ReplyChunk
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services
 from personalab.storage.lab.assets import StoredSkill
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.conftest import NOW
 
 pytestmark = pytest.mark.anyio

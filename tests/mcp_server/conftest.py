@@ -9,8 +9,8 @@ from typing import Literal
 import pytest
 
 from mcp_server.server import PersonaServer, build_server
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 
 Mode = Literal["auto", "legacy"]
 

@@ -15,8 +15,8 @@ from mcp_server.server import PersonaServer, build_server
 from personalab.dialogue import Message
 from personalab.lab.dimensions import DIMENSIONS
 from personalab.ports import ReplyChunk
-from personalab.providers.rehearsal import RehearsalModel
 from personalab.services import Services
+from personalab.testing.rehearsal import RehearsalModel
 from tests.mcp_server.calls import call
 from tests.mcp_server.scribes import Scribe
 

@@ -17,8 +17,8 @@ from mcp import Client
 from mcp_server.server import DEFAULT_TOOLSETS, PersonaServer, build_server
 from personalab.operations import archives
 from personalab.operations.archives import ArchivePlace, archive_of
-from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services
+from personalab.testing.scripted import ScriptedModel
 from tests.archive.making import json_bytes, v2_card
 from tests.conftest import PROJECT
 from tests.graph.turns import snapshot

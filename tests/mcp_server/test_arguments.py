@@ -38,14 +38,14 @@ from mcp_server.resources import BACKGROUND, CHARACTER, INSTANCE, PROMPT, SESSIO
 from mcp_server.results import well_formed
 from mcp_server.server import build_server
 from mcp_server.texts import DESCRIPTIONS
-from personalab.providers.scripted import ScriptedModel
 from personalab.retrieval.embedders import open_embedder
-from personalab.retrieval.in_memory import InMemoryLibrary
-from personalab.retrieval.memory.book import MemoryBook
-from personalab.retrieval.memory.opening import open_backend
+from personalab.retrieval.memory.backend import open_backend
+from personalab.retrieval.memory.store import DatabaseMemoryStore
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.story.lines import AssistantLine, Metadata, UserLine, dump_line
+from personalab.testing.in_memory import InMemoryLibrary
+from personalab.testing.scripted import ScriptedModel
 from personalab.texts import Language, languages
 from tests.conftest import NOW, PROJECT
 from tests.graph.turns import snapshot
@@ -161,7 +161,7 @@ def furnished(root: Path, language: Language, **environment: str) -> Services:
     services.now = lambda: NOW
     services.__dict__["library"] = InMemoryLibrary()
     memory = open_backend(None, root.parent / "memory")  # beside the root, which is put back after each call
-    services.__dict__["memories"] = MemoryBook(
+    services.__dict__["memories"] = DatabaseMemoryStore(
         memory, lambda: open_embedder("offline", api_key=None, base_url=None)
     )
     services.models["rehearsal"] = ScriptedModel(["……嗯。"], loop=True)

@@ -24,9 +24,7 @@ from mcp_types import CallToolResult, TextContent
 from mcp_types import Tool as ListedTool
 
 from mcp_server.server import build_server
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.providers.tokens import OfflineCounter
-from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services
 from personalab.story.ids import is_id
 from personalab.story.library import Background, Character, OutlinePoint
@@ -40,6 +38,8 @@ from personalab.story.lines import (
     line_fields,
 )
 from personalab.story.recall import StoryEvent
+from personalab.testing.in_memory import InMemoryLibrary
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.conftest import NOW, PROJECT
 from tests.graph.turns import sent_words
 

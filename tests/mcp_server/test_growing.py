@@ -13,9 +13,9 @@ from mcp import Client
 
 from mcp_server.asking import MAX_STATE, digest
 from mcp_server.server import PersonaServer, build_server
-from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
+from personalab.testing.in_memory import InMemoryLibrary
 from tests.graph.turns import snapshot
 from tests.mcp_server.calls import call, data_of, refused, text_of
 from tests.mcp_server.conftest import Mode

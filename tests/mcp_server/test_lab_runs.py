@@ -16,8 +16,8 @@ from mcp_server.lab_showing import iteration_fields, iteration_text
 from mcp_server.server import PersonaServer, build_server
 from personalab.leases import STOP_POLL_SECONDS
 from personalab.operations.lab.projects import pause_project
-from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services
+from personalab.testing.scripted import ScriptedModel
 from tests.mcp_server.calls import call, data_of, refused, text_of
 from tests.mcp_server.conftest import Mode
 from tests.mcp_server.lab_world import PAID, Blind, Held, LabScribe, a_case, lab_server, make_project

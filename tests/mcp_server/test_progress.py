@@ -15,8 +15,8 @@ from mcp_types import ProgressNotification
 from mcp_server.server import PersonaServer
 from personalab.dialogue import Message
 from personalab.ports import ReplyChunk
-from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services
+from personalab.testing.in_memory import InMemoryLibrary
 from tests.mcp_server.calls import data_of
 from tests.mcp_server.conftest import Mode
 from tests.mcp_server.scribes import Scribe, tell_story

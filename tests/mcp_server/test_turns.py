@@ -15,9 +15,9 @@ from mcp import Client
 from mcp_types import CreateMessageRequestParams, CreateMessageResult, Implementation, TextContent
 
 from mcp_server.server import PersonaServer, build_server
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.graph.turns import lines, plot, sent_words
 from tests.mcp_server.calls import Sampler, call, data_of, refused, text_of
 from tests.mcp_server.conftest import Mode

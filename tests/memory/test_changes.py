@@ -11,8 +11,8 @@ from personalab.memory.changes import (
     MAX_SOURCES,
     VERBS,
     Change,
+    MemoryRevision,
     Operation,
-    Revised,
     Step,
     revise,
     same_words,
@@ -28,7 +28,7 @@ def _memory() -> Memory:
     return empty_memory(new_id(), "agent", "user", NOW)
 
 
-def _learn(memory: Memory, *operations: Operation, talk: str | None = TALK) -> Revised:
+def _learn(memory: Memory, *operations: Operation, talk: str | None = TALK) -> MemoryRevision:
     return revise(memory, operations, LATER, origin="memorize", conversation_id=talk)
 
 

@@ -24,10 +24,10 @@ from personalab.memory.pipeline import (
     shown_messages,
 )
 from personalab.memory.records import Conversation, Memory, empty_memory, new_id, read_request
-from personalab.providers.rehearsal_memory import write_memory
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.services import Services
 from personalab.story.events import Usage
+from personalab.testing.rehearsal_tasks import write_memory
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from personalab.texts import PromptLanguage
 
 NOW = "2025-10-16T10:30:00Z"

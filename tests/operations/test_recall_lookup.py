@@ -6,9 +6,9 @@ import pytest
 
 from personalab.errors import NotFound, UserError
 from personalab.operations.recall import look_up
-from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services
 from personalab.story.recall import Kind, StoryEvent
+from personalab.testing.in_memory import InMemoryLibrary
 
 pytestmark = pytest.mark.anyio
 

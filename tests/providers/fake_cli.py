@@ -13,7 +13,7 @@ from typing import Any
 
 from personalab.lab.calling import Call, CallAnswer
 from personalab.providers.claude_cli import ClaudeCli
-from personalab.providers.fake_claude import VERSION
+from personalab.testing.fake_claude import VERSION
 
 PROJECT = Path(__file__).parents[2]
 
@@ -59,7 +59,7 @@ class FakeCli:
 
 _SCRIPT = """#!/bin/sh
 [ "$1" = --version ] && echo "{version} (the fake)" && exit
-PYTHONPATH="{project}" PYTHONDONTWRITEBYTECODE=1 exec "{python}" -S -m personalab.providers.fake_claude "$@"
+PYTHONPATH="{project}" PYTHONDONTWRITEBYTECODE=1 exec "{python}" -S -m personalab.testing.fake_claude "$@"
 """
 
 

@@ -15,9 +15,9 @@ from personalab.errors import ProviderError
 from personalab.lab.calling import CallAnswer
 from personalab.ports import AnswerNeeded, ReplyChunk
 from personalab.providers.chat_executor import ChatExecutor
-from personalab.providers.rehearsal import RehearsalModel
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.story.events import Usage
+from personalab.testing.rehearsal import RehearsalModel
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.providers.fake_cli import question
 
 USAGE: Usage = {"input_tokens": 3, "output_tokens": 2, "cached_tokens": 1}

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from personalab.errors import StorageError, UserError
 from personalab.lab.calling import Call, CallAnswer
-from personalab.providers.claude_cli import ClaudeCli, answer_left, is_under_way
-from personalab.providers.claude_results import read_result
+from personalab.providers.claude_cli import ClaudeCli, answer_left, is_under_way, read_result
 from personalab.texts import say
 from tests.providers.fake_cli import FakeCli, install, question
 

@@ -134,7 +134,7 @@ def test_plain_text_is_the_answer_alone(program: Program) -> None:
 
 
 def alone(fake: FakeCli) -> Program:
-    command = (sys.executable, "-S", "-m", "personalab.providers.fake_claude")
+    command = (sys.executable, "-S", "-m", "personalab.testing.fake_claude")
     return Program(command, fake.environment)
 
 
@@ -228,7 +228,7 @@ def test_it_starts_without_the_libraries_of_the_product() -> None:
         [
             sys.executable,
             "-c",
-            "import sys, personalab.providers.fake_claude\n"
+            "import sys, personalab.testing.fake_claude\n"
             "print([name for name in ('pydantic', 'asyncio', 'numpy', 'personalab.errors') if name in sys.modules])",
         ],
         cwd=PROJECT,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from personalab.dialogue import Message
-from personalab.providers.rehearsal import RehearsalModel
+from personalab.testing.rehearsal import RehearsalModel
 from personalab.texts import PROMPT_LANGUAGES, PromptLanguage
 from tests.providers.asking import ask
 

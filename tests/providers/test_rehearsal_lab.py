@@ -23,7 +23,7 @@ from personalab.lab.projects import RankRow, breakdown_of
 from personalab.lab.recomposing import SegmentSelection, WriterReader, choose, writer_call
 from personalab.lab.tagging import TAG_SCHEMA, read_tags, tag_prompt
 from personalab.providers.chat_executor import ChatExecutor
-from personalab.providers.rehearsal import RehearsalModel
+from personalab.testing.rehearsal import RehearsalModel
 from personalab.texts import PROMPT_LANGUAGES, PromptLanguage
 from tests.lab.test_records import EXAMPLES
 

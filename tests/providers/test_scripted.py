@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from personalab.errors import ProviderError
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.story.events import Usage
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.providers.asking import HELLO, ask, listen
 
 USAGE: Usage = {"input_tokens": 1, "output_tokens": 2, "cached_tokens": 0}

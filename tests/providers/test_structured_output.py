@@ -29,7 +29,7 @@ from personalab.providers.openai_chat import OpenAIEndpoint, open_chat_openai
 from personalab.providers.openai_source import OpenAISource
 from personalab.providers.provider_model import ProviderModel, ReplySource
 from personalab.providers.schema_requests import SchemaSupport, openai_format, schema_options
-from personalab.providers.scripted import ScriptedModel
+from personalab.testing.scripted import ScriptedModel
 from tests.openai_server import (
     CONTEXT_OVERFLOWS,
     SCHEMA_REFUSALS,

@@ -8,12 +8,11 @@ from pathlib import Path
 
 from personalab.errors import ProviderError
 from personalab.memory.changes import Operation, revise
-from personalab.memory.finding import MemorySearch
 from personalab.memory.records import ContentType, Conversation, Memory, StoryPlace, read_request
-from personalab.retrieval.memory.backend import Backend
-from personalab.retrieval.memory.book import MemoryBook
-from personalab.retrieval.memory.in_memory import InMemoryBackend
-from personalab.retrieval.memory.opening import open_backend
+from personalab.memory.search import MemorySearch
+from personalab.retrieval.memory.backend import Backend, open_backend
+from personalab.retrieval.memory.store import DatabaseMemoryStore
+from personalab.testing.in_memory import InMemoryBackend
 
 NOW = "2025-10-16T10:30:00Z"
 SESSION = "3f0f7a52-6f0b-4a53-9a0f-5f5a4f6f7b01"
@@ -53,10 +52,10 @@ class Concepts:
         return (found + [0.0] * dimension)[:dimension]
 
 
-def open_at(place: str, embedder: Concepts | None = None) -> MemoryBook:
+def open_at(place: str, embedder: Concepts | None = None) -> DatabaseMemoryStore:
     """Open the store in a folder or at a database's address."""
     made = embedder or Concepts()
-    return MemoryBook(backend_at(place), lambda: made)
+    return DatabaseMemoryStore(backend_at(place), lambda: made)
 
 
 IN_MEMORY = "in_memory:"
@@ -93,7 +92,7 @@ def looking(query: str, *types: ContentType, limit: int = 10, agent: str = AGENT
 
 
 async def learn(
-    store: MemoryBook, *facts: str, kind: ContentType = "profile", agent: str = AGENT
+    store: DatabaseMemoryStore, *facts: str, kind: ContentType = "profile", agent: str = AGENT
 ) -> tuple[Memory, Conversation]:
     """Let a memory learn facts from a conversation."""
     conversation = await store.save_conversation(said(*facts, agent=agent))

@@ -13,11 +13,11 @@ import os
 import sys
 
 from personalab.memory.changes import Operation, revise
-from personalab.retrieval.memory.book import MemoryBook
+from personalab.retrieval.memory.store import DatabaseMemoryStore
 from tests.retrieval.memories import AGENT, NOW, USER, learn, looking, open_at, said
 
 
-async def mix(store: MemoryBook, name: str, count: int) -> None:
+async def mix(store: DatabaseMemoryStore, name: str, count: int) -> None:
     """Learn facts beside others who do the same, and find each at once."""
     await store.save_conversation(said(f"{name} begins"))
     for number in range(count):

@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 from personalab.errors import ProviderError
-from personalab.retrieval import langchain_embedder
-from personalab.retrieval.embedders import open_embedder
-from personalab.retrieval.langchain_embedder import LangChainEmbedder
+from personalab.retrieval.embedders import BATCH, LangChainEmbedder, open_embedder
 from tests.openai_server import Answer, Behaviour, Cut, OpenAIServer, refuses
 
 
@@ -59,7 +57,7 @@ def test_the_key_is_sent_and_a_query_is_one_text(server: OpenAIServer) -> None:
 
 
 def test_many_texts_go_in_requests_of_bounded_size(server: OpenAIServer) -> None:
-    size = langchain_embedder.BATCH
+    size = BATCH
     server.script(vectors(*[[1.0]] * size), vectors([2.0]))
     assert opened(server).embed_documents(["x"] * (size + 1)) == [[1.0]] * size + [[2.0]]
     assert [len(request.body["input"]) for request in server.requests] == [size, 1]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personalab.retrieval.memory.backend import SearchableText
-from personalab.retrieval.memory.lexicon import Lexicon
+from personalab.retrieval.memory.search import LexicalTexts
 
 _WORDS = st.sampled_from(["猫", "灯塔", "lighthouse", "tea", "sea", "song", "tea sea", "猫 tea"])
 _TYPES = st.sampled_from(["profile", "event"])
@@ -23,10 +23,10 @@ def texts(state: dict[int, tuple[str, str]]) -> list[SearchableText]:
 def test_an_index_brought_up_to_date_finds_what_a_new_one_finds(
     states: list[dict[int, tuple[str, str]]], query: str
 ) -> None:
-    followed = Lexicon()
+    followed = LexicalTexts()
     for stamp, state in enumerate(states):
         followed.refresh(stamp, lambda state=state: texts(state))
-    fresh = Lexicon()
+    fresh = LexicalTexts()
     fresh.refresh(0, lambda: texts(states[-1]))
     for types in (None, ("profile",), ("event", "mind")):
         assert followed.words(query, 100, types) == fresh.words(query, 100, types)
@@ -37,7 +37,7 @@ def test_an_index_brought_up_to_date_finds_what_a_new_one_finds(
 
 
 def test_what_has_not_changed_is_not_read_again() -> None:
-    lexicon = Lexicon()
+    lexicon = LexicalTexts()
     lexicon.refresh(1, lambda: [SearchableText("a", "profile", "tea")])
     lexicon.refresh(1, list)
     assert list(lexicon.words("tea", 10, None).scores) == ["a"]
@@ -45,7 +45,7 @@ def test_what_has_not_changed_is_not_read_again() -> None:
 
 def test_of_many_texts_a_few_are_hidden_and_many_make_it_anew() -> None:
     many = [SearchableText(str(number), "event", f"tea {number}") for number in range(1_500)]
-    lexicon = Lexicon()
+    lexicon = LexicalTexts()
     lexicon.refresh(1, lambda: many)
     changed = [SearchableText("0", "event", "a song"), *many[2:]]
     lexicon.refresh(2, lambda: changed)
@@ -62,7 +62,7 @@ def test_few_of_a_type_are_found_among_very_many_of_another() -> None:
     many = [
         SearchableText(str(number), "event", f"tea and milk and sugar {number}") for number in range(60_000)
     ]
-    lexicon = Lexicon()
+    lexicon = LexicalTexts()
     lexicon.refresh(
         1, lambda: [*many, SearchableText("wanted", "profile", "tea and milk and honey and much more")]
     )

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from personalab.errors import BadRecord, PersonaLabError, StorageError
-from personalab.memory.changes import Change, Operation, Revised, Step, revise
+from personalab.memory.changes import Change, MemoryRevision, Operation, Step, revise
 from personalab.memory.records import Memory, MemoryEntry, new_id
-from personalab.retrieval.memory.backend import Kind
+from personalab.retrieval.memory.backend import TextKind
 from personalab.retrieval.memory.postgres import PostgresBackend
 from tests.conftest import NOW, PROJECT
 from tests.retrieval.postgres_process import SESSION, said, said_in_story
@@ -96,12 +96,12 @@ def remembered(backend: PostgresBackend, *texts: str) -> Memory:
         MemoryEntry(new_id(), "event", text, place, NOW, NOW) for place, text in enumerate(texts, 1)
     )
     change = Change(new_id(), memory.memory_id, 1, NOW, "edit", tuple(Step(None, entry) for entry in entries))
-    revised = Revised(replace(memory, entries=entries, version=1, updated_at=NOW), change)
+    revised = MemoryRevision(replace(memory, entries=entries, version=1, updated_at=NOW), change)
     assert backend.commit(revised, None, None)
     return revised.memory
 
 
-def embed(backend: PostgresBackend, kind: Kind, vector_of: Callable[[str], list[float]]) -> int:
+def embed(backend: PostgresBackend, kind: TextKind, vector_of: Callable[[str], list[float]]) -> int:
     """Give a vector to all that waits for one."""
     done = 0
     while waiting := backend.pending(kind, None, 1_000):

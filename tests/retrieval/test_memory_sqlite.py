@@ -13,13 +13,13 @@ import pytest
 
 from personalab.errors import StorageError
 from personalab.memory.changes import Operation, revise
-from personalab.memory.finding import MemorySearch
+from personalab.memory.search import MemorySearch
 from personalab.retrieval.embedders import open_embedder
-from personalab.retrieval.memory.book import MemoryBook
+from personalab.retrieval.memory.store import DatabaseMemoryStore
 from tests.retrieval.memories import AGENT, NOW, USER, Concepts, backend_at, learn, looking, open_at, said
 
 pytestmark = pytest.mark.anyio
-OpenStore = Callable[..., MemoryBook]
+OpenStore = Callable[..., DatabaseMemoryStore]
 
 
 @pytest.fixture
@@ -31,9 +31,9 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 async def open_store(folder: Path) -> AsyncIterator[OpenStore]:
     """Open stores of one folder, closed after the test."""
-    opened: list[MemoryBook] = []
+    opened: list[DatabaseMemoryStore] = []
 
-    def open_one(embedder: Concepts | None = None) -> MemoryBook:
+    def open_one(embedder: Concepts | None = None) -> DatabaseMemoryStore:
         opened.append(open_at(str(folder), embedder))
         return opened[-1]
 
@@ -47,7 +47,7 @@ def run(folder: Path, query: str, *values: object) -> list[tuple[object, ...]]:
         return connection.execute(query, values).fetchall()
 
 
-async def texts(store: MemoryBook, query: str) -> list[str]:
+async def texts(store: DatabaseMemoryStore, query: str) -> list[str]:
     return [hit.entry.text for hit in await store.search(looking(query))]
 
 
@@ -233,7 +233,7 @@ async def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 
 async def test_the_offline_embedder_finds_by_meaning(folder: Path) -> None:
     offline = open_embedder("offline", api_key=None, base_url=None)
-    store = MemoryBook(backend_at(str(folder)), lambda: offline)
+    store = DatabaseMemoryStore(backend_at(str(folder)), lambda: offline)
     await learn(store, "她养了一只小猫", "他每天早上跑步", "周末去海边游泳", "👍🏽 … !!")
     assert (await texts(store, "宠物 动物"))[0] == "她养了一只小猫"
     assert (await texts(store, "跑步"))[0] == "他每天早上跑步"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from personalab.retrieval.fusion import DENSE_WEIGHT, fuse
-from personalab.retrieval.shelf import EventCollection
+from personalab.retrieval.event_store import EventCollection
+from personalab.retrieval.ranking import DENSE_WEIGHT, fuse
 from tests.retrieval.events import event
 
 SCORES = st.dictionaries(st.sampled_from("abcdef"), st.floats(0, 1.3))

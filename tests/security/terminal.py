@@ -11,7 +11,7 @@ from contextlib import suppress
 from cli import running
 from cli.program import run
 from personalab.errors import PersonaLabError
-from personalab.providers.rehearsal import RehearsalModel
+from personalab.testing.rehearsal import RehearsalModel
 
 
 def run_command(*words: str) -> tuple[int, str]:

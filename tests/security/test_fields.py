@@ -13,8 +13,8 @@ import pytest
 from mcp import Client
 
 from mcp_server.server import TOOLSETS, build_server
-from personalab.providers.rehearsal import RehearsalModel
 from personalab.services import Services
+from personalab.testing.rehearsal import RehearsalModel
 from tests.graph.turns import snapshot
 from tests.security.fields import Field, Schema, graph_fields, http_fields, mcp_fields, sample, text_fields
 from web.app import Limits

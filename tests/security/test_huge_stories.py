@@ -18,7 +18,6 @@ from graph.chat_turn import run_turn
 from graph.preview import preview_prompt
 from personalab.config import Config
 from personalab.errors import StorageError, UserError
-from personalab.providers.scripted import ScriptedModel
 from personalab.providers.tokens import OfflineCounter
 from personalab.retrieval.chroma import ChromaFolder
 from personalab.services import Services
@@ -28,6 +27,7 @@ from personalab.story.lines import AssistantLine, UserLine, dump_line
 from personalab.story.prompt import FAR_OVER, PromptMaterial, assemble, check_budget
 from personalab.story.recall import FINDABLE_CHARACTERS, QUERY_CHARACTERS, plan_lookup, turn_event
 from personalab.story.transcript import Transcript
+from personalab.testing.scripted import ScriptedModel
 from personalab.texts import PROMPT_LANGUAGES
 from tests.web.conftest import live_app
 

@@ -20,10 +20,10 @@ from personalab.lab.findings import RoundConfig
 from personalab.operations.lab.calls import spooled_calls
 from personalab.providers.chat_executor import ChatExecutor
 from personalab.providers.claude_cli import answer_left, is_under_way
-from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services
 from personalab.storage.lab.iterations import IterationFiles
 from personalab.storage.lab.sessions import SessionFiles
+from personalab.testing.scripted import ScriptedModel
 from tests.conftest import NOW
 from tests.lab.running import FakeExecutor, evaluate, make_project, use
 from tests.providers.fake_cli import FakeCli, install, question

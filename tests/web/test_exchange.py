@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 import httpx
 import pytest
 
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.archive.making import card_png, json_bytes, v3_card
 from tests.graph.turns import snapshot
 from tests.web.listening import parsed

@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from personalab.providers.scripted import ScriptedModel
-from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services
+from personalab.testing.in_memory import InMemoryLibrary
+from personalab.testing.scripted import ScriptedModel
 from tests.conftest import NOW
 from tests.graph.turns import snapshot
 from tests.graph.worked_example import lay_out

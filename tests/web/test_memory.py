@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from personalab.operations.memory import add_entry, save_conversation
-from personalab.providers.scripted import ScriptedModel
-from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services
+from personalab.testing.in_memory import InMemoryLibrary
+from personalab.testing.scripted import ScriptedModel
 from tests.graph.turns import say
 from tests.web.listening import listen
 

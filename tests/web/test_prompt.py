@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from personalab.retrieval.in_memory import InMemoryLibrary
 from personalab.services import Services
+from personalab.testing.in_memory import InMemoryLibrary
 from personalab.texts import TEXTS, say
 from tests.graph.turns import snapshot
 from tests.graph.worked_example import INPUT_42, RECALLED, instance_state, lay_out, recalled_events

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from personalab.providers.scripted import ScriptedModel, ScriptedReply
 from personalab.providers.well_formed import well_formed
 from personalab.services import Services, open_services
 from personalab.story.lines import NO_REPLY
+from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.conftest import NOW
 from tests.web.conftest import Live, live_app
 from tests.web.listening import Heard, last_id, listen, listening, reasoning_of, take, text_of

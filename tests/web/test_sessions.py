@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from personalab.operations.instances import new_instance, switch_background
-from personalab.providers.scripted import ScriptedModel
 from personalab.services import Services
 from personalab.story.open_turn import OpenTurn
+from personalab.testing.scripted import ScriptedModel
 from tests.web.conftest import Live
 from tests.web.listening import listen, text_of
 from tests.web.slow_model import HandedModel

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query
 
 from graph.learning import learn_story
-from personalab.errors import NotFound, UserError
+from personalab.errors import NotFound
 from personalab.memory.changes import Change
 from personalab.memory.records import MAX_NAME, ContentType, empty_memory, saved_response
 from personalab.operations.memory import (
@@ -29,6 +29,7 @@ from personalab.operations.memory import (
     search_conversations,
     search_memory,
     undo_change,
+    user_or_player,
 )
 from personalab.services import Services
 from personalab.story.instance import InstanceState
@@ -47,7 +48,6 @@ from web.api.memory_shapes import (
     MemoryChanges,
     MemoryHitResponse,
     MemoryResponse,
-    MessageResponse,
     SaveConversation,
     SavedConversation,
     Undoing,
@@ -56,7 +56,6 @@ from web.api.memory_shapes import (
     Writing,
     change_told,
     changed,
-    conversation_fields,
     lists_told,
 )
 from web.desk import ContextDep
@@ -90,7 +89,7 @@ async def _pair(
         str | None, Query(min_length=1, max_length=MAX_NAME, description="About whom; the player if left out")
     ] = None,
 ) -> AgentAndUser:
-    return AgentAndUser(agent_id, user_id if user_id is not None else await _player(desk.services))
+    return AgentAndUser(agent_id, await user_or_player(desk.services, user_id))
 
 
 Between = Annotated[AgentAndUser, Depends(_pair)]
@@ -194,7 +193,7 @@ async def list_conversations(
         found = [hit.conversation for hit in hits]
     else:
         found = await services.memories.conversations(*names, limit=limit, before=before and before.lower())
-    return Conversations(conversations=[ConversationResponse(**conversation_fields(one)) for one in found])
+    return Conversations(conversations=[ConversationResponse(**one.listing()) for one in found])
 
 
 @router.get("/memory/conversations/{conversation_id}")
@@ -206,9 +205,9 @@ async def show_conversation(
 ) -> WholeConversation:
     """Show what was said in a conversation, page by page."""
     found = await get_conversation(desk.services, conversation_id.lower())
-    shown = [MessageResponse(**message.fields()) for message in found.messages[first : first + count]]
+    shown = list(found.messages[first : first + count])
     result = dict(found.pipeline_result) if found.pipeline_result is not None else None
-    return WholeConversation(**conversation_fields(found), messages=shown, pipeline_result=result)
+    return WholeConversation(**found.listing(), messages=shown, pipeline_result=result)
 
 
 # --- changing
@@ -231,12 +230,8 @@ async def write_entry(desk: ContextDep, pair: Between, asked: Writing) -> Change
 @router.put("/memory/entries/{content_id}")
 async def reword_entry(desk: ContextDep, pair: Between, content_id: ContentId, asked: Wording) -> Changed:
     """Word an entry differently; what it said stays in the history."""
-    if asked.was is not None:
-        memory = await get_memory(desk.services, pair.agent_id, pair.user_id)
-        entry = next((one for one in memory.entries if one.content_id == content_id.lower()), None)
-        if entry is not None and entry.text != asked.was:
-            raise UserError("entry_changed", text=entry.text)
-    return changed(await edit_entry(desk.services, pair.agent_id, pair.user_id, content_id, asked.text))
+    names = (pair.agent_id, pair.user_id)
+    return changed(await edit_entry(desk.services, *names, content_id, asked.text, was=asked.was))
 
 
 @router.delete("/memory/entries/{content_id}")
@@ -248,11 +243,8 @@ async def forget_entry(desk: ContextDep, pair: Between, content_id: ContentId) -
 @router.post("/memory/undo")
 async def undo(desk: ContextDep, pair: Between, asked: Undoing) -> Changed:
     """Take the newest change back that was not taken back yet."""
-    if asked.change_id is not None:
-        newest = await memory_changes(desk.services, pair.agent_id, pair.user_id, limit=1)
-        if not newest or newest[0].change_id != asked.change_id.lower():
-            raise UserError("change_not_newest", agent_id=pair.agent_id, user_id=pair.user_id)
-    return changed(await undo_change(desk.services, pair.agent_id, pair.user_id))
+    only = asked.change_id and asked.change_id.lower()
+    return changed(await undo_change(desk.services, pair.agent_id, pair.user_id, only=only))
 
 
 @router.delete("/memory")
@@ -306,10 +298,6 @@ def _learned(found: dict[str, Any]) -> dict[str, Any]:
 
 
 # --- wording
-
-
-async def _player(services: Services) -> str:
-    return (await asyncio.to_thread(services.preferences.read)).memory.user_id
 
 
 def _names(services: Services, agents: set[str]) -> dict[str, str]:

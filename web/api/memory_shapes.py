@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from personalab.memory.changes import Change, Origin, Step
-from personalab.memory.pipeline import has_succeeded
+from personalab.memory.changes import Change, Origin, step_summary
 from personalab.memory.records import (
     CONTENT_TYPES,
     MAX_CONTENT,
@@ -16,7 +15,8 @@ from personalab.memory.records import (
     MAX_MESSAGES,
     MAX_NAME,
     ContentType,
-    Conversation,
+    ConversationMessage,
+    EntrySource,
     Memory,
     Role,
 )
@@ -112,13 +112,6 @@ class Acquaintances(ResponseModel):
     enabled: bool = Field(description="Whether what is known stands in the prompt (modules/memory.json)")
 
 
-class SourceResponse(ResponseModel):
-    """The messages of a conversation that an entry rests on."""
-
-    conversation_id: str
-    messages: list[int]
-
-
 class MemoryEntryResponse(ResponseModel):
     """One thing that is known; without sources, a person wrote it."""
 
@@ -129,7 +122,7 @@ class MemoryEntryResponse(ResponseModel):
     created_at: str
     updated_at: str
     reason: str | None = Field(default=None, description="Why it is known, where that was told of late")
-    sources: list[SourceResponse]
+    sources: list[EntrySource]
 
 
 class MemoryResponse(ResponseModel):
@@ -230,20 +223,10 @@ class Conversations(ResponseModel):
     conversations: list[ConversationResponse]
 
 
-class MessageResponse(ResponseModel):
-    """One thing that was said."""
-
-    message_id: str
-    message_index: int
-    role: Role
-    content: str
-    created_at: str
-
-
 class WholeConversation(ConversationResponse):
     """A saved conversation and a page of its messages."""
 
-    messages: list[MessageResponse]
+    messages: list[ConversationMessage]
     pipeline_result: dict[str, Any] | None = Field(
         description="What each stage of learning found and changed; null where nothing was learned from it"
     )
@@ -270,22 +253,6 @@ def lists_told(memory: Memory, changes: Sequence[Change]) -> dict[str, list[dict
     }
 
 
-def conversation_fields(found: Conversation) -> dict[str, Any]:
-    """Return the fields of a conversation for a list."""
-    return {
-        "conversation_id": found.conversation_id,
-        "agent_id": found.agent_id,
-        "user_id": found.user_id,
-        "session_id": found.session_id,
-        "memory_id": found.memory_id,
-        "created_at": found.created_at,
-        "turn_count": found.turn_count,
-        "summary": found.summary,
-        "learned": has_succeeded(found.pipeline_result),
-        "story": StoryPart(**found.story.fields()) if found.story else None,
-    }
-
-
 def changed(made: Change | None) -> Changed:
     """Describe what a call changed."""
     return Changed(change=change_told(made) if made else None)
@@ -293,16 +260,5 @@ def changed(made: Change | None) -> Changed:
 
 def change_told(change: Change) -> MemoryChangeResponse:
     """Describe a change."""
-    steps = [_step(step) for step in change.steps]
-    return MemoryChangeResponse.model_validate({**change.fields(), "steps": steps})
-
-
-def _step(step: Step) -> StepResponse:
-    return StepResponse(
-        verb=step.verb,
-        content_id=step.entry.content_id,
-        content_type=step.entry.content_type,
-        before=step.before.text if step.before else None,
-        after=step.after.text if step.after else None,
-        reason=step.reason,
-    )
+    fields = change.fields()
+    return MemoryChangeResponse.model_validate({**fields, "steps": list(map(step_summary, fields["steps"]))})

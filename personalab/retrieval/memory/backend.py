@@ -1,15 +1,17 @@
-"""The interface of a database of memories, from which ``MemoryBook`` makes a ``MemoryStore``.
+"""The interface of a database of memories, and the choice of one.
 
-Everything here is synchronous, thread-safe and atomic.
+``DatabaseMemoryStore`` makes a ``MemoryStore`` of it. Everything here is synchronous, thread-safe and atomic.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from personalab.memory.changes import Change, Revised
+from personalab.errors import Reason, UserError
+from personalab.memory.changes import Change, MemoryRevision
 from personalab.memory.records import ContentType, Conversation, Memory, MemoryEntry
 from personalab.ports import MemoryName
 
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Kind = Literal["entries", "conversations"]
+
+TextKind = Literal["entries", "conversations"]
 # Named only, not imported: a chat without a memory must not wait for numpy.
 Vectors: TypeAlias = "NDArray[np.float32]"
 
@@ -33,7 +36,7 @@ class MemoryVersion:
     entries_stamp: int
     conversations_stamp: int
 
-    def stamp(self, kind: Kind) -> int:
+    def stamp(self, kind: TextKind) -> int:
         """Return the number that tells whether a kind has changed."""
         return self.entries_stamp if kind == "entries" else self.conversations_stamp
 
@@ -47,7 +50,7 @@ class SearchableText(NamedTuple):
     text: str
 
 
-class Waiting(NamedTuple):
+class PendingText(NamedTuple):
     """A text that has no vector yet."""
 
     memory_id: str
@@ -96,7 +99,7 @@ class Backend(Protocol):
 
     def commit(
         self,
-        revised: Revised,
+        revised: MemoryRevision,
         conversation_id: str | None,
         result: Mapping[str, Any] | None,
         again: bool = False,
@@ -121,11 +124,11 @@ class Backend(Protocol):
 
     # --- finding
 
-    def pair(self, agent_id: str, user_id: str) -> MemoryVersion | None:
+    def version(self, agent_id: str, user_id: str) -> MemoryVersion | None:
         """Find a memory without reading it."""
         ...
 
-    def texts(self, kind: Kind, memory_id: str) -> list[SearchableText]:
+    def texts(self, kind: TextKind, memory_id: str) -> list[SearchableText]:
         """Read what a memory's entries or conversations are found by, always in the same order.
 
         Entries by type, position and id, conversations in the order they were saved; ids and types by code point.
@@ -141,17 +144,17 @@ class Backend(Protocol):
         """Make room for vectors of this embedder; those of another one, or of another dimension, are dropped."""
         ...
 
-    def pending(self, kind: Kind, memory_id: str | None, limit: int) -> list[Waiting]:
+    def pending(self, kind: TextKind, memory_id: str | None, limit: int) -> list[PendingText]:
         """List what has no vector yet, of one memory or of all; at little cost where there is none."""
         ...
 
-    def put_vectors(self, kind: Kind, waiting: Sequence[Waiting], vectors: Vectors) -> None:
+    def put_vectors(self, kind: TextKind, waiting: Sequence[PendingText], vectors: Vectors) -> None:
         """Keep vectors, a row a text; a text that is gone or another by now is passed over."""
         ...
 
     def nearest(
         self,
-        kind: Kind,
+        kind: TextKind,
         memory_id: str,
         vector: Sequence[float],
         limit: int,
@@ -170,3 +173,20 @@ class Backend(Protocol):
     def close(self) -> None:
         """Close files and connections."""
         ...
+
+
+POSTGRES = ("postgresql://", "postgres://")
+
+
+def open_backend(database: str | None, folder: Path) -> Backend:
+    """Open a database; nothing is made or connected to before it is used."""
+    if database is None:
+        from personalab.retrieval.memory.sqlite import SqliteBackend
+
+        return SqliteBackend(folder)
+    if not database.startswith(POSTGRES):
+        reason = Reason("not_postgresql")
+        raise UserError("unreadable_env", name="PERSONALAB_DATABASE", value="…", reason=reason)
+    from personalab.retrieval.memory.postgres import PostgresBackend
+
+    return PostgresBackend(database)

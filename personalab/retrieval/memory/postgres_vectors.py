@@ -6,26 +6,23 @@ is searched by the HNSW index, and exactly where that finds too few.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 from personalab.errors import StorageError
-from personalab.memory.records import ContentType, MemoryEntry
-from personalab.retrieval.memory.backend import Kind, MemoryVersion, SearchableText, Vectors, Waiting
-from personalab.retrieval.memory.connections import Connection, Database
-from personalab.retrieval.memory.migrations import (
+from personalab.memory.records import ContentType
+from personalab.retrieval.memory.backend import PendingText, TextKind, Vectors
+from personalab.retrieval.memory.postgres_database import (
     INDEXABLE,
     INDEXABLE_HALVED,
     LOCK,
     MAX_DIMENSION,
+    Connection,
+    Database,
     remake_vectors,
 )
-from personalab.retrieval.memory.postgres_rows import ENTRY, read_entry, set_aside
-from personalab.retrieval.memory.rows import Broken, Row, Table, readable
-
-_Record = TypeVar("_Record")
 
 EXACT = 5_000
 """Up to so many entries are compared one by one."""
@@ -37,78 +34,53 @@ class _VectorTable:
     key: str
     vector: str
     text: str
-    type: str
-    order: str
     count: str
 
 
-_SAID = """(
+SAID = """(
     select coalesce(string_agg(said ->> 'content', e'\\n' order by place), '')
     from jsonb_array_elements(conversation_data -> 'messages') with ordinality as messages (said, place)
 )"""
-_TABLES: dict[Kind, _VectorTable] = {
+_TABLES: dict[TextKind, _VectorTable] = {
     "entries": _VectorTable(
         "memory_contents",
         "content_id",
         "content_vector",
         "content_text",
-        "content_type",
-        "content_type, position, content_id",
         "entry_count",
     ),
     "conversations": _VectorTable(
-        "conversations", "conversation_id", "conversation_vector", _SAID, "''", "serial", "conversation_count"
+        "conversations", "conversation_id", "conversation_vector", SAID, "conversation_count"
     ),
 }
 
 
-class PostgresFinding:
-    """The half of a backend that finds."""
+class PostgresVectors:
+    """The half of a backend that keeps vectors."""
 
     def __init__(self, database: Database, exact: int = EXACT) -> None:
         self._database = database
         self._exact = exact
         self._space = ("", 0)
 
-    def pair(self, agent_id: str, user_id: str) -> MemoryVersion | None:
-        """Find a memory without reading it."""
-        row = self._row(
-            "select memory_id, entries_stamp, conversations_stamp from memories"
-            " where agent_id = %s and user_id = %s",
-            agent_id,
-            user_id,
-        )
-        return MemoryVersion(*row) if row else None
-
-    def texts(self, kind: Kind, memory_id: str) -> list[SearchableText]:
-        """Read what a memory's entries or conversations are found by, always in the same order."""
-        return [SearchableText(*row) for row in self._rows(_sql(_TEXTS, kind), memory_id)]
-
-    def entries(self, memory_id: str, content_ids: Sequence[str]) -> list[MemoryEntry]:
-        """Read some entries, as far as they are there."""
-        rows = self._rows(
-            f"select {ENTRY} from memory_contents where content_id = any(%s) and memory_id = %s",  # noqa: S608
-            list(content_ids),
-            memory_id,
-        )
-        return self._readable(rows, read_entry, "memory_contents")
-
     def prepare(self, embedder: str, dimension: int) -> None:
         """Make room for vectors of this embedder; those of another one, or of another dimension, are dropped."""
         if not 0 < dimension <= MAX_DIMENSION:
             raise StorageError("database_dimension", dimension=dimension, limit=MAX_DIMENSION)
         wanted = (embedder, dimension)
-        if self._row("select embedder, dimension from vector_space") != wanted:
+        query = "select embedder, dimension from vector_space"
+        if self._database.read(lambda connection: connection.execute(query).fetchone()) != wanted:
             self._database.write(lambda connection: _change_space(connection, embedder, dimension))
         self._space = wanted
 
-    def pending(self, kind: Kind, memory_id: str | None, limit: int) -> list[Waiting]:
+    def pending(self, kind: TextKind, memory_id: str | None, limit: int) -> list[PendingText]:
         """List what has no vector yet, of one memory or of all."""
-        if memory_id is None:
-            return [Waiting(*row) for row in self._rows(_sql(_WAITING_ANYWHERE, kind), limit)]
-        return [Waiting(*row) for row in self._rows(_sql(_WAITING, kind), memory_id, limit)]
+        query = _sql(_WAITING_ANYWHERE if memory_id is None else _WAITING, kind)
+        values = [limit] if memory_id is None else [memory_id, limit]
+        rows = self._database.read(lambda connection: connection.execute(query, values).fetchall())
+        return [PendingText(*row) for row in rows]
 
-    def put_vectors(self, kind: Kind, waiting: Sequence[Waiting], vectors: Vectors) -> None:
+    def put_vectors(self, kind: TextKind, waiting: Sequence[PendingText], vectors: Vectors) -> None:
         """Keep vectors, a row a text; a text that is gone or another by now is passed over."""
         from pgvector import Vector
 
@@ -133,7 +105,7 @@ class PostgresFinding:
 
     def nearest(
         self,
-        kind: Kind,
+        kind: TextKind,
         memory_id: str,
         vector: Sequence[float],
         limit: int,
@@ -180,20 +152,6 @@ class PostgresFinding:
 
         return self._database.write(drop)
 
-    def _rows(self, query: Any, *values: object) -> list[tuple[Any, ...]]:
-        return self._database.read(lambda connection: connection.execute(query, values).fetchall())
-
-    def _readable(self, rows: Iterable[Row], read: Callable[[Row], _Record], table: Table) -> list[_Record]:
-        """Read rows; those that cannot be read are moved out of the way."""
-        broken: list[Broken] = []
-        found = readable(rows, read, table, broken)
-        if broken:
-            self._database.write(lambda connection: set_aside(connection, broken))
-        return found
-
-    def _row(self, query: Any, *values: object) -> tuple[Any, ...] | None:
-        return self._database.read(lambda connection: connection.execute(query, values).fetchone())
-
 
 def _change_space(connection: Connection, embedder: str, dimension: int) -> None:
     """Change whose vectors are kept; who comes second finds it done."""
@@ -206,7 +164,6 @@ def _change_space(connection: Connection, embedder: str, dimension: int) -> None
 
 # --- statements
 
-_TEXTS = "select {key}, {type}, {text} from {name} where memory_id = %s order by {order}"
 _WAITING = "select memory_id, {key}, {text} from {name} where memory_id = %s and {vector} is null limit %s"
 _WAITING_ANYWHERE = "select memory_id, {key}, {text} from {name} where {vector} is null limit %s"
 _PUT = "update {name} set {vector} = %s::vector where {key} = %s and memory_id = %s {same}"
@@ -235,13 +192,13 @@ _BY_INDEX = """(
 
 
 @cache
-def _sql(statement: str, kind: Kind) -> Any:
+def _sql(statement: str, kind: TextKind) -> Any:
     same = "and content_text = %s" if kind == "entries" else ""
     return statement.format(**asdict(_TABLES[kind]), same=same)
 
 
 @cache
-def _nearest(kind: Kind, dimension: int, exact: int, *, is_filtered: bool) -> Any:
+def _nearest(kind: TextKind, dimension: int, exact: int, *, is_filtered: bool) -> Any:
     """Compare one by one or by the index, as the memory's size wants it: the other half is not even begun."""
     only = "and content_type = any(%(types)s)" if is_filtered else ""
     cast = f"::halfvec({dimension})" if dimension > INDEXABLE else ""

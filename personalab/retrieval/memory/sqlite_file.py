@@ -1,19 +1,130 @@
-"""A SQLite file shared by threads and processes, with its errors translated into ours."""
+"""The SQLite file of memories: its tables, its connections and its recovery.
+
+It is shared by threads and processes; its errors are translated into ours. The tables are the source's three,
+with additional columns; JSON is stored as text."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 import threading
+import time
 import weakref
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from personalab.data_files import check_regular, make_folder, open_regular
 from personalab.errors import BadRecord, Busy, PersonaLabError, Reason, StorageError
-from personalab.retrieval import lock
-from personalab.retrieval.memory.sqlite_tables import MIGRATIONS
+from personalab.retrieval.chroma import exclusive_lock
+from personalab.retrieval.memory.sql import Session
+
+_FIRST = (
+    """
+    CREATE TABLE memories (
+        memory_id TEXT PRIMARY KEY,
+        agent_id TEXT NOT NULL,
+        user_id TEXT NOT NULL,
+        created_at TEXT NOT NULL,
+        updated_at TEXT NOT NULL,
+        version INTEGER NOT NULL DEFAULT 0,
+        profile_content TEXT NOT NULL DEFAULT '[]',
+        event_content TEXT NOT NULL DEFAULT '[]',
+        mind_content TEXT NOT NULL DEFAULT '[]',
+        UNIQUE (agent_id, user_id)
+    )
+    """,
+    # Apart, because a row is written whole, and a memory's lists may be long.
+    """
+    CREATE TABLE memory_stamps (
+        memory_id TEXT PRIMARY KEY REFERENCES memories ON DELETE CASCADE,
+        entries_stamp INTEGER NOT NULL,
+        conversations_stamp INTEGER NOT NULL
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE memory_contents (
+        content_id TEXT PRIMARY KEY,
+        memory_id TEXT NOT NULL REFERENCES memories ON DELETE CASCADE,
+        content_type TEXT NOT NULL,
+        position INTEGER NOT NULL,
+        vector_epoch INTEGER NOT NULL DEFAULT 0,
+        content_text TEXT NOT NULL,
+        content_data TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX contents_in_order ON memory_contents (memory_id, content_type, position, content_id)",
+    "CREATE INDEX contents_by_vector ON memory_contents (memory_id, vector_epoch)",
+    "CREATE INDEX contents_waiting ON memory_contents (vector_epoch)",
+    """
+    CREATE TABLE conversations (
+        saved INTEGER PRIMARY KEY AUTOINCREMENT,
+        conversation_id TEXT NOT NULL UNIQUE,
+        agent_id TEXT NOT NULL,
+        user_id TEXT NOT NULL,
+        created_at TEXT NOT NULL,
+        memory_id TEXT NOT NULL REFERENCES memories ON DELETE CASCADE,
+        session_id TEXT NOT NULL,
+        digest TEXT NOT NULL,
+        vector_epoch INTEGER NOT NULL DEFAULT 0,
+        waits_for TEXT,
+        pipeline_result TEXT,
+        conversation_text TEXT NOT NULL,
+        conversation_data TEXT NOT NULL,
+        UNIQUE (memory_id, digest)
+    )
+    """,
+    "CREATE INDEX conversations_in_order ON conversations (memory_id, created_at, saved)",
+    "CREATE INDEX conversations_by_vector ON conversations (memory_id, vector_epoch)",
+    "CREATE INDEX conversations_waiting ON conversations (vector_epoch)",
+    # The story whose character has not learned from it yet.
+    "CREATE INDEX conversations_unlearned ON conversations (memory_id, waits_for) WHERE waits_for IS NOT NULL",
+    """
+    CREATE TABLE memory_changes (
+        change_id TEXT PRIMARY KEY,
+        memory_id TEXT NOT NULL REFERENCES memories ON DELETE CASCADE,
+        version INTEGER NOT NULL,
+        at TEXT NOT NULL,
+        origin TEXT NOT NULL,
+        conversation_id TEXT,
+        undoes TEXT,
+        steps TEXT NOT NULL,
+        UNIQUE (memory_id, version)
+    )
+    """,
+    """
+    CREATE TABLE story_marks (
+        agent_id TEXT NOT NULL,
+        user_id TEXT NOT NULL,
+        session_id TEXT NOT NULL,
+        last_turn INTEGER NOT NULL,
+        PRIMARY KEY (agent_id, user_id, session_id)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE set_aside (
+        number INTEGER PRIMARY KEY,
+        at TEXT NOT NULL,
+        table_name TEXT NOT NULL,
+        row_id TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        row TEXT NOT NULL
+    )
+    """,
+    "CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID",
+    "CREATE TABLE vector_stamps (collection TEXT PRIMARY KEY, stamp INTEGER NOT NULL) WITHOUT ROWID",
+    """
+    CREATE TABLE vectors_gone (
+        collection TEXT NOT NULL,
+        id TEXT NOT NULL,
+        PRIMARY KEY (collection, id)
+    ) WITHOUT ROWID
+    """,
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)
+"""The place of a migration is the ``user_version`` it leads to."""
+
 
 BUSY_SECONDS = 30.0
 _Identity = tuple[int, int]
@@ -106,7 +217,7 @@ class SqliteFile:
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
         # SQLite does not wait for its turn to switch to WAL, so those who come together queue here.
-        with lock.writing(self._path.with_suffix(".lock")):
+        with exclusive_lock(self._path.with_suffix(".lock"), shown=self._path.name):
             found = _number(connection, "user_version")
             if found > len(MIGRATIONS):
                 known = len(MIGRATIONS)
@@ -173,3 +284,86 @@ def _identity(path: Path) -> _Identity | None:
 def _close_all(connections: list[sqlite3.Connection]) -> None:
     while connections:
         connections.pop().close()
+
+
+DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+"""What SQLite says of a damaged file; all else it says (full, locked, not readable) may pass."""
+_TABLES = (
+    "memories",
+    "memory_stamps",
+    "memory_contents",
+    "conversations",
+    "memory_changes",
+    "story_marks",
+    "set_aside",
+)
+"""The tables whose content cannot be rebuilt."""
+_OWNED = ("memory_stamps", "memory_contents", "conversations", "memory_changes")
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Return whether an error means a damaged file rather than one that cannot be read just now."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return isinstance(code, int) and code & 0xFF in DAMAGED
+
+
+def salvage(broken: Path, fresh: Path) -> dict[str, int]:
+    """Copy what can be read into a new file; give how many rows of each table that were."""
+    file = SqliteFile(fresh)
+    counts: dict[str, int] = {}
+    try:
+        with file.writing() as new, closing(_opened(broken)) as old:
+            new.execute("PRAGMA defer_foreign_keys=ON")
+            for table in _TABLES:
+                counts[table] = sum(_copied(new, table, row) for row in _rows(old, table))
+            for table in _OWNED:
+                new.execute(f"DELETE FROM {table} WHERE memory_id NOT IN (SELECT memory_id FROM memories)")
+            new.execute(
+                "INSERT OR IGNORE INTO memory_stamps SELECT memory_id, abs(random() >> 16), abs(random() >> 16)"
+                " FROM memories"
+            )
+    finally:
+        file.close()
+    return counts
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    connection.text_factory = _text
+    return connection
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def _rows(old: sqlite3.Connection, table: str) -> Iterator[dict[str, object]]:
+    """Read a table as far as it goes, without the indexes, which may be damaged, too."""
+    try:
+        cursor = old.execute(f"SELECT * FROM {table} NOT INDEXED")
+        names = [column[0] for column in cursor.description]
+        while (row := cursor.fetchone()) is not None:
+            yield dict(zip(names, row, strict=True))
+    except sqlite3.DatabaseError:
+        return
+
+
+def _copied(new: sqlite3.Connection, table: str, row: dict[str, object]) -> bool:
+    """Copy a row; its vector is rebuilt."""
+    if "vector_epoch" in row:
+        row["vector_epoch"] = 0
+    names = ", ".join(f'"{name}"' for name in row)
+    places = ", ".join("?" * len(row))
+    try:
+        query = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({places})"
+        return new.execute(query, list(row.values())).rowcount > 0
+    except sqlite3.DatabaseError:
+        return False
+
+
+def new_stamp(session: Session) -> int:
+    """Make a number that was never used before."""
+    found = session.execute("SELECT value FROM meta WHERE name = 'stamp'").fetchone()
+    stamp = max(time.time_ns(), int(found[0]) + 1 if found else 0)
+    session.execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('stamp', ?)", [stamp])
+    return stamp

@@ -28,9 +28,9 @@ def player_text(
     for entries, share in groups:
         chosen, used = _fitting(_rows(entries[::-1], count, longest), used, int(budget * share))
         rows += reversed(chosen)
-    told, _ = _fitting(_rows(events, count, longest), used, budget)
-    if told:
-        rows += [templates["player_memory_events"].strip(), *told]
+    recalled, _ = _fitting(_rows(events, count, longest), used, budget)
+    if recalled:
+        rows += [templates["player_memory_events"].strip(), *recalled]
     return "\n".join(rows)
 
 

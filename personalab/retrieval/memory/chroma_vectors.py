@@ -3,29 +3,143 @@
 SQLite is the source of truth: a row names the epoch its vector was made in. A different embedder, a different
 dimension or a lost folder starts a new epoch, in which every row awaits a vector. Embedded Chroma does not
 see what another process wrote, so each collection has a stamp in SQLite that says when to reopen it, and a
-lock separates writers from readers.
-"""
+lock separates writers from readers."""
 
 from __future__ import annotations
 
 import json
 import logging
+import shutil
 import sqlite3
 import threading
-from collections.abc import Sequence
+import weakref
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from personalab.errors import StorageError
 from personalab.memory.records import ContentType
-from personalab.retrieval.memory.backend import Kind, Vectors, Waiting
-from personalab.retrieval.memory.sqlite_file import SqliteFile
-from personalab.retrieval.memory.sqlite_rows import new_stamp
-from personalab.retrieval.memory.vector_folder import VectorFolder, open_vectors
+from personalab.retrieval.chroma import ChromaFolder, exclusive_lock, shared_lock
+from personalab.retrieval.memory.backend import PendingText, TextKind, Vectors
+from personalab.retrieval.memory.sql import Session
+from personalab.retrieval.memory.sqlite_file import SqliteFile, new_stamp
+
+_SHOWN = "memory/vectors"
+_PAGE = 2_000
+
+_open: weakref.WeakValueDictionary[Path, VectorFolder] = weakref.WeakValueDictionary()
+_opening = threading.Lock()
+
+
+def open_vectors(path: Path, lock_path: Path) -> VectorFolder:
+    """Return the process's one view of a folder: Chroma shares its files per process too."""
+    key = path.absolute()
+    with _opening:
+        found = _open.get(key)
+        if found is None:
+            found = _open[key] = VectorFolder(key, lock_path)
+        return found
+
+
+class VectorFolder:
+    """A folder of vectors, one below it for each epoch; used only inside ``shared`` and ``alone``."""
+
+    def __init__(self, path: Path, lock_path: Path) -> None:
+        self._path = path
+        self._lock_path = lock_path
+        self._mutex = threading.Lock()
+        self._epoch = 0
+        self._chroma = self._of(0)
+
+    @contextmanager
+    def shared(self) -> Generator[VectorFolder]:
+        """Keep writers out."""
+        with self._mutex, shared_lock(self._lock_path):
+            yield self
+
+    @contextmanager
+    def alone(self) -> Generator[VectorFolder]:
+        """Keep everyone out."""
+        with self._mutex, exclusive_lock(self._lock_path, shown=_SHOWN):
+            yield self
+
+    def close(self) -> None:
+        """Close the files."""
+        with self._mutex:
+            self._chroma.close()
+
+    def holds(self, epoch: int) -> bool:
+        """Return whether the vectors of an epoch exist."""
+        return (self._path / str(epoch) / "chroma.sqlite3").exists()
+
+    def begin(self, epoch: int) -> None:
+        """Start an epoch without vectors; those of others go."""
+        self._switch_epoch(epoch)
+        shutil.rmtree(self._path, ignore_errors=True)
+        with self._chroma.translated():
+            self._chroma.client()
+
+    def show_current(self, epoch: int, name: str, stamp: int) -> None:
+        """Make sure that Chroma shows a collection as it is now."""
+        if epoch != self._epoch:
+            self._switch_epoch(epoch)
+        self._chroma.show_current(name, stamp)
+
+    def put(
+        self, name: str, stamp: int, ids: Sequence[str], vectors: Vectors, types: Sequence[str] | None
+    ) -> None:
+        """Add vectors, or replace those with the same ids."""
+        self._chroma.mark_written(name, stamp)
+        labels = None if types is None else [{"type": content_type} for content_type in types]
+        self._chroma.upsert(name, ids, vectors, labels)
+
+    def nearest(
+        self, name: str, vector: Sequence[float], count: int, where: Mapping[str, Any] | None
+    ) -> list[tuple[str, float]]:
+        """Find the ids nearest to a vector, with their cosine similarity."""
+        return self._chroma.nearest(name, vector, count, where)
+
+    def compared(self, name: str, vector: Sequence[float], ids: Sequence[str]) -> list[tuple[str, float]]:
+        """Compare a vector with those of some ids, one by one; nearest first."""
+        import numpy as np
+
+        with self._chroma.translated():
+            if not ids or (collection := self._chroma.collection(name)) is None:
+                return []
+            found = collection.get(ids=list(ids), include=["embeddings"])
+        held = np.array(found["embeddings"], dtype=np.float32).reshape(len(found["ids"]), -1)
+        asked = np.array(vector, dtype=np.float32)
+        lengths = np.maximum(np.linalg.norm(held, axis=1) * np.linalg.norm(asked), 1e-9)
+        alike = held @ asked / lengths if held.size else np.zeros(0)
+        order = np.argsort(-alike, kind="stable")
+        return [(found["ids"][at], float(alike[at])) for at in order]
+
+    def remove(self, name: str, stamp: int, ids: Sequence[str]) -> None:
+        """Remove vectors."""
+        self._chroma.mark_written(name, stamp)
+        with self._chroma.translated():
+            if (collection := self._chroma.collection(name)) is None:
+                return
+            for at in range(0, len(ids), _PAGE):
+                collection.delete(ids=list(ids[at : at + _PAGE]))
+
+    def drop(self, name: str) -> None:
+        """Remove a collection."""
+        self._chroma.drop(name)
+
+    def _of(self, epoch: int) -> ChromaFolder:
+        return ChromaFolder(self._path / str(epoch), shown=_SHOWN, unreadable="memory_index_unreadable")
+
+    def _switch_epoch(self, epoch: int) -> None:
+        self._chroma.close()
+        self._epoch = epoch
+        self._chroma = self._of(epoch)
+
 
 LOCK, VECTORS = "vectors.lock", "vectors"
-_KINDS: tuple[Kind, ...] = ("entries", "conversations")
+_KINDS: tuple[TextKind, ...] = ("entries", "conversations")
 _ALL = ""
 """In the list of what is gone: all of a collection."""
 _FEW = 2_000
@@ -53,7 +167,7 @@ class _Sql:
 
 
 # A plus keeps SQLite from going through a whole memory where it can look up a few ids.
-_SQL: dict[Kind, _Sql] = {
+_SQL: dict[TextKind, _Sql] = {
     "entries": _Sql(
         "SELECT memory_id, content_id, content_text FROM memory_contents"
         " WHERE memory_id = ? AND vector_epoch < ? LIMIT ?",
@@ -110,7 +224,7 @@ class ChromaVectors:
             return
         with self._folder.alone():
             if not self._is_prepared():
-                self._begin()
+                self._begin_epoch()
 
     def _is_prepared(self) -> bool:
         with self._records.reading() as connection:
@@ -120,7 +234,7 @@ class ChromaVectors:
     def drop_vectors(self) -> int:
         """Forget all vectors, so that they are rebuilt; return how many texts then await one."""
         with self._folder.alone():
-            self._begin()
+            self._begin_epoch()
         with self._records.reading() as connection:
             return sum(int(connection.execute(sql.count).fetchone()[0]) for sql in _SQL.values())
 
@@ -138,12 +252,12 @@ class ChromaVectors:
                 self._opened = open_vectors(self._vectors_path, self._lock_path)
             return self._opened
 
-    def _begin(self) -> None:
+    def _begin_epoch(self) -> None:
         """Start an empty epoch; the caller keeps everyone out."""
         with self._records.writing() as connection:
             epoch = new_stamp(connection)
-            told = zip(_Space._fields, self._wanted._replace(epoch=epoch), strict=True)
-            connection.executemany("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", told)
+            space = zip(_Space._fields, self._wanted._replace(epoch=epoch), strict=True)
+            connection.executemany("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", space)
             connection.execute("DELETE FROM vector_stamps")
             connection.execute("DELETE FROM vectors_gone")
         self._folder.begin(epoch)
@@ -160,7 +274,7 @@ class ChromaVectors:
 
     # --- which texts have one
 
-    def pending(self, kind: Kind, memory_id: str | None, limit: int) -> list[Waiting]:
+    def pending(self, kind: TextKind, memory_id: str | None, limit: int) -> list[PendingText]:
         """List what has no vector yet, of one memory or of all."""
         rows = self._waiting(kind, memory_id, limit)
         if rows is None:
@@ -170,7 +284,7 @@ class ChromaVectors:
             self._sweep_if(kind, memory_id, _MANY_GONE)
         return rows or []
 
-    def _waiting(self, kind: Kind, memory_id: str | None, limit: int) -> list[Waiting] | None:
+    def _waiting(self, kind: TextKind, memory_id: str | None, limit: int) -> list[PendingText] | None:
         """List what waits; ``None`` where the folder of the vectors is lost."""
         with self._records.reading() as connection:
             epoch = self._epoch(connection)
@@ -180,15 +294,15 @@ class ChromaVectors:
                 rows = connection.execute(_SQL[kind].waiting_anywhere, [epoch, limit])
             else:
                 rows = connection.execute(_SQL[kind].waiting, [memory_id, epoch, limit])
-            return [Waiting._make(map(str, row)) for row in rows]
+            return [PendingText._make(map(str, row)) for row in rows]
 
-    def put_vectors(self, kind: Kind, waiting: Sequence[Waiting], vectors: Vectors) -> None:
+    def put_vectors(self, kind: TextKind, waiting: Sequence[PendingText], vectors: Vectors) -> None:
         """Keep vectors, a row a text; a text that is gone or another by now is passed over."""
         for memory_id in sorted({row.memory_id for row in waiting}):
             rows = [at for at, row in enumerate(waiting) if row.memory_id == memory_id]
             self._put(kind, memory_id, [waiting[at] for at in rows], vectors[rows])
 
-    def _put(self, kind: Kind, memory_id: str, waiting: Sequence[Waiting], vectors: Vectors) -> None:
+    def _put(self, kind: TextKind, memory_id: str, waiting: Sequence[PendingText], vectors: Vectors) -> None:
         sql, name = _SQL[kind], collection_name(memory_id, kind)
         with self._folder.alone() as folder:
             self._sweep(folder, kind, memory_id)
@@ -200,7 +314,7 @@ class ChromaVectors:
                 if not kept:
                     return
                 before, stamp = _stamp(connection, name), _announce(connection, name)
-            folder.turn_to(epoch, name, before)
+            folder.show_current(epoch, name, before)
             ids_kept = [waiting[at].id for at in kept]
             labels = [str(types[row_id]) for row_id in ids_kept] if kind == "entries" else None
             folder.put(name, stamp, ids_kept, vectors[kept], labels)
@@ -212,7 +326,7 @@ class ChromaVectors:
 
     def nearest(
         self,
-        kind: Kind,
+        kind: TextKind,
         memory_id: str,
         vector: Sequence[float],
         limit: int,
@@ -225,7 +339,7 @@ class ChromaVectors:
             epoch, stamp = self._epoch(connection), _stamp(connection, name)
             if not stamp:
                 return []
-            folder.turn_to(epoch, name, stamp)
+            folder.show_current(epoch, name, stamp)
             gone = set(_gone(connection, name))
             few = self._few(connection, memory_id, types)
             if few is not None:
@@ -257,7 +371,7 @@ class ChromaVectors:
         for kind in _KINDS:
             self._sweep_if(kind, memory_id, 1)
 
-    def _sweep_if(self, kind: Kind, memory_id: str, least: int) -> None:
+    def _sweep_if(self, kind: TextKind, memory_id: str, least: int) -> None:
         """Remove orphaned vectors, if there are many."""
         with self._records.reading() as connection:
             if len(_gone(connection, collection_name(memory_id, kind))) < least:
@@ -268,7 +382,7 @@ class ChromaVectors:
         except StorageError as error:
             _log.warning("vectors that are gone still take room: %s", error)
 
-    def _sweep(self, folder: VectorFolder, kind: Kind, memory_id: str) -> None:
+    def _sweep(self, folder: VectorFolder, kind: TextKind, memory_id: str) -> None:
         name = collection_name(memory_id, kind)
         with self._records.writing() as connection:
             epoch, gone = _space(connection).epoch, _gone(connection, name)
@@ -277,7 +391,7 @@ class ChromaVectors:
             before, stamp = _stamp(connection, name), _announce(connection, name)
             values = [memory_id, epoch, json.dumps(gone)]
             there = {row[0] for row in connection.execute(_SQL[kind].there, values)}
-        folder.turn_to(epoch, name, before)
+        folder.show_current(epoch, name, before)
         if _ALL in gone:
             folder.drop(name)
         else:
@@ -289,20 +403,21 @@ class ChromaVectors:
                 connection.execute("DELETE FROM vector_stamps WHERE collection = ?", [name])
 
 
-def collection_name(memory_id: str, kind: Kind) -> str:
+def collection_name(memory_id: str, kind: TextKind) -> str:
     """Name the collection of a memory's entries or conversations."""
     return f"{memory_id}.{kind}"
 
 
-def entry_gone(connection: sqlite3.Connection, memory_id: str, content_id: str) -> None:
-    """Note that an entry's vector is to be removed, if there may be one."""
-    connection.execute(_NOTE_GONE, [content_id, collection_name(memory_id, "entries")])
+def note_entries_removed(session: Session, memory_id: str, content_ids: Iterable[str]) -> None:
+    """Note that the vectors of entries are to be removed, if there may be any."""
+    name = collection_name(memory_id, "entries")
+    session.executemany(_NOTE_GONE, [(content_id, name) for content_id in content_ids])
 
 
-def memory_gone(connection: sqlite3.Connection, memory_id: str) -> None:
+def note_memory_removed(session: Session, memory_id: str) -> None:
     """Note that all vectors of a memory are to be removed, if there may be any."""
     for kind in _KINDS:
-        connection.execute(_NOTE_GONE, [_ALL, collection_name(memory_id, kind)])
+        session.execute(_NOTE_GONE, [_ALL, collection_name(memory_id, kind)])
 
 
 def _gone(connection: sqlite3.Connection, name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Memories without a disk, shared by whoever has the backend."""
+"""The event library and the database of memories without a disk."""
 
 from __future__ import annotations
 
@@ -6,17 +6,106 @@ import copy
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from personalab.errors import UserError
-from personalab.memory.changes import Change, Revised
-from personalab.memory.pipeline import has_succeeded
-from personalab.memory.records import CONTENT_TYPES, ContentType, Conversation, Memory, MemoryEntry, new_id
-from personalab.ports import LearnedBefore, MemoryName
-from personalab.retrieval.memory.backend import Kind, MemoryVersion, SearchableText, Vectors, Waiting
-from personalab.retrieval.memory.rows import waits_for
+from personalab.memory.changes import Change, MemoryRevision
+from personalab.memory.records import (
+    CONTENT_TYPES,
+    ContentType,
+    Conversation,
+    Memory,
+    MemoryEntry,
+    has_succeeded,
+    new_id,
+)
+from personalab.ports import IndexState, LearnedBefore, MemoryName
+from personalab.retrieval.memory.backend import MemoryVersion, PendingText, SearchableText, TextKind, Vectors
+from personalab.story.recall import Hit, Kind, RecallQuery, StoryEvent
+
+
+class InMemoryLibrary:
+    """A fake that follows the port's rules; its ranking is plain: the share of the query's bigrams."""
+
+    def __init__(self) -> None:
+        self.events: dict[str, StoryEvent] = {}
+        self.searches: list[RecallQuery] = []
+
+    async def write(self, events: Sequence[StoryEvent]) -> None:
+        """Keep events by their id."""
+        self.events.update({event.event_id: event for event in events})
+
+    async def remove(
+        self, instance_id: str, *, session_id: str | None = None, kinds: Sequence[Kind] | None = None
+    ) -> None:
+        """Forget an instance's events."""
+        self.events = {
+            key: event
+            for key, event in self.events.items()
+            if event.instance_id != instance_id
+            or session_id not in (None, event.session_id)
+            or (kinds is not None and event.kind not in kinds)
+        }
+
+    async def search(self, search: RecallQuery) -> list[Hit]:
+        """Rank the events the search may see."""
+        self.searches.append(search)
+        wanted = _grams(search.query)
+        scored = [
+            (len(wanted & _grams(event.text)) / max(len(wanted), 1), event) for event in self._seen(search)
+        ]
+        found = sorted((pair for pair in scored if pair[0]), key=lambda pair: -pair[0])[: search.limit]
+        return [
+            Hit(
+                event,
+                score,
+                score,
+                lexical_rank=rank,
+                dense_rank=None,
+                matched=tuple(sorted(wanted & _grams(event.text))),
+            )
+            for rank, (score, event) in enumerate(found, start=1)
+        ]
+
+    def _seen(self, search: RecallQuery) -> list[StoryEvent]:
+        return [
+            event
+            for event in self.events.values()
+            if event.kind in search.kinds
+            and (event.instance_id == search.instance_id) != search.others
+            and search.character_id in (None, event.character_id)
+            and search.background_id in (None, event.background_id)
+            and event.text not in search.in_prompt
+            and not (
+                event.kind == "turn"
+                and event.session_id == search.skip_session
+                and event.index >= search.skip_from
+            )
+        ]
+
+    async def missing(self, instance_id: str, event_ids: Sequence[str]) -> list[str]:
+        """Return the events that were never written."""
+        return [event_id for event_id in event_ids if event_id not in self.events]
+
+    async def state(self) -> IndexState:
+        """Count what is kept."""
+        counts = {"summary": 0, "plot": 0, "turn": 0}
+        for event in self.events.values():
+            counts[event.kind] += 1
+        return IndexState("ready" if self.events else "empty", "in_memory", counts)
+
+    async def reset(self) -> None:
+        """Forget everything."""
+        self.events.clear()
+
+
+def _grams(text: str) -> set[str]:
+    plain = [character for character in text.lower() if character.isalnum()]
+    return {first + second for first, second in pairwise(plain)} or set(plain)
+
 
 _Pair = tuple[str, str]
 
@@ -28,13 +117,13 @@ class InMemoryBackend:
         self._lock = threading.RLock()
         self._stamp = 0
         self._memories: dict[_Pair, Memory] = {}
-        self._stamps: dict[str, dict[Kind, int]] = {}
+        self._stamps: dict[str, dict[TextKind, int]] = {}
         self._changes: dict[str, list[Change]] = {}
         self._conversations: dict[str, Conversation] = {}
         self._digests: dict[str, str] = {}
         self._marks: dict[tuple[str, str, str], int] = {}
         self._space: tuple[str, int] = ("", 0)
-        self._vectors: dict[tuple[Kind, str], tuple[str, Vectors]] = {}
+        self._vectors: dict[tuple[TextKind, str], tuple[str, Vectors]] = {}
         """Vectors with the texts they were made of."""
 
     def exists(self) -> bool:
@@ -91,7 +180,7 @@ class InMemoryBackend:
             raise UserError("memory_id_other", memory_id=found.memory_id, agent_id=pair[0], user_id=pair[1])
         return found or Memory(named or new_id(), *pair, now, now)
 
-    def _keep(self, memory: Memory, *kinds: Kind) -> None:
+    def _keep(self, memory: Memory, *kinds: TextKind) -> None:
         self._memories[memory.agent_id, memory.user_id] = memory
         stamps = self._stamps.setdefault(memory.memory_id, {})
         self._stamp += 1
@@ -150,7 +239,7 @@ class InMemoryBackend:
     def waiting(self, agent_id: str, user_id: str, instance_id: str) -> list[Conversation]:
         """List a story's conversations that were not learned from, the oldest first."""
         with self._lock:
-            found = [one for one in self._said((agent_id, user_id)) if waits_for(one) == instance_id]
+            found = [one for one in self._said((agent_id, user_id)) if one.waits_for == instance_id]
         return sorted(found, key=lambda one: one.created_at)
 
     def learned(self, agent_id: str, user_id: str, session_id: str) -> int:
@@ -161,7 +250,7 @@ class InMemoryBackend:
 
     def commit(
         self,
-        revised: Revised,
+        revised: MemoryRevision,
         conversation_id: str | None,
         result: Mapping[str, Any] | None,
         again: bool = False,
@@ -224,7 +313,7 @@ class InMemoryBackend:
 
     # --- finding
 
-    def pair(self, agent_id: str, user_id: str) -> MemoryVersion | None:
+    def version(self, agent_id: str, user_id: str) -> MemoryVersion | None:
         """Find a memory without reading it."""
         with self._lock:
             memory = self._memories.get((agent_id, user_id))
@@ -233,7 +322,7 @@ class InMemoryBackend:
             stamps = self._stamps[memory.memory_id]
             return MemoryVersion(memory.memory_id, stamps["entries"], stamps["conversations"])
 
-    def texts(self, kind: Kind, memory_id: str) -> list[SearchableText]:
+    def texts(self, kind: TextKind, memory_id: str) -> list[SearchableText]:
         """Read what a memory's entries or conversations are found by, always in the same order."""
         with self._lock:
             if kind == "entries":
@@ -263,24 +352,24 @@ class InMemoryBackend:
                 self._space = (embedder, dimension)
                 self._vectors.clear()
 
-    def pending(self, kind: Kind, memory_id: str | None, limit: int) -> list[Waiting]:
+    def pending(self, kind: TextKind, memory_id: str | None, limit: int) -> list[PendingText]:
         """List what has no vector yet, of one memory or of all."""
         with self._lock:
             wanted = [memory_id] if memory_id is not None else sorted(self._stamps)
             found = [
-                Waiting(one, row.id, row.text)
+                PendingText(one, row.id, row.text)
                 for one in wanted
                 for row in self.texts(kind, one)
                 if self._vector(kind, row) is None
             ]
         return found[:limit]
 
-    def _vector(self, kind: Kind, row: SearchableText) -> Vectors | None:
+    def _vector(self, kind: TextKind, row: SearchableText) -> Vectors | None:
         """Find the vector of a text as it is now."""
         text, vector = self._vectors.get((kind, row.id), ("", None))
         return vector if text == row.text else None
 
-    def put_vectors(self, kind: Kind, waiting: Sequence[Waiting], vectors: Vectors) -> None:
+    def put_vectors(self, kind: TextKind, waiting: Sequence[PendingText], vectors: Vectors) -> None:
         """Keep vectors, a row a text; one whose text is another by now is not used."""
         with self._lock:
             for row, vector in zip(waiting, vectors, strict=True):
@@ -288,7 +377,7 @@ class InMemoryBackend:
 
     def nearest(
         self,
-        kind: Kind,
+        kind: TextKind,
         memory_id: str,
         vector: Sequence[float],
         limit: int,

@@ -9,32 +9,30 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from personalab.memory.changes import Change, Revised
-from personalab.memory.finding import MAX_QUERY, ConversationHit, MemoryHit, MemorySearch
+from personalab.memory.changes import Change, MemoryRevision
 from personalab.memory.records import CONTENT_TYPES, ContentType, Conversation, Memory
+from personalab.memory.search import MAX_QUERY, ConversationHit, MemoryHit, MemorySearch
 from personalab.ports import Embedder, MemoryName
-from personalab.retrieval.memory.backend import Backend, Kind, MemoryVersion
+from personalab.retrieval.memory.backend import Backend, MemoryVersion, TextKind
 
 if TYPE_CHECKING:
-    from personalab.retrieval.memory.lexicon import Lexicon
-    from personalab.retrieval.memory.meaning import Meaning
-    from personalab.retrieval.memory.ranking import RankedText
+    from personalab.retrieval.memory.search import LexicalTexts, RankedText, SemanticIndex
 
-KEPT_LEXICONS = 32
+KEPT_TEXTS = 32
 """The words of how many memories stay in this process's memory."""
 
 _log = logging.getLogger("personalab.memory")
 
 
-class MemoryBook:
+class DatabaseMemoryStore:
     """Memories in a database, found by words and by meaning."""
 
     def __init__(self, backend: Backend, open_embedder: Callable[[], Embedder]) -> None:
         self._backend = backend
         self._open_embedder = open_embedder
-        self._lexicons: OrderedDict[tuple[str, Kind], Lexicon] = OrderedDict()
+        self._texts: OrderedDict[tuple[str, TextKind], LexicalTexts] = OrderedDict()
         self._lock = threading.Lock()
-        self._made: Meaning | None = None
+        self._opened: SemanticIndex | None = None
 
     # --- records
 
@@ -51,7 +49,7 @@ class MemoryBook:
         return await asyncio.to_thread(self._backend.memory, agent_id, user_id, newest)
 
     async def begin(self, agent_id: str, user_id: str, now: str) -> None:
-        """Create a pair's memory, if there is none yet."""
+        """Create a version's memory, if there is none yet."""
         await asyncio.to_thread(self._backend.begin, agent_id, user_id, now)
 
     async def save_conversation(self, conversation: Conversation) -> Conversation:
@@ -80,7 +78,7 @@ class MemoryBook:
 
     async def commit(
         self,
-        revised: Revised,
+        revised: MemoryRevision,
         *,
         conversation_id: str | None = None,
         result: Mapping[str, Any] | None = None,
@@ -110,24 +108,24 @@ class MemoryBook:
     async def close(self) -> None:
         """Close files and connections."""
         with self._lock:
-            self._lexicons.clear()
+            self._texts.clear()
         await asyncio.to_thread(self._backend.close)
 
     # --- finding
 
     async def search(self, search: MemorySearch) -> list[MemoryHit]:
         """Find entries by meaning and by words, best first."""
-        if not self._is_asked(search.query, search.limit):
+        if not self._can_search(search.query, search.limit):
             return []
         return await asyncio.to_thread(self._search, search)
 
     def _search(self, search: MemorySearch) -> list[MemoryHit]:
         types = None if set(CONTENT_TYPES) <= set(search.types) else tuple(search.types)
         place = (search.agent_id, search.user_id)
-        pair, ranked = self._find("entries", search.query, *place, search.limit, types)
-        if pair is None or not ranked:
+        version, ranked = self._find("entries", search.query, *place, search.limit, types)
+        if version is None or not ranked:
             return []
-        read = self._backend.entries(pair.memory_id, [hit.id for hit in ranked])
+        read = self._backend.entries(version.memory_id, [hit.id for hit in ranked])
         entries = {entry.content_id: entry for entry in read}
         return [MemoryHit(entries[hit.id], hit.score, hit.confidence) for hit in ranked if hit.id in entries]
 
@@ -135,7 +133,7 @@ class MemoryBook:
         self, query: str, agent_id: str, user_id: str, *, limit: int = 10
     ) -> list[ConversationHit]:
         """Find conversations by meaning and by words, best first."""
-        if not self._is_asked(query, limit):
+        if not self._can_search(query, limit):
             return []
         return await asyncio.to_thread(self._search_conversations, query, agent_id, user_id, limit)
 
@@ -146,12 +144,12 @@ class MemoryBook:
         read = [(self._backend.conversation(hit.id), hit.score) for hit in ranked]
         return [ConversationHit(found, score) for found, score in read if found is not None]
 
-    def _is_asked(self, query: str, limit: int) -> bool:
+    def _can_search(self, query: str, limit: int) -> bool:
         return limit > 0 and bool(query.strip()) and self._backend.exists()
 
     def _find(
         self,
-        kind: Kind,
+        kind: TextKind,
         query: str,
         agent_id: str,
         user_id: str,
@@ -160,62 +158,62 @@ class MemoryBook:
     ) -> tuple[MemoryVersion | None, list[RankedText]]:
         """Rank a memory's texts, in one thread: two would wait for each other's turn at the interpreter."""
         query = query[:MAX_QUERY]
-        pair, lexicon = self._words_of(kind, agent_id, user_id)
-        if pair is None or lexicon is None or not len(lexicon):
+        version, texts = self._current_texts(kind, agent_id, user_id)
+        if version is None or texts is None or not len(texts):
             return None, []
-        from personalab.retrieval.memory.ranking import POOL, rank
+        from personalab.retrieval.memory.search import POOL, rank
 
         most = max(POOL, limit)
-        words = lexicon.words(query, most, types)
-        near = self._near(kind, pair, lexicon, query, most, types)
-        return pair, rank(lexicon, types, words, near, limit)
+        words = texts.words(query, most, types)
+        near = self._near(kind, version, texts, query, most, types)
+        return version, rank(texts, types, words, near, limit)
 
-    def _words_of(
-        self, kind: Kind, agent_id: str, user_id: str
-    ) -> tuple[MemoryVersion | None, Lexicon | None]:
-        pair = self._backend.pair(agent_id, user_id)
-        if pair is None:
+    def _current_texts(
+        self, kind: TextKind, agent_id: str, user_id: str
+    ) -> tuple[MemoryVersion | None, LexicalTexts | None]:
+        version = self._backend.version(agent_id, user_id)
+        if version is None:
             return None, None
-        lexicon = self._lexicon(pair.memory_id, kind)
-        lexicon.refresh(pair.stamp(kind), lambda: self._backend.texts(kind, pair.memory_id))
-        return pair, lexicon
+        texts = self._lexical_texts(version.memory_id, kind)
+        texts.refresh(version.stamp(kind), lambda: self._backend.texts(kind, version.memory_id))
+        return version, texts
 
-    def _lexicon(self, memory_id: str, kind: Kind) -> Lexicon:
-        from personalab.retrieval.memory.lexicon import Lexicon
+    def _lexical_texts(self, memory_id: str, kind: TextKind) -> LexicalTexts:
+        from personalab.retrieval.memory.search import LexicalTexts
 
         with self._lock:
-            found = self._lexicons.pop((memory_id, kind), None) or Lexicon()
-            self._lexicons[memory_id, kind] = found
-            while len(self._lexicons) > KEPT_LEXICONS:
-                self._lexicons.popitem(last=False)
+            found = self._texts.pop((memory_id, kind), None) or LexicalTexts()
+            self._texts[memory_id, kind] = found
+            while len(self._texts) > KEPT_TEXTS:
+                self._texts.popitem(last=False)
             return found
 
     def _near(
         self,
-        kind: Kind,
-        pair: MemoryVersion,
-        lexicon: Lexicon,
+        kind: TextKind,
+        version: MemoryVersion,
+        texts: LexicalTexts,
         query: str,
         limit: int,
         types: Sequence[ContentType] | None,
     ) -> list[tuple[str, float]]:
         """Find by meaning; where that cannot be, words alone answer."""
         try:
-            return self._meaning().nearest(kind, pair.memory_id, lexicon, query, limit, types)
+            return self._vectors().nearest(kind, version.memory_id, texts, query, limit, types)
         except Exception as error:  # noqa: BLE001 (whatever an embedder or an index does, words still answer)
             _log.warning("searched by words alone: %s", " ".join(str(error).split())[:300])
             return []
 
-    def _meaning(self) -> Meaning:
-        from personalab.retrieval.memory.meaning import Meaning
+    def _vectors(self) -> SemanticIndex:
+        from personalab.retrieval.memory.search import SemanticIndex
 
         with self._lock:
-            if self._made is None:
-                self._made = Meaning(self._backend, self._open_embedder())
-            return self._made
+            if self._opened is None:
+                self._opened = SemanticIndex(self._backend, self._open_embedder())
+            return self._opened
 
     async def reindex(self, progress: Callable[[int, int], None] = lambda done, total: None) -> int:
         """Rebuild the index with the configured embedder; return the number of texts."""
         if not self._backend.exists():
             return 0
-        return await asyncio.to_thread(lambda: self._meaning().embed_all(progress))
+        return await asyncio.to_thread(lambda: self._vectors().embed_all(progress))
