@@ -13,11 +13,11 @@ from personalab.storage.preferences import PreferenceFiles
 from personalab.story.lines import AssistantLine, Line, Summary, UserLine
 from personalab.story.prompt import PromptMaterial, assemble, past_turns
 from personalab.story.transcript import Transcript
-from personalab.texts import LANGUAGES, Language
+from personalab.texts import PROMPT_LANGUAGES, Language
 
 TEMPLATES = {
     language: PreferenceFiles(Path("nowhere"), read_settings({}).shipped).templates(language)[0]
-    for language in LANGUAGES
+    for language in PROMPT_LANGUAGES
 }
 LONG = "很长的话。" * 12_000
 
@@ -65,7 +65,7 @@ def _material(transcript: Transcript) -> PromptMaterial:
 @given(
     _LINES,
     st.lists(
-        st.tuples(st.sampled_from(LANGUAGES), st.booleans(), st.sampled_from([50, 100_000])), min_size=1
+        st.tuples(st.sampled_from(PROMPT_LANGUAGES), st.booleans(), st.sampled_from([50, 100_000])), min_size=1
     ),
 )
 def test_growing_session_gives_the_prompts_of_a_fresh_one(
