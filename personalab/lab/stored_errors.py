@@ -12,8 +12,7 @@ from personalab.texts.actions import rendering_for
 MAX_ERROR = 300
 """How long the sentence of a failure may be."""
 
-_CODES = {text: code for code, text in REASONS.templates(FALLBACK).items() if "{" not in text}
-_CODES |= {
+_CODES = {text: code for code, text in REASONS.templates(FALLBACK).items() if "{" not in text} | {
     "it is no account of a call": "no_call_record",
     "it is no name of a file": "no_file_name",
     "it may not be read": "unreadable",

@@ -65,7 +65,8 @@ def _material(transcript: Transcript) -> PromptMaterial:
 @given(
     _LINES,
     st.lists(
-        st.tuples(st.sampled_from(PROMPT_LANGUAGES), st.booleans(), st.sampled_from([50, 100_000])), min_size=1
+        st.tuples(st.sampled_from(PROMPT_LANGUAGES), st.booleans(), st.sampled_from([50, 100_000])),
+        min_size=1,
     ),
 )
 def test_growing_session_gives_the_prompts_of_a_fresh_one(
