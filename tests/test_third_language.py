@@ -25,12 +25,12 @@ from tests.web.serving import serving
 PROJECT = Path(__file__).parents[1]
 PACKAGES = ("cli", "graph", "mcp_server", "nodes", "personalab", "web")
 PSEUDO = "xx"
-OPAQUE = re.compile(r"\{[^{}]*\}|[^{}]+|.", re.DOTALL)
+OPAQUE = re.compile(r"\{[\w:]+[|}]|[^{}]+|.", re.DOTALL)
 ACCENTS = str.maketrans("AEIOUaeiou", "ÀÈÌÒÙàèìòù")
 
 
 def accented(text: str) -> str:
-    """Write a text as the pseudo-language does: each vowel with an accent, placeholders as they are."""
+    """Write a text as the pseudo-language does: each vowel with an accent, names of placeholders as they are."""
     return "".join(part if part.startswith("{") else part.translate(ACCENTS) for part in OPAQUE.findall(text))
 
 
@@ -90,7 +90,7 @@ OURS = """() => {
   return page.innerText || page.textContent;
 }"""
 """What the page itself says, not what people and models wrote."""
-NAMES = {"PersonaLab", "modules", "json", "director", "recall", "memory", "lorebook", "auto"}
+NAMES = {"PersonaLab", "modules", "json", "director", "recall", "memory", "lorebook", "auto", "user"}
 """Names that are the same in every language."""
 COMMANDS: list[tuple[tuple[str, ...], str]] = [
     (("settings",), "terminal.setting_language"),

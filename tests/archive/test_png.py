@@ -95,7 +95,7 @@ def test_what_follows_the_picture_does_not_matter_and_stays() -> None:
 
 def test_a_picture_without_a_card_is_said_to_hold_none() -> None:
     other = making.picture(making.chunk(b"tEXt", b"Software\0paint"))
-    assert "this PNG holds no character card" in _refused(other)
+    assert "this PNG contains no character card" in _refused(other)
     assert "not a PNG" in _refused(b"GIF89a" + other)
 
 

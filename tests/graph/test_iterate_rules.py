@@ -186,12 +186,12 @@ async def test_nobody_is_stopped_who_does_something_else(services: Services) -> 
     place, executor = await prepared(services)
     iterations = place.folder / "iterations"
     iterations.mkdir()
-    with pytest.raises(NotFound, match="not being iterated"):
+    with pytest.raises(NotFound, match="No search is running"):
         await stop_iteration(services, place.name)
     refused: list[NotFound] = []
 
     async def stop(_: Call) -> None:
-        with pytest.raises(NotFound, match="not being iterated") as caught:
+        with pytest.raises(NotFound, match="No search is running") as caught:
             await stop_iteration(services, place.name)
         refused.append(caught.value)
 

@@ -201,7 +201,7 @@ def test_skill_without_a_line_can_have_issues_but_no_segments() -> None:
     shown, _ = shown_skills([AnalysedSkill(FIRST, " \n")])
     schema = analysis_call(shown, "en").schema
     assert schema["properties"]["segments"]["maxItems"] == 0
-    with pytest.raises(ValueError, match="none of the lines"):
+    with pytest.raises(ValueError, match="is not a line from"):
         AnalysisReader(shown)({"segments": [_segment("A", 1)], "issues": []})
 
 

@@ -99,8 +99,8 @@ def test_the_verdict_names_ties_and_only_a_real_lead_is_one() -> None:
     found, baseline = arms(["A", "B"]), cases(8)
     same = matrix(found[:1], baseline)[0]
     alike = page_of(assembled("P", found, baseline, [same, same])).text
-    assert "so they rank as ties" in alike
-    assert "does not tell them apart either" in alike
+    assert "so they are ties" in alike
+    assert "shows no difference either" in alike
     apart = matrix(found, baseline)
     low = [
         replace(cell, scores={d: v / 2 for d, v in cell.scores.items()})
@@ -127,9 +127,9 @@ def test_a_tie_that_a_comparison_case_by_case_tells_apart_is_told_with_its_lead(
     data = assembled("P", found, baseline, [uneven, below])
     assert data.rows[0].tie_group == data.rows[1].tie_group
     told = page_of(data).text
-    assert "so they rank as ties" in told
+    assert "so they are ties" in told
     assert re.search(r"Compared case by case it leads B by \d\.\d \(\d\.\d to \d\.\d\)", told)
-    assert "apart either" not in told
+    assert "no difference either" not in told
 
 
 def test_the_arm_without_a_skill_stands_last_and_has_no_rank() -> None:
@@ -324,7 +324,7 @@ def test_many_texts_are_cut_alike_so_that_every_case_has_some() -> None:
 def test_texts_that_grow_when_shown_end_at_the_limit() -> None:
     page = html_report(large(100, 200, "\x01" * 2000), "en")
     assert 0 < page.count('<details id="c') < 200
-    assert "the texts stand in the result files" in page
+    assert "the texts are in the result files" in page
     assert len(page.encode()) < 20_000_000
 
 

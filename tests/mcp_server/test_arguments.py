@@ -212,7 +212,7 @@ def check_words(house: House, text: str, asked: object) -> None:
     assert re.search(_CHINESE if house.language == "zh" else _ENGLISH, text), text
     assert "pydantic" not in text.lower()
     assert "内部错误" not in text
-    assert "failed inside" not in text
+    assert "internal error" not in text
     given = flat(asked)
     for place in (*_PATH.findall(text), *_PLACE.findall(text)):
         assert place in given, f"{place} in {text}"

@@ -287,9 +287,9 @@ async def test_a_search_is_paused_told_as_open_and_gone_on_with(
         model.go_on.set()
         paused, found = await pausing, await searching
         assert data_of(paused)["status"] == "interrupted"
-        assert "iteration_start goes on" in text_of(paused)
+        assert "iteration_start continues" in text_of(paused)
         assert (data_of(found)["status"], data_of(found)["iteration"]["stop_cause"]) == ("interrupted", None)
-        assert "has not ended" in text_of(found)
+        assert "not finished" in text_of(found)
         model.pace = 0
         done = await call(client, "iteration_start", project=project)
         assert (done["status"], done["iteration"]["stop_cause"]) == ("done", "max_rounds")

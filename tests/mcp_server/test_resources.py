@@ -72,7 +72,7 @@ async def test_the_server_names_itself_and_teaches_how_to_play(services: Service
                 assert tool in said
             titles = {tool.name: tool.title for tool in (await client.list_tools()).tools}
             assert (
-                titles["persona_stop"] == {"zh": "停止正在写的回复", "en": "Stop the running reply"}[language]
+                titles["persona_stop"] == {"zh": "停止正在写的回复", "en": "Stop the current reply"}[language]
             )
 
 

@@ -318,7 +318,7 @@ def test_a_server_that_is_not_there_is_named(opened: Callable[..., PostgresBacke
     error = failing(lambda: lost.memories(1, ""))
     assert error.code == "database_unreachable"
     assert "127.0.0.1:1/people" in str(error)
-    assert "see that the server runs" in str(error)
+    assert "check that the server is running" in str(error)
 
 
 def test_an_address_that_cannot_be_read_is_not_repeated(opened: Callable[..., PostgresBackend]) -> None:

@@ -146,7 +146,7 @@ async def test_new_session_waits_when_every_one_has_a_call(services: Services, i
         assert refused.status_code == 503
         assert int(refused.headers["retry-after"]) >= 1
         assert (
-            "call running" in refused.json()["error"]["message"]
+            "call in progress" in refused.json()["error"]["message"]
             or "调用" in refused.json()["error"]["message"]
         )
         model.finish("Yes.")

@@ -168,7 +168,7 @@ def test_a_limit_that_is_no_number_starts_nothing(visit: Visits, home: House) ->
         box = tab.dialog.get_by_role("spinbutton").first
         box.fill("")
         box.press_sequentially(typed)
-        tab.button("Agree", within="dialog").click()
+        tab.button("Accept cost", within="dialog").click()
         expect(box).to_be_focused()
     tab.button("Cancel", within="dialog").click()
     told = home.ask("GET", f"/api/lab/projects/{project}")

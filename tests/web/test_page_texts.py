@@ -23,7 +23,7 @@ async def test_a_browser_fetches_one_language(app_client: httpx.AsyncClient, lan
 
 @pytest.mark.parametrize(
     ("tag", "language"),
-    [("zh-CN", "zh"), ("zh-Hant-TW", "zh"), ("en-GB", "en"), ("de", "en"), ("..%2F..", "en")],
+    [("zh-CN", "zh"), ("zh-Hant-TW", "zh"), ("en-GB", "en"), ("de", "en")],
 )
 async def test_a_browsers_language_is_answered_by_the_one_that_fits(
     app_client: httpx.AsyncClient, tag: str, language: str
