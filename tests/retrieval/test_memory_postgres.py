@@ -428,7 +428,7 @@ def test_connections_that_were_cut_are_replaced_before_anything_is_lost(
 ) -> None:
     memory = remembered(backend, "一")
     cut = (
-        "select pg_terminate_backend(pid) from pg_stat_activity"
+        "select pg_terminate_backend(pid, 10000) from pg_stat_activity"
         " where datname = current_database() and pid <> pg_backend_pid()"
     )
     rows(url, cut)

@@ -15,7 +15,6 @@ import threading
 import weakref
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -154,45 +153,24 @@ _NOTE_GONE = (
 _log = logging.getLogger("personalab.memory")
 
 
-@dataclass(frozen=True, slots=True)
-class _Sql:
+class _Statements:
     """What is asked of the rows of a kind."""
 
-    waiting: str
-    waiting_anywhere: str
-    current: str
-    there: str
-    types: str
-    count: str
+    def __init__(self, table: str, key: str, text: str, content_type: str) -> None:
+        waiting = f"SELECT memory_id, {key}, {text} FROM {table} WHERE"
+        self.waiting = f"{waiting} memory_id = ? AND vector_epoch < ? LIMIT ?"
+        self.waiting_anywhere = f"{waiting} vector_epoch < ? LIMIT ?"
+        self.made = f"UPDATE {table} SET vector_epoch = ? WHERE {key} = ? AND memory_id = ? AND {text} = ?"
+        # A plus keeps SQLite from going through a whole memory where it can look up a few ids.
+        some = f"FROM {table} WHERE +memory_id = ? AND {key} IN (SELECT value FROM json_each(?))"
+        self.with_vector = f"SELECT {key} {some} AND +vector_epoch = ?"
+        self.types = f"SELECT {key}, {content_type} {some}"
+        self.count = f"SELECT count(*) FROM {table}"
 
 
-# A plus keeps SQLite from going through a whole memory where it can look up a few ids.
-_SQL: dict[TextKind, _Sql] = {
-    "entries": _Sql(
-        "SELECT memory_id, content_id, content_text FROM memory_contents"
-        " WHERE memory_id = ? AND vector_epoch < ? LIMIT ?",
-        "SELECT memory_id, content_id, content_text FROM memory_contents WHERE vector_epoch < ? LIMIT ?",
-        "UPDATE memory_contents SET vector_epoch = ?"
-        " WHERE content_id = ? AND memory_id = ? AND content_text = ?",
-        "SELECT content_id FROM memory_contents WHERE +memory_id = ? AND +vector_epoch = ?"
-        " AND content_id IN (SELECT value FROM json_each(?))",
-        "SELECT content_id, content_type FROM memory_contents"
-        " WHERE +memory_id = ? AND content_id IN (SELECT value FROM json_each(?))",
-        "SELECT count(*) FROM memory_contents",
-    ),
-    "conversations": _Sql(
-        "SELECT memory_id, conversation_id, conversation_text FROM conversations"
-        " WHERE memory_id = ? AND vector_epoch < ? LIMIT ?",
-        "SELECT memory_id, conversation_id, conversation_text FROM conversations"
-        " WHERE vector_epoch < ? LIMIT ?",
-        "UPDATE conversations SET vector_epoch = ?"
-        " WHERE conversation_id = ? AND memory_id = ? AND conversation_text = ?",
-        "SELECT conversation_id FROM conversations WHERE +memory_id = ? AND +vector_epoch = ?"
-        " AND conversation_id IN (SELECT value FROM json_each(?))",
-        "SELECT conversation_id, '' FROM conversations"
-        " WHERE +memory_id = ? AND conversation_id IN (SELECT value FROM json_each(?))",
-        "SELECT count(*) FROM conversations",
-    ),
+_STATEMENTS: dict[TextKind, _Statements] = {
+    "entries": _Statements("memory_contents", "content_id", "content_text", "content_type"),
+    "conversations": _Statements("conversations", "conversation_id", "conversation_text", "''"),
 }
 
 
@@ -236,7 +214,9 @@ class ChromaVectors:
         with self._folder.alone():
             self._begin_epoch()
         with self._records.reading() as connection:
-            return sum(int(connection.execute(sql.count).fetchone()[0]) for sql in _SQL.values())
+            return sum(
+                int(connection.execute(statements.count).fetchone()[0]) for statements in _STATEMENTS.values()
+            )
 
     def close_vectors(self) -> None:
         """Close Chroma's files."""
@@ -291,9 +271,9 @@ class ChromaVectors:
             if self._is_lost(epoch):
                 return None
             if memory_id is None:
-                rows = connection.execute(_SQL[kind].waiting_anywhere, [epoch, limit])
+                rows = connection.execute(_STATEMENTS[kind].waiting_anywhere, [epoch, limit])
             else:
-                rows = connection.execute(_SQL[kind].waiting, [memory_id, epoch, limit])
+                rows = connection.execute(_STATEMENTS[kind].waiting, [memory_id, epoch, limit])
             return [PendingText._make(map(str, row)) for row in rows]
 
     def put_vectors(self, kind: TextKind, waiting: Sequence[PendingText], vectors: Vectors) -> None:
@@ -303,13 +283,13 @@ class ChromaVectors:
             self._put(kind, memory_id, [waiting[at] for at in rows], vectors[rows])
 
     def _put(self, kind: TextKind, memory_id: str, waiting: Sequence[PendingText], vectors: Vectors) -> None:
-        sql, name = _SQL[kind], collection_name(memory_id, kind)
+        statements, name = _STATEMENTS[kind], collection_name(memory_id, kind)
         with self._folder.alone() as folder:
             self._sweep(folder, kind, memory_id)
             with self._records.writing() as connection:
                 epoch = self._epoch(connection)
                 ids = json.dumps([row.id for row in waiting])
-                types = dict(connection.execute(sql.types, [memory_id, ids]).fetchall())
+                types = dict(connection.execute(statements.types, [memory_id, ids]).fetchall())
                 kept = [at for at, row in enumerate(waiting) if row.id in types]
                 if not kept:
                     return
@@ -320,7 +300,7 @@ class ChromaVectors:
             folder.put(name, stamp, ids_kept, vectors[kept], labels)
             with self._records.writing() as connection:
                 made = [(epoch, waiting[at].id, memory_id, waiting[at].text) for at in kept]
-                connection.executemany(sql.current, made)
+                connection.executemany(statements.made, made)
 
     # --- finding
 
@@ -389,8 +369,8 @@ class ChromaVectors:
             if not gone:
                 return
             before, stamp = _stamp(connection, name), _announce(connection, name)
-            values = [memory_id, epoch, json.dumps(gone)]
-            there = {row[0] for row in connection.execute(_SQL[kind].there, values)}
+            values = [memory_id, json.dumps(gone), epoch]
+            there = {row[0] for row in connection.execute(_STATEMENTS[kind].with_vector, values)}
         folder.show_current(epoch, name, before)
         if _ALL in gone:
             folder.drop(name)

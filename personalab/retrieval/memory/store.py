@@ -7,7 +7,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from personalab.memory.changes import Change, MemoryRevision
 from personalab.memory.records import CONTENT_TYPES, ContentType, Conversation, Memory
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 KEPT_TEXTS = 32
 """The words of how many memories stay in this process's memory."""
 
+_T = TypeVar("_T")
 _log = logging.getLogger("personalab.memory")
 
 
@@ -36,20 +37,20 @@ class DatabaseMemoryStore:
 
     # --- records
 
+    async def _stored(self, nothing: _T, read: Callable[..., _T], *values: object) -> _T:
+        """Read in a thread; ``nothing`` where nothing was ever stored."""
+        return await asyncio.to_thread(read, *values) if self._backend.exists() else nothing
+
     async def memories(self, *, limit: int = 100, after: str = "") -> list[MemoryName]:
         """List the memories by ``memory_id``, from the one after ``after`` on."""
-        if not self._backend.exists():
-            return []
-        return await asyncio.to_thread(self._backend.memories, limit, after)
+        return await self._stored([], self._backend.memories, limit, after)
 
     async def memory(self, agent_id: str, user_id: str, *, newest: int | None = None) -> Memory | None:
         """Read what an agent knows about a user, all of it or so many of each list, the newest."""
-        if not self._backend.exists():
-            return None
-        return await asyncio.to_thread(self._backend.memory, agent_id, user_id, newest)
+        return await self._stored(None, self._backend.memory, agent_id, user_id, newest)
 
     async def begin(self, agent_id: str, user_id: str, now: str) -> None:
-        """Create a version's memory, if there is none yet."""
+        """Create a pair's memory, if there is none yet."""
         await asyncio.to_thread(self._backend.begin, agent_id, user_id, now)
 
     async def save_conversation(self, conversation: Conversation) -> Conversation:
@@ -58,23 +59,17 @@ class DatabaseMemoryStore:
 
     async def conversation(self, conversation_id: str) -> Conversation | None:
         """Read a conversation."""
-        if not self._backend.exists():
-            return None
-        return await asyncio.to_thread(self._backend.conversation, conversation_id)
+        return await self._stored(None, self._backend.conversation, conversation_id)
 
     async def conversations(
         self, agent_id: str, user_id: str, *, limit: int = 20, before: str | None = None
     ) -> list[Conversation]:
         """List conversations, the newest first, from the one saved before ``before`` on."""
-        if not self._backend.exists():
-            return []
-        return await asyncio.to_thread(self._backend.conversations, agent_id, user_id, limit, before)
+        return await self._stored([], self._backend.conversations, agent_id, user_id, limit, before)
 
     async def waiting(self, agent_id: str, user_id: str, instance_id: str) -> list[Conversation]:
         """List a story's conversations that were saved and not learned from, the oldest first."""
-        if not self._backend.exists():
-            return []
-        return await asyncio.to_thread(self._backend.waiting, agent_id, user_id, instance_id)
+        return await self._stored([], self._backend.waiting, agent_id, user_id, instance_id)
 
     async def commit(
         self,
@@ -89,21 +84,15 @@ class DatabaseMemoryStore:
 
     async def changes(self, agent_id: str, user_id: str, *, limit: int = 50) -> list[Change]:
         """List what changed, the newest first."""
-        if not self._backend.exists():
-            return []
-        return await asyncio.to_thread(self._backend.changes, agent_id, user_id, limit)
+        return await self._stored([], self._backend.changes, agent_id, user_id, limit)
 
     async def learned(self, agent_id: str, user_id: str, session_id: str) -> int:
         """Return the turn up to which a story's session was saved; 0 for not at all."""
-        if not self._backend.exists():
-            return 0
-        return await asyncio.to_thread(self._backend.learned, agent_id, user_id, session_id)
+        return await self._stored(0, self._backend.learned, agent_id, user_id, session_id)
 
     async def forget(self, agent_id: str, user_id: str) -> bool:
         """Delete a memory with its history and its conversations; ``False`` where there was none."""
-        if not self._backend.exists():
-            return False
-        return await asyncio.to_thread(self._backend.forget, agent_id, user_id)
+        return await self._stored(False, self._backend.forget, agent_id, user_id)
 
     async def close(self) -> None:
         """Close files and connections."""
