@@ -114,6 +114,25 @@ def test_thoughts_without_opening_tag_move_into_the_fold(
     expect(chat.reasoning(1).locator("div")).to_have_text("They greet me.")
 
 
+def test_thoughts_that_move_into_the_fold_are_not_shown_twice(
+    visit: Visits, home: House, model: SlowModel
+) -> None:
+    chat = Chat(visit(home.url, f"chat/{home.story('moves-once')}"))
+    with asking(model):
+        chat.say("Hello?")
+    model.think("Someone is here. ")
+    expect(chat.reasoning(1).locator("summary")).to_have_text("Thinking…")
+    model.say("They greet me.")
+    expect(chat.reply(1)).to_have_text("They greet me.")
+    model.say("</think>\n\nHel")
+    expect(chat.reply(1)).to_have_text("Hel")
+    chat.reasoning(1).locator("summary").click()
+    expect(chat.reasoning(1).locator("div")).to_have_text("Someone is here. They greet me.")
+    model.finish("lo.")
+    chat.is_whole(1, "Hello.")
+    expect(chat.reasoning(1).locator("div")).to_have_text("Someone is here. They greet me.")
+
+
 def test_second_try_replaces_the_reasoning_of_the_first(visit: Visits, home: House, model: SlowModel) -> None:
     chat = Chat(visit(home.url, f"chat/{home.story('second')}"))
     with asking(model):

@@ -6,7 +6,7 @@ import { complain } from "./ui.js";
 import { when, words } from "./words.js";
 
 const t = words("chat_turn");
-const CLOSING = /^(.*)<\/think(?:ing)?>\s*(.*)$/is;
+const CLOSING = /^.*<\/think(?:ing)?>\s*(.*)$/is;
 
 /**
  * Draw a turn. `live`: the reply that is being written in it; `retry`: tries again, where that is possible; `awaited`:
@@ -77,11 +77,9 @@ export function liveReply(attempt, text, { markers, fold, grew }) {
     clearTimeout(timer);
     timer = 0;
     spoken += waiting;
-    const [, before, rest] = waiting.includes(">") && CLOSING.exec(spoken) || [];
-    if (rest !== undefined) {
-      thought += before; // the thoughts of a model whose prompt opens them
-      restart(rest);
-    }
+    // The text before it was reasoning; the server sends it again as such.
+    const [, rest] = waiting.includes(">") && CLOSING.exec(spoken) || [];
+    if (rest !== undefined) restart(rest);
     grow(waiting);
     fold.kept.text = thought;
     const known = thoughts.text.data;
