@@ -226,6 +226,7 @@ SCHEMA_REFUSALS: Mapping[str, Behaviour] = {
     ],
     "no reason": [Answer(400, b"Bad Request", {}, "text/plain")],
     "event": errs_after(error={"message": "xgrammar: unsupported JSON schema", "code": 500}),
+    "event without a reason": errs_after(error={"message": "Bad Request", "code": 400}),
 }
 
 

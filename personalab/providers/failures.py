@@ -87,7 +87,7 @@ def may_refuse_schema(error: Exception) -> bool:
     A wrong key, a limit, a prompt that is too long and a lost connection are never taken for that. A bad request that
     gives no reason is; a missing model or a failing server only where its words are about schemas.
     """
-    status, words = _status(error), _words(error)
+    status, words = _status(error) or _event_status(error), _words(error)
     if status in (401, 402, 403, 408, 413, 429) or _is_overflow(error, words):
         return False
     if status in (400, 415, 422, 501):
@@ -128,6 +128,12 @@ def _status(error: Exception) -> int | None:
         if isinstance(status, int) and status >= 400:
             return status
     return None
+
+
+def _event_status(error: Exception) -> int | None:
+    """Read the status that an error event in a stream names as its code."""
+    code = _field(error, "code")
+    return int(code) if hasattr(error, "body") and re.fullmatch(r"[45]\d\d", code, re.ASCII) else None
 
 
 def _field(error: Exception, name: str) -> str:

@@ -184,6 +184,11 @@ def test_refusal_of_one_address_says_nothing_about_another(server: OpenAIServer)
             "provider.wrong_key",
             id="wrong key, told with our field",
         ),
+        pytest.param(
+            errs_after(error={"message": "no key for structured outputs", "code": 401}),
+            "provider.mid_stream",
+            id="wrong key, told in the stream with our field",
+        ),
         *(
             pytest.param(behaviour, "provider.context_overflow", id=f"context overflow: {name}")
             for name, behaviour in CONTEXT_OVERFLOWS.items()
