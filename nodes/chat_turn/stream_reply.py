@@ -92,6 +92,8 @@ class _Reply:
         self._reads_on = False
         self._start = SilentStart(turn.data.names.character)
         self._speaks = False
+        self._blank_thought = ""
+        """Blanks at the beginning of the thoughts; a thought of nothing else is none."""
         self._untold: list[tuple[bool, str]] = []
         """Whether it is reasoning, and the text."""
         self._told = {False: offset, True: 0}
@@ -219,6 +221,7 @@ class _Reply:
         if self.frozen:
             return
         pieces = self._splitter.feed(text)
+        self._blank_thought = ""
         self.turn.reasoning.clear()
         self._forget_untold(is_reasoning=True)
         self.withdraw_reasoning()
@@ -243,10 +246,16 @@ class _Reply:
     def _speak(self, text: str) -> None:
         """Take the first words and the blanks and markers before them."""
         self._speaks = True
-        self._write(text.lstrip() if self.turn.reasoning else text, self.turn.text, is_reasoning=False)
+        follows_thought = bool(self.turn.reasoning or self._blank_thought)
+        self._write(text.lstrip() if follows_thought else text, self.turn.text, is_reasoning=False)
 
     def think(self, text: str) -> None:
-        """Take a piece of what the model thinks."""
+        """Take a piece of what the model thinks; blanks wait for its first words."""
+        if not self.turn.reasoning:
+            text = self._blank_thought + text
+            self._blank_thought = "" if text.strip() else text
+            if self._blank_thought or not text:
+                return
         self._write(text, self.turn.reasoning, is_reasoning=True)
 
     def _write(self, text: str, kept: list[str], *, is_reasoning: bool) -> None:

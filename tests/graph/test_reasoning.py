@@ -263,6 +263,24 @@ async def test_usage_of_both_tries_is_added(services: Services, instance: str, a
     assert result["usage"] == {"input_tokens": 20, "output_tokens": 4, "cached_tokens": 2}
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        ScriptedReply(("<think>", "\n", "\n</think>", "\n\n", "我在。")),
+        ScriptedReply(("\n\n", "我在。"), reasoning=("\n", " ")),
+    ],
+)
+async def test_blank_thought_is_no_reasoning(
+    services: Services, instance: str, answer_with: Answer, reply: ScriptedReply
+) -> None:
+    answer_with(reply)
+    events, result = await say(services, "在吗？")
+    assert only(events, "reasoning") == []
+    assert (result["reply"], result["reasoning"]) == ("我在。", "")
+    assert lines(services)[-1]["content"] == "我在。"
+    assert "reasoning" not in lines(services)[-1]
+
+
 async def test_stop_while_the_model_thinks_keeps_what_it_thought(services: Services, instance: str) -> None:
     class Thinker:
         name = "thinker"

@@ -341,6 +341,6 @@ def _reply(line: AssistantLine, attempt: int, *, with_reasoning: bool) -> Replie
         truncated=line.truncated,
         closed=line.closed,
         note=line.content[len(usable_reply(line) or "") :].lstrip() if line.error and not line.empty else "",
-        has_reasoning=bool(line.reasoning),
+        has_reasoning=bool(line.reasoning.strip()),
         reasoning=well_formed(line.reasoning) if with_reasoning else None,
     )
