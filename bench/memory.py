@@ -31,7 +31,7 @@ from personalab.retrieval.memory.sqlite import SqliteBackend
 from personalab.retrieval.memory.store import DatabaseMemoryStore
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
-from personalab.story.lines import AssistantLine, UserLine, dump_line
+from personalab.story.transcript import AssistantLine, UserLine, dump_line
 
 NOW = "2025-10-16T10:30:00Z"
 RESULTS = Path(__file__).parent / "results"

@@ -33,7 +33,7 @@ from personalab.providers.chat_models import ModelSettings, open_model
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.storage.template_updates import EARLIER
-from personalab.story.lines import NO_REPLY
+from personalab.story.transcript import NO_REPLY
 from personalab.texts import Language, prompt_language
 
 MAX_TOKENS = 160

@@ -42,10 +42,9 @@ from personalab.memory.records import ContentType, read_request
 from personalab.operations.lab.asking import ask_json
 from personalab.services import Services
 from personalab.story import summary
-from personalab.story.lines import AssistantLine, UserLine
 from personalab.story.persona import evolution_schema, evolve_messages, read_evolution
 from personalab.story.summary import points_schema, read_points, summary_messages
-from personalab.story.transcript import Transcript
+from personalab.story.transcript import AssistantLine, Transcript, UserLine
 
 NOW = "2025-10-16T10:30:00Z"
 _SESSION = "550e8400-e29b-41d4-a716-446655440000"

@@ -23,11 +23,9 @@ from cli.output import (
 )
 from cli.running import Refusal, language_of, wait_for
 from cli.texts import tell
-from personalab.story.instance import InstanceState
-from personalab.story.library import Background, Character, called
-from personalab.story.lines import OPENING_TURN, AssistantLine
 from personalab.story.macros import Names
-from personalab.story.transcript import usable_reply
+from personalab.story.records import Background, Character, InstanceState, called
+from personalab.story.transcript import OPENING_TURN, AssistantLine, usable_reply
 from personalab.texts import Language, say
 
 if TYPE_CHECKING:

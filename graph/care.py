@@ -16,8 +16,8 @@ from nodes.chat_turn.state import TurnOutput
 from personalab.errors import PersonaLabError
 from personalab.ports import Preferences
 from personalab.services import Services
-from personalab.story.care import CareTask, undone_lately
 from personalab.story.events import CareEvent
+from personalab.story.summary import CareTask, undone_lately
 from personalab.texts import say
 
 _log = logging.getLogger("personalab.care")

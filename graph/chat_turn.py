@@ -41,8 +41,8 @@ from personalab.errors import PersonaLabError
 from personalab.ports import TokenCounter
 from personalab.services import Services
 from personalab.story.events import DoneEvent, Event, error_event
-from personalab.story.ids import is_id
 from personalab.story.open_turn import OpenTurn
+from personalab.story.records import is_id
 
 T = TypeVar("T")
 Work = Callable[[TurnState, OpenTurn, Say, StepContext], Awaitable[Update]]

@@ -15,8 +15,8 @@ from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnState
 from personalab.services import Services
 from personalab.story.events import WarningEvent
-from personalab.story.ids import check_id
 from personalab.story.prompt import Prompt
+from personalab.story.records import check_id
 
 
 @dataclass(frozen=True, slots=True)

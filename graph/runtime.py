@@ -28,8 +28,8 @@ from personalab.errors import PersonaLabError, UserError
 from personalab.leases import STOP_POLL_SECONDS, Lease, Leases, lease_scope
 from personalab.services import Services, open_services, tracing_notice
 from personalab.story.events import error_event
-from personalab.story.ids import check_id
-from personalab.story.lines import MAX_REQUEST_ID_CHARACTERS
+from personalab.story.records import check_id
+from personalab.story.transcript import MAX_REQUEST_ID_CHARACTERS
 from personalab.tasks import end_tasks
 
 T = TypeVar("T")

@@ -26,9 +26,7 @@ from mcp_server.texts import tell
 from personalab.errors import NotFound, PersonaLabError, UserError
 from personalab.operations.reading import plain_lines
 from personalab.storage.stories import Kind, Listed
-from personalab.story.ids import check_id
-from personalab.story.instance import InstanceState
-from personalab.story.library import Background, Character
+from personalab.story.records import Background, Character, InstanceState, check_id
 
 JSON = "application/json"
 MARKDOWN = "text/markdown"

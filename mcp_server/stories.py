@@ -21,11 +21,8 @@ from personalab.operations.instances import new_instance, opening_line, switch_b
 from personalab.operations.library import save_background, save_character
 from personalab.operations.reading import BudgetedPage, read_newest
 from personalab.storage.stories import Listed
-from personalab.story.ids import check_id, is_id
-from personalab.story.instance import InstanceState
-from personalab.story.library import Background, Character
-from personalab.story.lines import REPLY_FLAGS
-from personalab.story.transcript import shown_reply
+from personalab.story.records import Background, Character, InstanceState, check_id, is_id
+from personalab.story.transcript import REPLY_FLAGS, shown_reply
 from personalab.texts import Language, PromptLanguage
 
 Kind = Literal["all", "characters", "backgrounds", "instances"]

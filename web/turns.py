@@ -23,9 +23,8 @@ from personalab.services import Services
 from personalab.serving.places import TurnLimiter
 from personalab.storage.story_lock import running
 from personalab.story.events import Event, error_event
-from personalab.story.ids import check_id
-from personalab.story.lines import AssistantLine
-from personalab.story.transcript import Turn
+from personalab.story.records import check_id
+from personalab.story.transcript import AssistantLine, Turn
 from personalab.tasks import BackgroundTasks
 from personalab.texts import Language, say
 from web.metrics import Metrics

@@ -5,7 +5,7 @@ from __future__ import annotations
 from personalab.errors import UserError
 from personalab.operations.overview import list_stories
 from personalab.services import Services
-from personalab.story.ids import check_id
+from personalab.story.records import check_id
 
 _LISTED = 20
 

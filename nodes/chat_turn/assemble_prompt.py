@@ -10,8 +10,7 @@ from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnState
 from personalab.dialogue import Message
 from personalab.ports import TokenCounter
-from personalab.story.examples import parse_examples
-from personalab.story.macros import replaced
+from personalab.story.macros import parse_examples, replaced
 from personalab.story.open_turn import Loaded, Scene
 from personalab.story.prompt import (
     Prompt,

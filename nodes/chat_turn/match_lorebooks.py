@@ -7,9 +7,9 @@ from typing import Any
 
 from nodes.chat_turn.saying import Say
 from personalab.ports import StoryStore, TokenCounter
-from personalab.story.ids import is_id
 from personalab.story.lore import Lore, activate
 from personalab.story.open_turn import Scene
+from personalab.story.records import is_id
 from personalab.story.transcript import Transcript, Turn
 
 _LOOKED_BACK = 1_000

@@ -17,9 +17,9 @@ from personalab.story.director import (
     reminder_query,
     reminder_values,
 )
-from personalab.story.library import OutlinePoint
 from personalab.story.open_turn import Scene
 from personalab.story.recall import Hit, RecallQuery, shown_text
+from personalab.story.records import OutlinePoint
 
 
 async def prepare_director(

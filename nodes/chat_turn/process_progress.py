@@ -6,9 +6,9 @@ from typing import Any
 
 from nodes.chat_turn.saying import Say
 from nodes.chat_turn.state import TurnState
-from personalab.story.care import CareTask, care_due
 from personalab.story.events import DoneEvent, Notice
 from personalab.story.open_turn import OpenTurn
+from personalab.story.summary import CareTask, care_due
 from personalab.tasks import complete
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from langgraph.channels import EphemeralValue
 from typing_extensions import TypedDict  # pydantic reads schemas from it on Python 3.11
 
-from personalab.story.care import CareTask
+from personalab.story.summary import CareTask
 
 Action = Literal["say", "retry", "begin", "begin_again", "end"]
 

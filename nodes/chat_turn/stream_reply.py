@@ -25,10 +25,10 @@ from personalab.reasoning import (
 )
 from personalab.story.director import SilentStart
 from personalab.story.events import Event, TokenEvent, Usage, added_usage
-from personalab.story.lines import AssistantLine, error_note
 from personalab.story.open_turn import OpenTurn
 from personalab.story.player_lines import PlayerLines
 from personalab.story.prompt import with_reminder
+from personalab.story.transcript import AssistantLine, error_note
 from personalab.tasks import complete, end_tasks
 from personalab.texts import PROMPT_LANGUAGES, say
 from personalab.texts.actions import rendering_for

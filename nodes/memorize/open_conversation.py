@@ -8,7 +8,7 @@ from nodes.memorize.state import MemorizeState
 from personalab.errors import NotFound, UserError
 from personalab.memory.records import read_request
 from personalab.services import Services
-from personalab.story.ids import check_given
+from personalab.story.records import check_given
 
 
 async def open_conversation(state: MemorizeState, *, services: Services) -> dict[str, Any]:

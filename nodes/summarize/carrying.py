@@ -10,11 +10,10 @@ from nodes.chat_turn.assemble_prompt import material_of
 from nodes.summarize.material import SummaryMaterial
 from personalab.services import Services
 from personalab.story.director import mark_outline
-from personalab.story.lines import Metadata, UserLine
 from personalab.story.open_turn import Scene
 from personalab.story.prompt import NEAR_LIMIT_SHARE, Count, assemble, turn_tokens
 from personalab.story.summary import Carried, PlotPoint, carried_turns, opening_lines
-from personalab.story.transcript import Transcript
+from personalab.story.transcript import Metadata, Transcript, UserLine
 
 
 async def load_scene(services: Services, instance_id: str) -> Scene:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from personalab.config import Config
 from personalab.errors import UserError
 from personalab.ports import StoryPorts
-from personalab.story.instance import CharacterState, InstanceState
 from personalab.story.macros import player_name
 from personalab.story.open_turn import names_of
+from personalab.story.records import CharacterState, InstanceState
 from personalab.story.transcript import Transcript
 from personalab.texts import PromptLanguage
 

@@ -11,7 +11,7 @@ from nodes.summarize.state import SummaryState
 from personalab.errors import UserError
 from personalab.ports import SessionStore
 from personalab.services import Services
-from personalab.story.sessions import next_session_id
+from personalab.story.summary import next_session_id
 from personalab.story.transcript import taken_over
 
 

@@ -10,8 +10,8 @@ from nodes.summarize.material import read_material
 from nodes.summarize.state import SummaryState
 from personalab.leases import Lease
 from personalab.services import Services
-from personalab.story.lines import Metadata
 from personalab.story.summary import PlotPoint, opening_lines
+from personalab.story.transcript import Metadata
 
 
 async def store_summary(state: SummaryState, *, services: Services, lease: Lease) -> dict[str, Any]:

@@ -7,12 +7,12 @@ from typing import Any
 from nodes.summarize.state import SummaryState
 from personalab.leases import Lease
 from personalab.ports import StoryStore
-from personalab.story import sessions
+from personalab.story import summary
 
 
 async def switch_session(state: SummaryState, *, stories: StoryStore, lease: Lease) -> dict[str, Any]:
     """Switch; from here on the story goes on in the new session."""
-    await sessions.switch_session(
+    await summary.switch_session(
         stories,
         lease.lock,
         state.get("instance_id", ""),

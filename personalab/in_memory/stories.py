@@ -16,13 +16,20 @@ from personalab.config import Config, DirectorModule, LoreModule, MemoryModule, 
 from personalab.errors import NotFound, StorageError, UserError
 from personalab.ports import Clock, HeldLock, Preferences
 from personalab.story.events import Notice
-from personalab.story.ids import check_id
-from personalab.story.instance import CharacterState, InstanceState, PlotState
-from personalab.story.library import Background, Character, began_as, called
-from personalab.story.lines import AssistantLine, Line, Metadata
 from personalab.story.lore import Lorebook
 from personalab.story.persona_history import PersonaHistory
+from personalab.story.records import (
+    Background,
+    Character,
+    CharacterState,
+    InstanceState,
+    PlotState,
+    began_as,
+    called,
+    check_id,
+)
 from personalab.story.summary import PlotPoint
+from personalab.story.transcript import AssistantLine, Line, Metadata
 from personalab.tasks import complete
 from personalab.texts import Language, PromptLanguage
 

@@ -37,10 +37,16 @@ from personalab.services import Services
 from personalab.storage.files import read_bytes, read_json, replace_file, write_json
 from personalab.storage.preferences import MAX_TEMPLATE_BYTES
 from personalab.storage.story_lock import running
-from personalab.story.ids import is_id
-from personalab.story.instance import CharacterState, InstanceState, object_of
-from personalab.story.library import Background, Character, began_as
 from personalab.story.persona_history import PersonaHistory, revision_of
+from personalab.story.records import (
+    Background,
+    Character,
+    CharacterState,
+    InstanceState,
+    began_as,
+    is_id,
+    object_of,
+)
 from personalab.texts import PROMPT_LANGUAGES, Language
 
 __all__ = ["DoctorReport", "Finding", "examine_root"]

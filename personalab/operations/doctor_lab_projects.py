@@ -51,7 +51,7 @@ from personalab.storage.lab.project_place import (
 )
 from personalab.storage.lab.workspace import folders_in
 from personalab.storage.story_lock import running
-from personalab.story.ids import is_id
+from personalab.story.records import is_id
 
 _SHOWN_LINES = 5
 """Maximum number of journal lines reported per project."""

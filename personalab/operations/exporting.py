@@ -26,11 +26,9 @@ from personalab.storage.exchange import write_outside
 from personalab.storage.files import dump_json, read_bytes
 from personalab.storage.instance_files import read_instance
 from personalab.storage.stories import Kind, StoryFiles
-from personalab.story.ids import check_id
-from personalab.story.instance import InstanceState
-from personalab.story.library import Character
-from personalab.story.lines import dump_object
 from personalab.story.macros import Names, player_name
+from personalab.story.records import Character, InstanceState, check_id
+from personalab.story.transcript import dump_object
 from personalab.tasks import run_uncancellable
 from personalab.texts import Language
 

@@ -16,7 +16,7 @@ from personalab.errors import BadRecord, PersonaLabError, StorageError, as_reaso
 from personalab.operations.imports import ImportNote
 from personalab.storage.files import dump_json, read_bytes
 from personalab.storage.stories import Kind, StoryFiles
-from personalab.story.library import MAX_NAME, Background, Character
+from personalab.story.records import MAX_NAME, Background, Character
 
 _READERS: Mapping[str, Callable[[object], object]] = {
     "card.json": read_card,

@@ -17,8 +17,15 @@ from personalab.errors import PersonaLabError
 from personalab.operations.imports import Imported, ImportNote, ImportReport, Outcome
 from personalab.services import Services
 from personalab.storage.stories import StoryFiles
-from personalab.story.instance import NO_INSTRUCTIONS, CharacterState, InstanceState
-from personalab.story.library import Character, began_as, called, is_placeholder
+from personalab.story.records import (
+    NO_INSTRUCTIONS,
+    Character,
+    CharacterState,
+    InstanceState,
+    began_as,
+    called,
+    is_placeholder,
+)
 from personalab.tasks import run_uncancellable
 
 _SHOWN_IDS = 10

@@ -34,8 +34,7 @@ from personalab.operations.entries import find_entry
 from personalab.operations.import_places import Arrival, ImportTargets
 from personalab.operations.imports import CONFLICT_OPTIONS, Arriving, Imported, ImportNote, Outcome
 from personalab.storage.files import dump_json, replace_file
-from personalab.story.ids import is_id
-from personalab.story.library import Background, Character
+from personalab.story.records import Background, Character, is_id
 
 _CARRIERS: dict[Format, str] = {"card_png": "card.png", "charx": "card.charx"}
 

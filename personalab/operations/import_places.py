@@ -23,7 +23,7 @@ from personalab.operations.import_joining import Placeholders
 from personalab.operations.imports import ImportOptions, Outcome
 from personalab.storage.files import read_bytes
 from personalab.storage.stories import Kind, StoryFiles
-from personalab.story.ids import check_id, is_id
+from personalab.story.records import check_id, is_id
 
 _KEPT: dict[Kind, str] = {"characters": "card.json", "backgrounds": "lorebook.json"}
 """The original file next to an entry."""

@@ -36,10 +36,17 @@ from personalab.storage.instance_files import read_instance, write_instance
 from personalab.storage.stories import Kind, StoryFiles
 from personalab.storage.veloca import VelocaStore
 from personalab.storage.veloca_files import place_of
-from personalab.story.ids import is_id
-from personalab.story.instance import InstanceState, PlotState
-from personalab.story.library import MAX_NAME, Character, began_as, called, placeholder
-from personalab.story.lines import Line, Metadata, dump_line
+from personalab.story.records import (
+    MAX_NAME,
+    Character,
+    InstanceState,
+    PlotState,
+    began_as,
+    called,
+    is_id,
+    placeholder,
+)
+from personalab.story.transcript import Line, Metadata, dump_line
 
 FIRST_SESSION = "sess_001"
 _NOT_YET = "new"

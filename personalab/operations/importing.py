@@ -38,7 +38,7 @@ from personalab.operations.reindex import BATCH, session_events
 from personalab.services import Services
 from personalab.storage.exchange import FoundFile, find_files, opened
 from personalab.storage.files import writing
-from personalab.story.ids import check_id
+from personalab.story.records import check_id
 from personalab.tasks import run_uncancellable
 
 Progress = Callable[[int, int, str], None]

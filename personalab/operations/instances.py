@@ -9,11 +9,9 @@ from typing import Any
 from personalab.errors import UserError
 from personalab.operations.reading import turn_lines
 from personalab.services import Services
-from personalab.story.ids import check_id
-from personalab.story.instance import InstanceState
-from personalab.story.library import Character, called
-from personalab.story.lines import OPENING_TURN, AssistantLine, line_fields
 from personalab.story.macros import Names, player_name
+from personalab.story.records import Character, InstanceState, called, check_id
+from personalab.story.transcript import OPENING_TURN, AssistantLine, line_fields
 from personalab.tasks import run_uncancellable
 
 PAGE_TURNS = 50

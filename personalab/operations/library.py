@@ -13,8 +13,7 @@ from personalab.errors import NotFound, PersonaLabError, UserError
 from personalab.services import Services
 from personalab.storage.files import read_bytes
 from personalab.storage.stories import StoryFiles
-from personalab.story.ids import check_id
-from personalab.story.library import Background, Character, OutlinePoint
+from personalab.story.records import Background, Character, OutlinePoint, check_id
 from personalab.tasks import run_uncancellable
 from personalab.texts import PromptLanguage
 

@@ -14,10 +14,8 @@ from personalab.storage.reply_line import recover
 from personalab.storage.stories import StoryFiles
 from personalab.storage.story_lock import running
 from personalab.story.director import without_markers
-from personalab.story.instance import InstanceState
-from personalab.story.library import Background, Character, called
-from personalab.story.lines import AssistantLine, UserLine, parse_line
-from personalab.story.transcript import usable_reply
+from personalab.story.records import Background, Character, InstanceState, called
+from personalab.story.transcript import AssistantLine, UserLine, parse_line, usable_reply
 
 _TAIL_BYTES = 64 * 1024
 _LONGEST_TAIL = 4 * 1024 * 1024

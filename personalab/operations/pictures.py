@@ -15,7 +15,7 @@ from personalab.services import Services
 from personalab.storage.exchange import opened
 from personalab.storage.files import read_bytes
 from personalab.storage.stories import StoryFiles
-from personalab.story.ids import check_id
+from personalab.story.records import check_id
 
 PictureType = Literal["image/png", "image/jpeg", "image/webp", "image/gif"]
 _BEGINNINGS: tuple[tuple[bytes, PictureType], ...] = (

@@ -27,9 +27,8 @@ from personalab.storage.files import (
 )
 from personalab.storage.reply_line import recover
 from personalab.storage.stories import BESIDE, Kind, StoryFiles
-from personalab.story.ids import check_id
-from personalab.story.instance import CharacterState, InstanceState, object_of
-from personalab.story.lines import AssistantLine, Line, Metadata, UserLine, dump_line, parse_line
+from personalab.story.records import CharacterState, InstanceState, check_id, object_of
+from personalab.story.transcript import AssistantLine, Line, Metadata, UserLine, dump_line, parse_line
 
 MAX_INSTANCE_BYTES = 64 * 1024 * 1024
 """A story that leaves is held in memory whole."""

@@ -12,8 +12,8 @@ from pathlib import Path
 from personalab.errors import Reason, StorageError, as_reason
 from personalab.storage.files import MAX_JSON_BYTES, dump_json, read_json, replace_file
 from personalab.storage.stories import StoryFiles
-from personalab.story.instance import CharacterState
 from personalab.story.persona_history import PersonaHistory, revision_of
+from personalab.story.records import CharacterState
 
 MAX_HISTORY_BYTES = MAX_JSON_BYTES // 2
 

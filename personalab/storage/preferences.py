@@ -19,7 +19,7 @@ from personalab.ports import Preferences
 from personalab.storage.files import read_bytes, read_json, write_json, writing
 from personalab.storage.locked import locked_file
 from personalab.story.events import Notice
-from personalab.story.instance import object_of
+from personalab.story.records import object_of
 from personalab.texts import Language, PromptLanguage
 
 M = TypeVar("M")

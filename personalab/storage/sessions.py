@@ -21,8 +21,7 @@ from personalab.data_files import cut_file, open_regular, without_bom
 from personalab.errors import Reason, StorageError, as_reason
 from personalab.storage.files import open_aside, read_bytes, replace_file, writing
 from personalab.storage.reply_line import REPLY_OPENING, ReplyLine, recover
-from personalab.story.lines import REPLY_FLAGS, AssistantLine, Line, dump_line, parse_line
-from personalab.story.transcript import Transcript
+from personalab.story.transcript import REPLY_FLAGS, AssistantLine, Line, Transcript, dump_line, parse_line
 
 MAX_SESSION_BYTES = 1024 * 1024 * 1024
 _RACY_NS = 50_000_000

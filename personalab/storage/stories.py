@@ -23,13 +23,22 @@ from personalab.errors import (
 from personalab.storage.files import dump_json, read_json, read_start, replace_file, write_json, writing
 from personalab.storage.locked import locked_file
 from personalab.storage.sessions import Session, SessionCache, SessionWriter
-from personalab.story.ids import check_id, is_id
-from personalab.story.instance import CharacterState, InstanceState, PlotState, object_of
-from personalab.story.library import Background, Character, began_as, called, one_line
-from personalab.story.lines import AssistantLine, Line, Metadata, dump_line, parse_line
 from personalab.story.macros import Names
-from personalab.story.sessions import SESSION_NAME, closes_loop, previous_session, session_order
-from personalab.story.summary import PlotPoint
+from personalab.story.records import (
+    Background,
+    Character,
+    CharacterState,
+    InstanceState,
+    PlotState,
+    began_as,
+    called,
+    check_id,
+    is_id,
+    object_of,
+    one_line,
+)
+from personalab.story.summary import SESSION_NAME, PlotPoint, closes_loop, previous_session, session_order
+from personalab.story.transcript import AssistantLine, Line, Metadata, dump_line, parse_line
 
 T = TypeVar("T")
 Kind = Literal["characters", "backgrounds", "instances"]

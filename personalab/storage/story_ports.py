@@ -14,13 +14,11 @@ from personalab.storage.sessions import SessionCache, SessionWriter
 from personalab.storage.stories import StoryFiles
 from personalab.storage.story_lock import FileLearningLock, FileStoryLock
 from personalab.story.events import Notice
-from personalab.story.instance import CharacterState, InstanceState
-from personalab.story.library import Background
-from personalab.story.lines import AssistantLine, Line
 from personalab.story.lore import Lorebook
 from personalab.story.persona_history import PersonaHistory
+from personalab.story.records import Background, CharacterState, InstanceState
 from personalab.story.summary import PlotPoint
-from personalab.story.transcript import Transcript
+from personalab.story.transcript import AssistantLine, Line, Transcript
 from personalab.tasks import run_uncancellable
 from personalab.texts import Language, PromptLanguage
 

@@ -14,8 +14,8 @@ from typing import Any, cast
 
 from personalab.errors import Invalid, UserError
 from personalab.ports import HeldLock, StoryStore
-from personalab.story.instance import CharacterState, object_of, text_of
 from personalab.story.persona import PersonaChange
+from personalab.story.records import CharacterState, object_of, text_of
 
 MAX_REVISIONS = 200
 """Maximum revisions; older ones are dropped, withdrawn ones likewise."""

@@ -12,8 +12,7 @@ from personalab.archive import card_reading
 from personalab.archive.cards import CardVersion, book_of, card_of, character_of, read_card
 from personalab.archive.loading import load_json
 from personalab.errors import BadRecord
-from personalab.story.instance import Instructions
-from personalab.story.library import Character, began_as
+from personalab.story.records import Character, Instructions, began_as
 from tests.archive import making
 
 ID = "char_1"

@@ -17,7 +17,7 @@ from personalab.operations.learning import MOST_TRIES, MOST_TURNS, TOGETHER, unl
 from personalab.operations.memory import forget_memory, get_memory, undo_change
 from personalab.operations.summaries import undo_summary
 from personalab.services import Services
-from personalab.story.lines import AssistantLine, UserLine
+from personalab.story.transcript import AssistantLine, UserLine
 from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.contract.worlds import NOW, SESSION, STORY, StoryWorld
 from tests.graph.obliging import EVOLVED, Obliging

@@ -16,8 +16,8 @@ from personalab.errors import UserError
 from personalab.operations.personas import persona_history, undo_persona
 from personalab.ports import HeldLock, ReplyChunk
 from personalab.services import Services
-from personalab.story.instance import CharacterState
-from personalab.story.lines import UserLine
+from personalab.story.records import CharacterState
+from personalab.story.transcript import UserLine
 from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.conftest import NOW
 from tests.contract.worlds import EXAMPLE_SESSION, STORY, StoryWorld

@@ -31,8 +31,8 @@ from personalab.storage.seed import seed
 from personalab.storage.stories import StoryFiles
 from personalab.storage.story_lock import HeldFileLock
 from personalab.storage.story_ports import open_file_ports
-from personalab.story.lines import Line, dump_line, parse_line
 from personalab.story.summary import PlotPoint
+from personalab.story.transcript import Line, dump_line, parse_line
 from personalab.testing.in_memory import InMemoryBackend, InMemoryLibrary
 from personalab.texts import PromptLanguage
 from tests.contract.archives import ArchiveWriter, FileArchiveWriter, MemoryArchiveWriter

@@ -15,9 +15,8 @@ from personalab.errors import UserError
 from personalab.operations.importing import import_files
 from personalab.operations.instances import new_instance
 from personalab.services import Services
-from personalab.story.instance import Instructions
-from personalab.story.library import Character, called
 from personalab.story.macros import Names, replaced
+from personalab.story.records import Character, Instructions, called
 from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.graph.turns import lines, plot, say
 

@@ -22,7 +22,7 @@ from personalab.memory.changes import Change, MemoryRevision, Operation, revise
 from personalab.operations.memory import add_entry, get_memory, remove_entry, undo_change
 from personalab.ports import ReplyChunk
 from personalab.services import Services
-from personalab.story.care import care_due
+from personalab.story.summary import care_due
 from tests.graph.turns import only, say
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ from personalab.dialogue import Message
 from personalab.ports import ReplyChunk
 from personalab.reasoning import ThinkingHabit
 from personalab.services import Services
-from personalab.story.lines import NO_REPLY
+from personalab.story.transcript import NO_REPLY
 from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.graph.turns import Events, lines, only, play, plot, say
 

@@ -20,13 +20,11 @@ from personalab.operations.instances import new_instance
 from personalab.operations.library import save_character
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
-from personalab.story.instance import Instructions
-from personalab.story.library import Character, called
-from personalab.story.lines import AssistantLine, UserLine
 from personalab.story.macros import Names
 from personalab.story.persona import evolve_messages, read_evolution
+from personalab.story.records import Character, Instructions, called
 from personalab.story.summary import SummaryPart, summary_messages
-from personalab.story.transcript import Turn
+from personalab.story.transcript import AssistantLine, Turn, UserLine
 from personalab.texts import PROMPT_LANGUAGES, PromptLanguage
 
 HEADING = re.compile(r"^[^\S\n]*[=＝]{3}.*$", re.MULTILINE)

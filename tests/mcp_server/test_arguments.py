@@ -43,7 +43,7 @@ from personalab.retrieval.memory.backend import open_backend
 from personalab.retrieval.memory.store import DatabaseMemoryStore
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
-from personalab.story.lines import AssistantLine, Metadata, UserLine, dump_line
+from personalab.story.transcript import AssistantLine, Metadata, UserLine, dump_line
 from personalab.testing.in_memory import InMemoryLibrary
 from personalab.testing.scripted import ScriptedModel
 from personalab.texts import Language, languages

@@ -27,7 +27,7 @@ from personalab.operations.imports import ImportOptions
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.storage.files import dump_json
-from personalab.story.lines import dump_object
+from personalab.story.transcript import dump_object
 from tests.archive import making
 from tests.graph.turns import lines as lines_in
 from tests.graph.turns import snapshot

@@ -22,7 +22,6 @@ from personalab.storage.personas import MAX_HISTORY_BYTES, PersonaFiles
 from personalab.storage.stories import StoryFiles
 from personalab.storage.story_lock import FileStoryLock
 from personalab.storage.story_ports import FileStoryStore
-from personalab.story.instance import CharacterState
 from personalab.story.persona_history import (
     PersonaHistory,
     edited_by_hand,
@@ -31,6 +30,7 @@ from personalab.story.persona_history import (
     revision_of,
     undo_growth,
 )
+from personalab.story.records import CharacterState
 
 BASE = "她是守灯人。"
 T = TypeVar("T")

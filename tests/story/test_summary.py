@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from personalab.story.lines import AssistantLine, Metadata, Summary, UserLine
 from personalab.story.summary import (
     MAX_POINTS,
     PlotPoint,
@@ -20,7 +19,7 @@ from personalab.story.summary import (
     summary_messages,
     worth_telling,
 )
-from personalab.story.transcript import Transcript
+from personalab.story.transcript import AssistantLine, Metadata, Summary, Transcript, UserLine
 
 TEMPLATES = {
     "turn": "[{turn}]",

@@ -22,8 +22,8 @@ from personalab.operations.summaries import undo_summary
 from personalab.providers.lent import Remembering, lent
 from personalab.providers.well_formed import well_formed
 from personalab.storage.story_lock import running
-from personalab.story.ids import check_id
 from personalab.story.persona_history import revision_of
+from personalab.story.records import check_id
 from web.api.jobs import started
 from web.desk import AppContext, ContextDep
 from web.jobs import Job

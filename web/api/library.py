@@ -22,7 +22,7 @@ from personalab.operations.overview import worlds_of
 from personalab.operations.pictures import character_picture, picture_mark
 from personalab.services import Services
 from personalab.storage.stories import Kind, Listed
-from personalab.story.library import Background, Character
+from personalab.story.records import Background, Character
 from personalab.texts import PromptLanguage
 from web.desk import ContextDep
 from web.shapes import BackgroundId, CharacterId, Readable, RequestModel, ResponseModel

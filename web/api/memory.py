@@ -32,8 +32,7 @@ from personalab.operations.memory import (
     user_or_player,
 )
 from personalab.services import Services
-from personalab.story.instance import InstanceState
-from personalab.story.library import Character
+from personalab.story.records import Character, InstanceState
 from personalab.tasks import end_tasks
 from web.api.jobs import started
 from web.api.memory_shapes import (

@@ -41,9 +41,8 @@ from personalab.storage.lab.outside import (
     read_outside,
     write_folder,
 )
-from personalab.story.ids import check_id
-from personalab.story.library import Character, called
 from personalab.story.macros import Names, player_name
+from personalab.story.records import Character, called, check_id
 from personalab.tasks import run_uncancellable
 from personalab.texts import say
 

@@ -29,7 +29,7 @@ from personalab.storage.lab.project_place import (
 from personalab.storage.lab.workspace import copy_folder
 from personalab.storage.locked import locked_file
 from personalab.storage.story_lock import FileStoryLock, LockCodes, running
-from personalab.story.ids import is_id
+from personalab.story.records import is_id
 
 __all__ = ["BaselineCopy", "ProjectFiles", "ProjectPlace", "ProjectProblem", "SkillCopy"]
 
