@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from nodes.asking import Asker
-from personalab.answer_schema import AnswerSchema
 from personalab.archive.compacting import account_schema, compact_messages, cut_into_pieces, read_account
 from personalab.archive.veloca import ArchiveEntry
-from personalab.dialogue import Message
+from personalab.dialogue import AnswerSchema, Message
 from personalab.errors import PersonaLabError
 from personalab.lab.analysis import AnalysedSkill, AnalysisReader, analysis_call, shown_skills
 from personalab.lab.assets import Tags

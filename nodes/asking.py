@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from personalab.answer_schema import AnswerSchema
-from personalab.dialogue import Message, repair_messages
+from personalab.dialogue import AnswerSchema, Message, repair_messages
 from personalab.errors import PersonaLabError, ProviderError, UserError, as_reason
 from personalab.leases import STOP_POLL_SECONDS
 from personalab.ports import AnswerNeeded, ReplyModel, stream_answer

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:  # every process imports this module, few need all of these
-    from personalab.answer_schema import AnswerSchema
     from personalab.archive.veloca import CompactedDialogue
     from personalab.archive.veloca_compaction import CompactionMaterial
     from personalab.config import Config, DirectorModule, LoreModule, MemoryModule, RecallModule
-    from personalab.dialogue import Message
+    from personalab.dialogue import AnswerSchema, Message
     from personalab.lab.calling import Call, CallAnswer
     from personalab.memory.changes import Change, MemoryRevision
     from personalab.memory.records import Conversation, Memory

@@ -201,8 +201,8 @@ class Services:
         """Refuse a model that is not configured, where a remote client may have named it; this reads a file."""
         if not self.remote or name == self.settings.model:
             return
+        from personalab.dialogue import well_formed
         from personalab.providers.configured_models import ConfiguredModels
-        from personalab.providers.well_formed import well_formed
 
         chosen = {self.settings.model, self.lab_sessions.settings().default_model, *self.models}
         has_openai = bool(self.settings.openai_api_key or self.settings.openai_base_url)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import Path, Query
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from personalab.providers.well_formed import well_formed
+from personalab.dialogue import well_formed
 from personalab.story.records import PlotStatus
 from web.jobs import Status
 

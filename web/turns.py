@@ -17,8 +17,8 @@ from typing import Any, get_args
 
 from graph.chat_turn import stream_turn
 from nodes.chat_turn.state import Action, TurnInput, TurnOutput
+from personalab.dialogue import well_formed
 from personalab.errors import Busy, NotFound, PersonaLabError, UserError
-from personalab.providers.well_formed import well_formed
 from personalab.services import Services
 from personalab.serving.places import TurnLimiter
 from personalab.storage.story_lock import running

@@ -9,8 +9,7 @@ from typing import Any, TypeVar, cast
 
 from nodes.asking import Answered, Asker, never
 from nodes.memorize.state import MemorizeState
-from personalab.answer_schema import AnswerSchema
-from personalab.dialogue import Message
+from personalab.dialogue import AnswerSchema, Message
 from personalab.errors import NotFound
 from personalab.memory.pipeline import (
     Reader,

@@ -13,25 +13,23 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, cast
 
-from personalab.answer_schema import (
+from personalab.dialogue import (
     AnswerSchema,
+    Message,
     Schema,
     any_schema,
     choice_schema,
-    list_schema,
-    object_schema,
-    share_schema,
-    text_schema,
-    whole_number_schema,
-)
-from personalab.dialogue import (
-    Message,
     indented,
     is_in,
     language_among,
     list_in,
     list_of,
+    list_schema,
     object_in,
+    object_schema,
+    share_schema,
+    text_schema,
+    whole_number_schema,
     whole_numbers,
 )
 from personalab.errors import BadRecord, Invalid, Reason, as_reason

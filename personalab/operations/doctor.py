@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from personalab import config
-from personalab.data_files import make_folder
+from personalab.data_files import make_folder, read_bytes, read_json, replace_file, write_json
 from personalab.errors import Busy, PersonaLabError, reason_of
 from personalab.i18n import ABOUT
 from personalab.operations.doctor_archive import examine_archives, examine_beside
@@ -34,7 +34,6 @@ from personalab.operations.doctor_sessions import (
     too_large,
 )
 from personalab.services import Services
-from personalab.storage.files import read_bytes, read_json, replace_file, write_json
 from personalab.storage.preferences import MAX_TEMPLATE_BYTES
 from personalab.storage.story_lock import running
 from personalab.story.persona_history import PersonaHistory, revision_of

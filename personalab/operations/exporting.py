@@ -19,11 +19,11 @@ from personalab.archive.naming import file_stem
 from personalab.archive.pictures import picture_in_charx, with_main_icon
 from personalab.archive.png import without_cards, write_card_png
 from personalab.archive.transcripts import transcript_of
+from personalab.data_files import dump_json, read_bytes
 from personalab.errors import NotFound, StorageError, UserError, as_reason
 from personalab.operations.entries import KINDS, find_entry
 from personalab.services import Services
 from personalab.storage.exchange import write_outside
-from personalab.storage.files import dump_json, read_bytes
 from personalab.storage.instance_files import read_instance
 from personalab.storage.stories import Kind, StoryFiles
 from personalab.story.macros import Names, player_name

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from personalab.dialogue import object_in
+from personalab.dialogue import object_in, well_formed
 from personalab.errors import Because, ProviderError, Reason, as_reason
 from personalab.lab.calling import Call, CallAnswer, CallUsage, amount_of
 from personalab.lab.stored_errors import MAX_ERROR, plain_params
@@ -48,7 +48,6 @@ from personalab.providers.claude_process import (
     wait_for_earlier,
 )
 from personalab.providers.failures import clean_reason
-from personalab.providers.well_formed import well_formed
 
 MAX_OUTPUT = 32 * 1024 * 1024
 _STDERR_SHOWN = 2000

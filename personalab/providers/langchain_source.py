@@ -8,14 +8,12 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from personalab.answer_schema import AnswerSchema
-from personalab.dialogue import Message
+from personalab.dialogue import AnswerSchema, Message, PairJoiner, well_formed
 from personalab.ports import ReplyChunk
 from personalab.providers.content_blocks import Part, content_parts, field_reasoning
 from personalab.providers.model_settings import ModelSettings
 from personalab.providers.provider_model import ReplyEnding, stalled
 from personalab.providers.schema_requests import schema_options, tool_input
-from personalab.providers.well_formed import PairJoiner, well_formed
 from personalab.story.events import Usage
 
 if TYPE_CHECKING:

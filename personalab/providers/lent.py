@@ -6,8 +6,7 @@ import secrets
 from collections.abc import AsyncIterator, Generator, MutableMapping, Sequence
 from contextlib import contextmanager
 
-from personalab.answer_schema import AnswerSchema
-from personalab.dialogue import Message, digest
+from personalab.dialogue import AnswerSchema, Message, digest
 from personalab.ports import ReplyChunk, ReplyModel, stream_answer
 
 

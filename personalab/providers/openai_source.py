@@ -17,8 +17,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from personalab.answer_schema import AnswerSchema
-from personalab.dialogue import Message
+from personalab.dialogue import AnswerSchema, Message, PairJoiner, well_formed
 from personalab.errors import Invalid
 from personalab.ports import ReplyChunk
 from personalab.providers.connections import (
@@ -34,7 +33,6 @@ from personalab.providers.model_settings import ModelSettings
 from personalab.providers.openai_chat import OpenAIEndpoint
 from personalab.providers.provider_model import ReplyEnding, stalled
 from personalab.providers.schema_requests import openai_format
-from personalab.providers.well_formed import PairJoiner, well_formed
 from personalab.story.events import Usage
 
 if TYPE_CHECKING:

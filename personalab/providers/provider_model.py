@@ -14,8 +14,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from personalab.answer_schema import AnswerSchema
-from personalab.dialogue import Message
+from personalab.dialogue import AnswerSchema, Message
 from personalab.errors import ProviderError
 from personalab.ports import ReplyChunk
 from personalab.providers.failures import Attempt, Failure, explain, may_refuse_schema

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from personalab.answer_schema import AnswerSchema
+from personalab.dialogue import AnswerSchema
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from personalab.data_files import MAX_JSON_BYTES, dump_json, read_json, replace_file
 from personalab.errors import Reason, StorageError, as_reason
-from personalab.storage.files import MAX_JSON_BYTES, dump_json, read_json, replace_file
 from personalab.storage.stories import StoryFiles
 from personalab.story.persona_history import PersonaHistory, revision_of
 from personalab.story.records import CharacterState

@@ -13,11 +13,9 @@ from typing import Any, Literal, TypeVar
 
 from personalab import config
 from personalab.config import Config, DirectorModule, LoreModule, MemoryModule, RecallModule
-from personalab.data_files import make_folder
+from personalab.data_files import locked_file, make_folder, read_bytes, read_json, write_json, writing
 from personalab.errors import Invalid, PersonaLabError, StorageError, as_reason, reason_of
 from personalab.ports import Preferences
-from personalab.storage.files import read_bytes, read_json, write_json, writing
-from personalab.storage.locked import locked_file
 from personalab.story.events import Notice
 from personalab.story.records import object_of
 from personalab.texts import Language, PromptLanguage

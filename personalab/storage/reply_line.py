@@ -14,9 +14,8 @@ import re
 from json.encoder import encode_basestring
 from os import pwrite
 
-from personalab.data_files import cut_file
+from personalab.data_files import cut_file, write_error
 from personalab.reasoning import separate_reasoning
-from personalab.storage.files import write_error
 from personalab.story.transcript import REPLY_FLAGS, AssistantLine, encode_text
 
 REPLY_OPENING = b'{"role":"assistant","content":"'

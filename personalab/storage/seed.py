@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from personalab.data_files import make_folder
-from personalab.storage.files import replace_file, writing
-from personalab.storage.locked import locked_file
+from personalab.data_files import locked_file, make_folder, replace_file, writing
 from personalab.storage.template_updates import update_templates
 
 SEEDING = ".seeding"

@@ -17,9 +17,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from personalab.data_files import cut_file, open_regular, without_bom
+from personalab.data_files import (
+    cut_file,
+    open_aside,
+    open_regular,
+    read_bytes,
+    replace_file,
+    without_bom,
+    writing,
+)
 from personalab.errors import Reason, StorageError, as_reason
-from personalab.storage.files import open_aside, read_bytes, replace_file, writing
 from personalab.storage.reply_line import REPLY_OPENING, ReplyLine, recover
 from personalab.story.transcript import REPLY_FLAGS, AssistantLine, Line, Transcript, dump_line, parse_line
 

@@ -10,7 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
-from personalab.data_files import make_folder, without_bom
+from personalab.data_files import (
+    dump_json,
+    locked_file,
+    make_folder,
+    read_json,
+    read_start,
+    replace_file,
+    without_bom,
+    write_json,
+    writing,
+)
 from personalab.errors import (
     Invalid,
     NotFound,
@@ -20,8 +30,6 @@ from personalab.errors import (
     UserError,
     as_reason,
 )
-from personalab.storage.files import dump_json, read_json, read_start, replace_file, write_json, writing
-from personalab.storage.locked import locked_file
 from personalab.storage.sessions import Session, SessionCache, SessionWriter
 from personalab.story.macros import Names
 from personalab.story.records import (

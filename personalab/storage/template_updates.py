@@ -10,9 +10,8 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+from personalab.data_files import locked_file, read_bytes, replace_file
 from personalab.errors import PersonaLabError
-from personalab.storage.files import read_bytes, replace_file
-from personalab.storage.locked import locked_file
 
 VERSION = 4
 _LONGEST = 4_096

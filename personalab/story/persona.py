@@ -16,19 +16,17 @@ from difflib import SequenceMatcher
 from functools import cache
 from typing import Any, Literal, TypedDict, cast
 
-from personalab.answer_schema import (
-    AnswerSchema,
-    list_schema,
-    object_schema,
-    text_schema,
-    whole_number_schema,
-)
 from personalab.dialogue import (
     HEADING,
+    AnswerSchema,
     Message,
     indented_block,
     is_in,
+    list_schema,
     object_in,
+    object_schema,
+    text_schema,
+    whole_number_schema,
     whole_numbers,
     without_indentation,
 )

@@ -13,15 +13,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
-from personalab.answer_schema import (
+from personalab.config import Config, SummaryOrder
+from personalab.dialogue import (
     AnswerSchema,
+    Message,
+    indented,
+    indented_block,
+    is_in,
+    list_in,
     list_schema,
     number_range_schema,
     object_schema,
     text_schema,
+    whole_numbers,
 )
-from personalab.config import Config, SummaryOrder
-from personalab.dialogue import Message, indented, indented_block, is_in, list_in, whole_numbers
 from personalab.errors import Invalid, UserError
 from personalab.ports import HeldLock, StoryStore
 from personalab.story.prompt import turn_text

@@ -13,8 +13,7 @@ from typing import Any, cast
 import jsonschema
 import pytest
 
-from personalab.answer_schema import AnswerSchema
-from personalab.dialogue import Message
+from personalab.dialogue import AnswerSchema, Message
 from personalab.ports import ReplyChunk, SchemaModel
 from personalab.providers.chat_models import ModelSettings, open_model
 from personalab.providers.schema_requests import SchemaSupport

@@ -17,8 +17,7 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
 from pydantic import Field
 
-from personalab.answer_schema import AnswerSchema, list_schema, object_schema, text_schema
-from personalab.dialogue import Message
+from personalab.dialogue import AnswerSchema, Message, list_schema, object_schema, text_schema
 from personalab.errors import ProviderError
 from personalab.ports import ReplyChunk, ReplyModel, SchemaModel, stream_answer, stream_speech
 from personalab.providers.chat_executor import ChatExecutor

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from personalab.providers.well_formed import well_formed
+from personalab.dialogue import well_formed
 from personalab.services import Services, open_services
 from personalab.story.transcript import NO_REPLY
 from personalab.testing.scripted import ScriptedModel, ScriptedReply

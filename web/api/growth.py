@@ -16,11 +16,11 @@ from graph.summarize import stream_summary
 from graph.update_memory import stream_update
 from nodes.summarize.state import SummaryInput
 from nodes.update_memory.state import UpdateInput
+from personalab.dialogue import well_formed
 from personalab.errors import NotFound
 from personalab.operations.personas import persona_history, undo_persona
 from personalab.operations.summaries import undo_summary
 from personalab.providers.lent import Remembering, lent
-from personalab.providers.well_formed import well_formed
 from personalab.storage.story_lock import running
 from personalab.story.persona_history import revision_of
 from personalab.story.records import check_id

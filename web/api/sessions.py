@@ -10,9 +10,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import Field
 
+from personalab.dialogue import well_formed
 from personalab.errors import NotFound, PersonaLabError
 from personalab.operations.instances import PAGE_TURNS
-from personalab.providers.well_formed import well_formed
 from personalab.services import Services
 from personalab.storage.story_lock import held_turn, running
 from personalab.story.director import current_point, mark_outline
