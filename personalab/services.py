@@ -202,7 +202,7 @@ class Services:
         if not self.remote or name == self.settings.model:
             return
         from personalab.dialogue import well_formed
-        from personalab.providers.configured_models import ConfiguredModels
+        from personalab.providers.model_settings import ConfiguredModels
 
         chosen = {self.settings.model, self.lab_sessions.settings().default_model, *self.models}
         has_openai = bool(self.settings.openai_api_key or self.settings.openai_base_url)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from personalab.errors import ProviderError, Reason
 from personalab.ports import ReplyModel
+from personalab.providers.connections import NO_KEY, OPENAI_URL, OpenAIEndpoint
 from personalab.providers.failures import clean_reason
+from personalab.providers.langchain_source import open_chat_openai
 from personalab.providers.model_settings import ModelSettings, ReasoningEffort
-from personalab.providers.openai_chat import NO_KEY, OPENAI_URL, OpenAIEndpoint, open_chat_openai
 from personalab.providers.openai_source import OpenAISource
 from personalab.providers.provider_model import ProviderModel, ReplySource
 

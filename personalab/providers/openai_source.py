@@ -22,17 +22,22 @@ from personalab.errors import Invalid
 from personalab.ports import ReplyChunk
 from personalab.providers.connections import (
     LostConnectionError,
+    OpenAIEndpoint,
     RequestTarget,
     buffered,
     client_errors,
     client_of_loop,
     lost_connection,
 )
-from personalab.providers.content_blocks import Part, content_parts, field_reasoning
 from personalab.providers.model_settings import ModelSettings
-from personalab.providers.openai_chat import OpenAIEndpoint
-from personalab.providers.provider_model import ReplyEnding, stalled
-from personalab.providers.schema_requests import openai_format
+from personalab.providers.provider_model import (
+    Part,
+    ReplyEnding,
+    content_parts,
+    field_reasoning,
+    openai_format,
+    stalled,
+)
 from personalab.story.events import Usage
 
 if TYPE_CHECKING:

@@ -21,13 +21,18 @@ from personalab.dialogue import AnswerSchema, Message, list_schema, object_schem
 from personalab.errors import ProviderError
 from personalab.ports import ReplyChunk, ReplyModel, SchemaModel, stream_answer, stream_speech
 from personalab.providers.chat_executor import ChatExecutor
-from personalab.providers.langchain_source import LangChainSource
+from personalab.providers.connections import OpenAIEndpoint
+from personalab.providers.langchain_source import LangChainSource, open_chat_openai
 from personalab.providers.lent import Remembering
 from personalab.providers.model_settings import ModelSettings
-from personalab.providers.openai_chat import OpenAIEndpoint, open_chat_openai
 from personalab.providers.openai_source import OpenAISource
-from personalab.providers.provider_model import ProviderModel, ReplySource
-from personalab.providers.schema_requests import SchemaSupport, openai_format, schema_options
+from personalab.providers.provider_model import (
+    ProviderModel,
+    ReplySource,
+    SchemaSupport,
+    openai_format,
+    schema_options,
+)
 from personalab.testing.scripted import ScriptedModel
 from tests.openai_server import (
     CONTEXT_OVERFLOWS,
