@@ -8,9 +8,8 @@ from typing import Any
 
 from nodes.chat_turn.saying import Say
 from personalab.errors import PersonaLabError, Reason
-from personalab.memory.player_prompt import CONFIDENT, player_text
 from personalab.memory.records import Memory, MemoryEntry
-from personalab.memory.search import MemorySearch
+from personalab.memory.search import CONFIDENT, MemorySearch, player_text
 from personalab.ports import MemoryStore, TokenCounter
 from personalab.story.events import Notice
 from personalab.story.open_turn import Scene

@@ -1,4 +1,4 @@
-"""Stories, library and settings in memory, shared by any number of processes, and the ports that read and save them.
+"""Stories, library, settings and archives in memory, shared by any number of processes, and their ports.
 
 Every method may wait or fail through ``gate``, as those of a database do.
 """
@@ -9,8 +9,12 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from personalab.archive.compacting import check_unchanged
+from personalab.archive.veloca import CompactedDialogue, new_id, to_milliseconds
+from personalab.archive.veloca_compaction import CompactionMaterial, compacted, material_of
+from personalab.archive.veloca_names import find_entry, find_session
 from personalab.archive.veloca_rules import Archive
 from personalab.config import Config, DirectorModule, LoreModule, MemoryModule, RecallModule
 from personalab.errors import NotFound, StorageError, UserError
@@ -35,6 +39,7 @@ from personalab.texts import Language, PromptLanguage
 
 if TYPE_CHECKING:
     from personalab.in_memory.locks import HeldMemoryLearning, HeldMemoryLock
+
 
 _DEFAULTS = Preferences(Config(), DirectorModule(), RecallModule(), MemoryModule(), LoreModule())
 
@@ -227,3 +232,41 @@ class InMemorySettings:
         """Read the prompt templates of a language."""
         await self._shared.gate("templates")
         return self._shared.templates[language], []
+
+
+class InMemoryArchive:
+    """Implements ``ConversationArchive``."""
+
+    def __init__(self, shared: InMemoryStories, name: str) -> None:
+        self._shared = shared
+        self.name = name
+
+    async def material(self, session: str, trigger: str | None) -> CompactionMaterial:
+        """Read what a compaction before the trigger would sum up now."""
+        await self._shared.gate("material")
+        archive = self._archive()
+        session_id = find_session(archive.sessions(), session, self.name).session_id
+        entry_id = find_entry(archive.entries(), trigger, self.name).entry_id if trigger is not None else None
+        return material_of(archive, session_id, entry_id)
+
+    async def compact(
+        self, session_id: str, trigger_entry_id: str, summary: str, *, seen: str
+    ) -> CompactedDialogue:
+        """Write a summary and mark the entries it replaces."""
+
+        async def write() -> CompactedDialogue:
+            await self._shared.gate("compact")
+            archive = self._archive()
+            material = material_of(archive, session_id, trigger_entry_id)
+            check_unchanged(material, seen)
+            records = compacted(material, summary, new_id(), to_milliseconds(self._shared.now()))
+            archive.put_records(records)
+            return cast("CompactedDialogue", records[-1])
+
+        return await complete(write())
+
+    def _archive(self) -> Archive:
+        found = self._shared.archives.get(self.name)
+        if found is None:
+            raise NotFound("no_archive", file=self.name)
+        return found

@@ -20,8 +20,6 @@ from personalab.providers.provider_model import ProviderModel, ReplySource
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-__all__ = ["ModelSettings", "open_model"]
-
 
 def open_model(name: str, *, settings: ModelSettings) -> ReplyModel:
     """Open the model of a name; no connection is made before the first reply.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from personalab.ports import Embedder
-from personalab.retrieval.terms import CJK_RUN, STOP_WORDS, WORD
+from personalab.retrieval.lexical import CJK_RUN, STOP_WORDS, WORD
 
 Floats = NDArray[np.float32]
 Rarity = Callable[[str], float]

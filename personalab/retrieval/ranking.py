@@ -8,8 +8,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from personalab.retrieval.event_store import EventCollection, Filter
-from personalab.retrieval.lexical import Mask
-from personalab.retrieval.terms import shared_words
+from personalab.retrieval.lexical import Mask, shared_words
 from personalab.story.recall import Hit, RecallQuery, StoryEvent
 
 Key = TypeVar("Key", bound=Hashable)

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from personalab.dialogue import Message
 from personalab.ports import ReplyChunk
-from personalab.providers.chat_models import ModelSettings, open_model
+from personalab.providers.chat_models import open_model
+from personalab.providers.model_settings import ModelSettings
 from personalab.reasoning import ThinkingHabit
 from personalab.services import Services
 from personalab.story.director import has_speech

@@ -15,7 +15,8 @@ import pytest
 
 from personalab.dialogue import AnswerSchema, Message
 from personalab.ports import ReplyChunk, SchemaModel
-from personalab.providers.chat_models import ModelSettings, open_model
+from personalab.providers.chat_models import open_model
+from personalab.providers.model_settings import ModelSettings
 from personalab.providers.provider_model import SchemaSupport
 from tests.answer_schemas import JSON_QUESTIONS, JsonQuestion
 

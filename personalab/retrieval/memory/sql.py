@@ -26,7 +26,7 @@ from personalab.memory.records import (
     new_id,
 )
 from personalab.ports import LearnedBefore, MemoryName
-from personalab.retrieval.memory.backend import MemoryVersion, SearchableText, TextKind
+from personalab.retrieval.memory.store import MemoryVersion, SearchableText, TextKind
 
 Row = tuple[Any, ...]
 Table = Literal["memory_contents", "conversations", "memory_changes"]
