@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 from mcp.server.transport_security import TransportSecuritySettings
 
 from mcp_server.sessions import IDLE_SECONDS, SessionLimits, SessionMiddleware, SessionTable
-from personalab.serving.address import names_of
-from personalab.serving.bodies import BodyLimits
-from personalab.serving.door import AccessMiddleware, Ours, RequestLimits
-from personalab.serving.running import Address, run_server
+from personalab.serving.access import AccessMiddleware, BodyLimits, Ours, RequestLimits
+from personalab.serving.server import Address, names_of, run_server
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -13,10 +13,9 @@ from starlette.responses import JSONResponse
 
 from personalab.errors import PersonaLabError
 from personalab.services import Services
-from personalab.serving.address import names_of
-from personalab.serving.clients import FailedLogins, Rate
-from personalab.serving.door import AccessMiddleware, Ours, RequestLimits
-from personalab.serving.places import MAX_TURNS
+from personalab.serving.access import AccessMiddleware, FailedLogins, Ours, Rate, RequestLimits
+from personalab.serving.server import names_of
+from personalab.serving.turn_limiter import MAX_TURNS
 from web.api import ROUTERS
 from web.desk import MAX_STREAMS, AppContext
 from web.errors import RESPONSES, add_error_handlers, language_of

@@ -27,7 +27,7 @@ from personalab.errors import (
     worded,
 )
 from personalab.i18n import FALLBACK
-from personalab.serving.door import Ours
+from personalab.serving.access import Ours
 from personalab.texts import Language
 from web.turns import TurnRejected
 

@@ -8,7 +8,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from personalab.errors import PersonaLabError
-from personalab.serving.door import Ours, client_of
+from personalab.serving.access import Ours, client_of
 from personalab.texts import say
 from personalab.texts.actions import rendering_for
 from web.desk import AppContext

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mcp_server.http import PATH, bare_app
 from mcp_server.server import DEFAULT_TOOLSETS, build_server, check_toolsets
 from personalab.services import Services
-from personalab.serving.door import Ours
+from personalab.serving.access import Ours
 from web.app import ALONE, Limits, create_app
 from web.desk import AppContext
 

@@ -20,7 +20,7 @@ from nodes.chat_turn.state import Action, TurnInput, TurnOutput
 from personalab.dialogue import well_formed
 from personalab.errors import Busy, NotFound, PersonaLabError, UserError
 from personalab.services import Services
-from personalab.serving.places import TurnLimiter
+from personalab.serving.turn_limiter import TurnLimiter
 from personalab.storage.story_lock import running
 from personalab.story.events import Event, error_event
 from personalab.story.records import check_id

@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 
-from personalab.serving.door import Ours
+from personalab.serving.access import Ours
 from web.errors import add_error_handlers
 
 pytestmark = pytest.mark.anyio
