@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END
 
-from graph.care import take_care
+from graph.post_turn import take_care
 from graph.runtime import (
     Choose,
     GraphBuilder,
@@ -34,8 +34,7 @@ from nodes.chat_turn.prepare_director import prepare_director
 from nodes.chat_turn.process_progress import process_progress
 from nodes.chat_turn.recall_history import recall_history
 from nodes.chat_turn.recall_player import recall_player
-from nodes.chat_turn.saying import Say
-from nodes.chat_turn.state import TurnInput, TurnOutput, TurnState
+from nodes.chat_turn.state import Say, TurnInput, TurnOutput, TurnState
 from nodes.chat_turn.stream_reply import stream_reply
 from personalab.errors import PersonaLabError
 from personalab.ports import TokenCounter

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graph.memorize import stream_memorize
-from nodes.memorize.state import MemorizeInput
-from nodes.memorize.store_memory import UNUSABLE
+from nodes.memorize import UNUSABLE, MemorizeInput
 from personalab.operations.learning import unlearned
 from personalab.services import Services
 

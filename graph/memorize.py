@@ -24,13 +24,17 @@ from graph.runtime import (
     load_graph,
     stream_graph,
 )
-from nodes.memorize.modify import modify
-from nodes.memorize.open_conversation import open_conversation
-from nodes.memorize.state import MemorizeInput, MemorizeOutput, MemorizeState
-from nodes.memorize.store_memory import store_memory
-from nodes.memorize.subject import read_subject
-from nodes.memorize.theory_of_mind import theory_of_mind
-from nodes.memorize.update import update
+from nodes.memorize import (
+    MemorizeInput,
+    MemorizeOutput,
+    MemorizeState,
+    modify,
+    open_conversation,
+    read_subject,
+    store_memory,
+    theory_of_mind,
+    update,
+)
 from personalab.errors import PersonaLabError
 from personalab.services import Services
 from personalab.story.events import Event

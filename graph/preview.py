@@ -11,8 +11,7 @@ from nodes.chat_turn.match_lorebooks import match_lorebooks
 from nodes.chat_turn.prepare_director import prepare_director
 from nodes.chat_turn.recall_history import recall_history
 from nodes.chat_turn.recall_player import recall_player
-from nodes.chat_turn.saying import Say
-from nodes.chat_turn.state import TurnState
+from nodes.chat_turn.state import Say, TurnState
 from personalab.services import Services
 from personalab.story.events import WarningEvent
 from personalab.story.prompt import Prompt

@@ -22,13 +22,17 @@ from graph.runtime import (
     load_graph,
     stream_graph,
 )
-from nodes.summarize.draft_points import draft_points
-from nodes.summarize.index_summary import index_summary
-from nodes.summarize.index_turns import index_turns
-from nodes.summarize.read_session import read_session
-from nodes.summarize.state import SummaryInput, SummaryOutput, SummaryState
-from nodes.summarize.store_summary import store_summary
-from nodes.summarize.switch_session import switch_session
+from nodes.summarize import (
+    SummaryInput,
+    SummaryOutput,
+    SummaryState,
+    draft_points,
+    index_summary,
+    index_turns,
+    read_session,
+    store_summary,
+    switch_session,
+)
 from personalab.leases import Lease
 from personalab.services import Services
 from personalab.story.events import Event

@@ -22,10 +22,14 @@ from graph.runtime import (
     load_graph,
     stream_graph,
 )
-from nodes.update_memory.evolve_persona import evolve_persona
-from nodes.update_memory.read_turns import read_turns
-from nodes.update_memory.save_persona import save_persona
-from nodes.update_memory.state import UpdateInput, UpdateOutput, UpdateState
+from nodes.update_memory import (
+    UpdateInput,
+    UpdateOutput,
+    UpdateState,
+    evolve_persona,
+    read_turns,
+    save_persona,
+)
 from personalab.errors import PersonaLabError, UserError
 from personalab.leases import Lease
 from personalab.operations.learning import unlearned

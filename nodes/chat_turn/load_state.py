@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nodes.chat_turn.saying import Say
-from nodes.chat_turn.state import TurnState
+from nodes.chat_turn.state import Say, TurnState
 from personalab.story.open_turn import OpenTurn, OpenTurns
 
 

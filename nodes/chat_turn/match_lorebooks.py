@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from nodes.chat_turn.saying import Say
+from nodes.chat_turn.state import Say
 from personalab.ports import StoryStore, TokenCounter
 from personalab.story.lore import Lore, activate
 from personalab.story.open_turn import Scene

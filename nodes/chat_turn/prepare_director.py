@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nodes.chat_turn.recall_history import library_notice
-from nodes.chat_turn.saying import Say
-from nodes.chat_turn.state import TurnState
+from nodes.chat_turn.state import Say, TurnState
 from personalab.ports import EventLibrary
 from personalab.story.director import (
     CURRENT_EVENTS,

@@ -7,8 +7,7 @@ import logging
 from typing import Any
 
 from nodes.chat_turn.assemble_prompt import is_quick
-from nodes.chat_turn.saying import Say
-from nodes.chat_turn.state import TurnState
+from nodes.chat_turn.state import Say, TurnState
 from personalab.errors import PersonaLabError
 from personalab.ports import EventLibrary, TokenCounter
 from personalab.story.events import Notice

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import Any
 
-from nodes.chat_turn.saying import Say
+from nodes.chat_turn.state import Say
 from personalab.errors import PersonaLabError, Reason
 from personalab.memory.records import Memory, MemoryEntry
 from personalab.memory.search import CONFIDENT, MemorySearch, player_text

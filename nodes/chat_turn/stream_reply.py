@@ -10,8 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from nodes.chat_turn.assemble_prompt import wordless_reminder
-from nodes.chat_turn.saying import Say
-from nodes.chat_turn.state import TurnState
+from nodes.chat_turn.state import Say, TurnState
 from personalab.dialogue import Message
 from personalab.errors import PersonaLabError, ProviderError, StorageError
 from personalab.leases import STOP_POLL_SECONDS

@@ -11,7 +11,7 @@ import pytest
 from graph.learning import learn_story
 from graph.summarize import stream_summary
 from graph.update_memory import stream_update
-from nodes.update_memory.state import UpdateInput
+from nodes.update_memory import UpdateInput
 from personalab.errors import StorageError
 from personalab.operations.learning import MOST_TRIES, MOST_TURNS, TOGETHER, unlearned
 from personalab.operations.memory import forget_memory, get_memory, undo_change

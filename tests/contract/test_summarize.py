@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from graph.summarize import build_summarize, stream_summary
-from nodes.summarize.state import SummaryInput
+from nodes.summarize import SummaryInput
 from personalab.dialogue import Message
 from personalab.errors import StorageError, UserError
 from personalab.operations.summaries import undo_summary

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from graph.update_memory import build_update_memory, stream_update
-from nodes.update_memory.state import UpdateInput
+from nodes.update_memory import UpdateInput
 from personalab.dialogue import Message
 from personalab.errors import UserError
 from personalab.operations.personas import persona_history, undo_persona

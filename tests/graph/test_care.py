@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from nodes.chat_turn.recall_player import recall_player
-from nodes.chat_turn.saying import Say
+from nodes.chat_turn.state import Say
 from personalab.config import Config
 from personalab.dialogue import Message
 from personalab.errors import StorageError, UserError

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graph.update_memory import build_update_memory, stream_update
-from nodes.update_memory.state import UpdateInput
+from nodes.update_memory import UpdateInput
 from personalab.operations.doctor import examine_root
 from personalab.operations.instances import new_instance
 from personalab.operations.personas import persona_history, undo_persona

@@ -14,8 +14,8 @@ from pydantic import Field
 
 from graph.summarize import stream_summary
 from graph.update_memory import stream_update
-from nodes.summarize.state import SummaryInput
-from nodes.update_memory.state import UpdateInput
+from nodes.summarize import SummaryInput
+from nodes.update_memory import UpdateInput
 from personalab.dialogue import well_formed
 from personalab.errors import NotFound
 from personalab.operations.personas import persona_history, undo_persona
