@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nodes.asking import Asker
+from nodes.structured_output import StructuredModel
 from personalab.archive.compacting import account_schema, compact_messages, cut_into_pieces, read_account
 from personalab.archive.veloca import ArchiveEntry
 from personalab.dialogue import AnswerSchema, Message
@@ -215,7 +215,7 @@ def _story_questions(services: Services, model: str, language: Any) -> dict[str,
 
     def ask(messages: Sequence[Message], read: Callable[[str], object], schema: AnswerSchema) -> Ask:
         async def answered() -> object:
-            return await Asker(await services.model(model), templates["json_repair"]).ask(
+            return await StructuredModel(await services.model(model), templates["json_repair"]).ask(
                 messages, read, schema
             )
 

@@ -9,15 +9,13 @@ from typing import Any
 
 from graph.memorize import stream_memorize
 from nodes.memorize import UNUSABLE, MemorizeInput
+from nodes.structured_output import ReportProgress
 from personalab.operations.learning import unlearned
 from personalab.services import Services
 
-Tell = Callable[[int, int], None]
-"""Told how many conversations are done, and how many there are."""
-
 
 @dataclass(slots=True)
-class Learned:
+class LearningResult:
     """What came of it."""
 
     turns: int = 0
@@ -44,29 +42,29 @@ async def learn_story(
     instance_id: str,
     *,
     model: str | None,
-    tell: Tell = lambda done, total: None,
+    report_progress: ReportProgress = lambda done, total: None,
     stop_asked: Callable[[], bool] | None = None,
-) -> Learned:
+) -> LearningResult:
     """Save the turns since the last time as conversations and learn from each, one learner at a time.
 
     A conversation that no answer fits does not hold up the others; any other failure ends it.
     """
     ports = services.story_ports
     preferences = await ports.settings.preferences()
-    learned = Learned()
+    learned = LearningResult()
     async with ports.learning.hold(instance_id, wait=services.settings.busy_seconds):
         found = await unlearned(services, instance_id, preferences.memory.user_id)
         learned.left_out = found.left_out
         total = len(found.conversations)
         for done, conversation in enumerate(found.conversations):
-            tell(done, total)
+            report_progress(done, total)
             saved = await services.memories.save_conversation(conversation)
             error = await _learn(services, saved.conversation_id, model, stop_asked, learned)
             if error is None:
                 learned.turns += len(conversation.messages) // 2
             elif error["code"] != UNUSABLE:
                 break
-        tell(len(learned.conversations), total)
+        report_progress(len(learned.conversations), total)
     return learned
 
 
@@ -75,7 +73,7 @@ async def _learn(
     conversation_id: str,
     model: str | None,
     stop_asked: Callable[[], bool] | None,
-    learned: Learned,
+    learned: LearningResult,
 ) -> dict[str, Any] | None:
     """Learn from one conversation and note what came of it; return its error, if it has one."""
     error: dict[str, Any] | None = None

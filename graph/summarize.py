@@ -47,7 +47,7 @@ def build_summarize(services: Services) -> GraphBuilder:
     async def draft(state: SummaryState, lease: Lease, step: StepContext) -> Update:
         indexing: list[asyncio.Task[bool]] = []
 
-        def tell(done: int, total: int) -> None:
+        def report_progress(done: int, total: int) -> None:
             step.report_progress(done, total)
             if not indexing and not state.get("preview"):  # the first question goes out before it
                 indexing.append(asyncio.create_task(index_turns(state, services=services)))
@@ -59,7 +59,7 @@ def build_summarize(services: Services) -> GraphBuilder:
                 lease=lease,
                 model=await services.model(step.model),
                 counter=await services.counter(step.model),
-                tell=tell,
+                report_progress=report_progress,
             )
             return {**update, "turns_indexed": bool(indexing) and await indexing[0]}
         finally:

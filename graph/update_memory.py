@@ -22,6 +22,7 @@ from graph.runtime import (
     load_graph,
     stream_graph,
 )
+from nodes.structured_output import ReportProgress
 from nodes.update_memory import (
     UpdateInput,
     UpdateOutput,
@@ -52,15 +53,15 @@ def build_update_memory(services: Services) -> GraphBuilder:
             lease=lease,
             model=await services.model(step.model),
             counter=await services.counter(step.model),
-            tell=step.report_progress,
+            report_progress=step.report_progress,
         )
 
     async def memorize(state: UpdateState, lease: Lease, step: StepContext) -> Update:
-        def tell(done: int, total: int) -> None:
+        def report_progress(done: int, total: int) -> None:
             step.report_progress(done + 1, total + 1)
 
         return step.emit_warnings(
-            await memorize_turns(state, services, step.model, tell, lease.stop_requested)
+            await memorize_turns(state, services, step.model, report_progress, lease.stop_requested)
         )
 
     steps: dict[str, Work[Lease]] = {
@@ -80,7 +81,7 @@ async def memorize_turns(
     state: UpdateState,
     services: Services,
     model: str | None,
-    tell: Callable[[int, int], None],
+    report_progress: ReportProgress,
     stop_asked: Callable[[], bool],
 ) -> Update:
     """Learn about the player from the turns since the last time; where that fails, the persona still grows."""
@@ -92,7 +93,9 @@ async def memorize_turns(
         if state.get("preview"):
             waiting = await unlearned(services, instance_id, module.user_id)
             return {"memory": {"turns": waiting.turns, "steps": [], "left_out": waiting.left_out}}
-        learned = await learn_story(services, instance_id, model=model, tell=tell, stop_asked=stop_asked)
+        learned = await learn_story(
+            services, instance_id, model=model, report_progress=report_progress, stop_asked=stop_asked
+        )
     except PersonaLabError as error:
         return await _not_learned(error, services)
     if learned.error and learned.error["code"] == "work_stopped":

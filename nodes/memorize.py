@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 from langgraph.channels import EphemeralValue
 from typing_extensions import TypedDict  # pydantic reads schemas from it on Python 3.11
 
-from nodes.asking import Answered, Asker, never
+from nodes.structured_output import StructuredAnswer, StructuredModel, never_stop
 from personalab.dialogue import AnswerSchema, Message
 from personalab.errors import Busy, NotFound, UserError
 from personalab.memory.changes import MemoryRevision, Operation, revise
@@ -102,7 +102,7 @@ class Subject:
     counter: TokenCounter
     budget: int
     """How many tokens the conversation may take in a prompt."""
-    stop_asked: Callable[[], bool] = never
+    stop_asked: Callable[[], bool] = never_stop
 
     @property
     def reader(self) -> Reader:
@@ -118,12 +118,12 @@ class Subject:
         """Word the conversation so that it fits a prompt."""
         return await asyncio.to_thread(shown_messages, self.conversation, self.counter.count, self.budget)
 
-    def _asker(self) -> Asker:
-        return Asker(self.model, self.templates["json_repair"], stop_asked=self.stop_asked)
+    def _asker(self) -> StructuredModel:
+        return StructuredModel(self.model, self.templates["json_repair"], stop_asked=self.stop_asked)
 
     async def ask(
         self, messages: Sequence[Message], read: Callable[[str], T], schema: AnswerSchema
-    ) -> tuple[Answered[T], dict[str, Any]]:
+    ) -> tuple[StructuredAnswer[T], dict[str, Any]]:
         """Ask, and tell what it used: the provider's numbers, or our own count of them."""
         answered = await self._asker().ask(messages, read, schema)
         if (told := answered.usage) is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 from langgraph.channels import EphemeralValue
 from typing_extensions import TypedDict  # pydantic reads schemas from it on Python 3.11
 
-from nodes.asking import Asker
 from nodes.chat_turn.assemble_prompt import material_of
+from nodes.structured_output import ReportProgress, StructuredModel
 from personalab.config import Config
 from personalab.errors import PersonaLabError, UserError
 from personalab.i18n import ABOUT
@@ -38,12 +38,11 @@ from personalab.story.summary import (
     points_schema,
     read_points,
     summary_messages,
-    worth_telling,
+    turns_to_summarize,
 )
 from personalab.story.transcript import Metadata, Transcript, UserLine, taken_over
 from personalab.texts import PromptLanguage
 
-Tell = Callable[[int, int], None]
 _log = logging.getLogger("personalab.summary")
 _AT_ONCE = 50
 """Number of turns written before other tasks may run: Chroma blocks the interpreter meanwhile."""
@@ -196,16 +195,16 @@ async def draft_points(
     lease: Lease,
     model: ReplyModel,
     counter: TokenCounter,
-    tell: Tell,
+    report_progress: ReportProgress,
 ) -> dict[str, Any]:
     """Draft the points of every piece; an unusable answer is requested once more, then refused."""
     material = await read_material(
         services.story_ports, state.get("instance_id", ""), last_turn=state.get("last_turn")
     )
-    turns = worth_telling(material.transcript) if state.get("has_news", True) else []
+    turns = turns_to_summarize(material.transcript) if state.get("has_news", True) else []
     budget = material.config.max_total_tokens // 4
     pieces = await asyncio.to_thread(cut_into_pieces, turns, material.templates, counter.count, budget)
-    asker = Asker(
+    asker = StructuredModel(
         model,
         material.templates["json_repair"],
         refusal="provider.bad_summary",
@@ -215,7 +214,7 @@ async def draft_points(
     told = [note.content for note in material.transcript.summaries()]
     points: list[PlotPoint] = []
     for number, piece in enumerate(pieces):
-        tell(number, len(pieces))
+        report_progress(number, len(pieces))
         asked = summary_messages(
             piece,
             [*told, *(point.summary for point in points)],
@@ -224,7 +223,7 @@ async def draft_points(
         )
         read = partial(read_points, first=piece.first, last=piece.last, language=material.language)
         points += (await asker.ask(asked, read, points_schema(piece.first, piece.last))).value
-    tell(len(pieces), len(pieces))
+    report_progress(len(pieces), len(pieces))
     usage = asker.usage
     return {
         "points": [point.fields() for point in points],

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Literal
 
 from langgraph.channels import EphemeralValue
 from typing_extensions import TypedDict  # pydantic reads schemas from it on Python 3.11
 
-from nodes.asking import Asker
+from nodes.structured_output import ReportProgress, StructuredModel
 from nodes.summarize import read_material
 from personalab.errors import UserError
 from personalab.leases import Lease
@@ -89,9 +88,6 @@ async def read_turns(state: UpdateState, *, ports: StoryPorts) -> dict[str, Any]
     }
 
 
-Tell = Callable[[int, int], None]
-
-
 async def evolve_persona(
     state: UpdateState,
     *,
@@ -99,7 +95,7 @@ async def evolve_persona(
     lease: Lease,
     model: ReplyModel,
     counter: TokenCounter,
-    tell: Tell,
+    report_progress: ReportProgress,
 ) -> dict[str, Any]:
     """Ask for the new persona; an unusable answer is requested once more, then refused."""
     material = await read_material(
@@ -108,11 +104,11 @@ async def evolve_persona(
     turns = turns_to_learn_from(material.transcript)
     base, old = material.character.base_persona, state.get("before", "")
     budget = material.config.max_total_tokens // 2
-    tell(0, 1)
+    report_progress(0, 1)
     asked = await asyncio.to_thread(
         evolve_messages, base, old, turns, material.templates, counter.count, budget
     )
-    asker = Asker(
+    asker = StructuredModel(
         model,
         material.templates["json_repair"],
         refusal="provider.bad_persona",
@@ -121,7 +117,7 @@ async def evolve_persona(
     shown = {turn.number for turn in turns}
     read = partial(read_evolution, shown=shown, base=base, old=old, language=material.language)
     found = (await asker.ask(asked, read, evolution_schema(shown))).value
-    tell(1, 1)
+    report_progress(1, 1)
     return {
         "evolved_persona": found.evolved_persona,
         "changes": [change.fields() for change in found.changes],

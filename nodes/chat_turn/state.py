@@ -17,7 +17,7 @@ from personalab.errors import PersonaLabError
 from personalab.i18n import DEFAULT, Language
 from personalab.story.events import Event, Notice, error_event
 from personalab.story.open_turn import Scene
-from personalab.story.summary import CareTask
+from personalab.story.summary import PostTurnTask
 
 Action = Literal["say", "retry", "begin", "begin_again", "end"]
 
@@ -74,7 +74,7 @@ class TurnOutput(TypedDict, total=False):
     usage: dict[str, Any] | None
     prompt: dict[str, Any] | None
     error: Annotated[dict[str, Any] | None, _latest]
-    care_due: list[CareTask]
+    care_due: list[PostTurnTask]
     """What a person wants taken care of after such a turn; ``graph.chat_turn.stream_turn`` does so."""
     care: list[dict[str, Any]]
     """What was taken care of."""
@@ -119,7 +119,7 @@ class StreamContext(TurnContext):
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
+class TurnEmitter:
     """Emits events of one turn, each warning once a category, in the reader's language."""
 
     emit: Callable[[Event], None]

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from nodes.chat_turn.assemble_prompt import wordless_reminder
-from nodes.chat_turn.state import Say, TurnState
+from nodes.chat_turn.state import TurnEmitter, TurnState
 from personalab.dialogue import Message
 from personalab.errors import PersonaLabError, ProviderError, StorageError
 from personalab.leases import STOP_POLL_SECONDS
@@ -342,13 +342,13 @@ class _Reply:
 
 
 async def stream_reply(
-    state: TurnState, *, turn: OpenTurn, open_model: OpenModel, now: Clock, say: Say
+    state: TurnState, *, turn: OpenTurn, open_model: OpenModel, now: Clock, emitter: TurnEmitter
 ) -> dict[str, Any]:
     """Let the model (or the caller's text) write the reply, and close its line however it ends.
 
     A model that answers with nothing but markers or blanks is asked once more.
     """
-    reply = _Reply(turn, say.emit, now())
+    reply = _Reply(turn, emitter.emit, now())
     interrupted = False
     failure: PersonaLabError | None = None
     attempt, usage = state.get("attempt", 1), None
@@ -358,7 +358,7 @@ async def stream_reply(
             await complete(turn.close_reply(reply.timestamp, truncated=reply.truncated))
             attempt, usage = attempt + 1, reply.usage
             reply.withdraw_reasoning()
-            reply = _Reply(turn, say.emit, now(), offset=reply.offset)
+            reply = _Reply(turn, emitter.emit, now(), offset=reply.offset)
             turn.model_asked_at = reply.timestamp
             interrupted = await _write(reply, state, open_model, again=True)
     except asyncio.CancelledError:
@@ -369,7 +369,7 @@ async def stream_reply(
     except Exception as error:  # noqa: BLE001 (a model is foreign code: its line is closed whatever it raises)
         _log.exception("the model failed in an unexpected way")
         failure = ProviderError("provider.failed", reason=type(error).__name__)
-    line = await complete(_close(reply, failure, say, interrupted=interrupted))
+    line = await complete(_close(reply, failure, emitter, interrupted=interrupted))
     reply.tell_moved(line.reasoning)
     try:
         await turn.log.flush()
@@ -385,7 +385,7 @@ async def stream_reply(
         "closed": True,
     }
     if failure is not None:
-        update["error"] = say.error(failure)
+        update["error"] = emitter.error(failure)
     return update
 
 
@@ -497,24 +497,24 @@ async def _told(reply: _Reply) -> None:
 
 
 async def _close(
-    reply: _Reply, failure: PersonaLabError | None, say: Say, *, interrupted: bool
+    reply: _Reply, failure: PersonaLabError | None, emitter: TurnEmitter, *, interrupted: bool
 ) -> AssistantLine:
     """Close the reply's line, with a note of what failed."""
     if failure is not None:
-        await _note(reply, failure, say)
+        await _note(reply, failure, emitter)
     return await reply.turn.close_reply(
         reply.timestamp, interrupted=interrupted, error=failure is not None, truncated=reply.truncated
     )
 
 
-async def _note(reply: _Reply, error: PersonaLabError, say: Say) -> None:
+async def _note(reply: _Reply, error: PersonaLabError, emitter: TurnEmitter) -> None:
     """Leave word of the error in the reply's line, where the session can still be written."""
     if isinstance(error, StorageError):
         return
     with rendering_for("terminal"):  # a file is the same from every entrance
-        message = error.message(say.language)
+        message = error.message(emitter.language)
     try:
-        await reply.note(error_note(message, "".join(reply.turn.text), say.language))
+        await reply.note(error_note(message, "".join(reply.turn.text), emitter.language))
     except StorageError as lost:
         _log.warning("the note of a failed reply could not be written: %s", lost)
 

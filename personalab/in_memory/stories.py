@@ -28,9 +28,9 @@ from personalab.story.records import (
     CharacterState,
     InstanceState,
     PlotState,
-    began_as,
-    called,
     check_id,
+    display_name,
+    initial_state,
 )
 from personalab.story.summary import PlotPoint
 from personalab.story.transcript import AssistantLine, Line, Metadata
@@ -117,7 +117,7 @@ class InMemoryStories:
             instance_id, character.character_id, background_id, "sess_001", now, PlotState()
         )
         first: list[Line] = [Metadata(instance_id, "sess_001", now), *([opening] if opening else [])]
-        self.stories[instance_id] = Story(state, began_as(character), {"sess_001": StoredSession(first)})
+        self.stories[instance_id] = Story(state, initial_state(character), {"sess_001": StoredSession(first)})
         return state
 
     def story(self, instance_id: str) -> Story:
@@ -194,7 +194,7 @@ class InMemoryStoryStore:
     async def character_name(self, character_id: str) -> str:
         """Return the name of a character in the library."""
         found = self._shared.characters.get(character_id)
-        return called(found) if found else character_id
+        return display_name(found) if found else character_id
 
     async def background(self, background_id: str) -> Background:
         """Read a background of the library."""

@@ -114,7 +114,7 @@ class Findings:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class RequestedChanges:
     """What a model wants changed."""
 
     operations: tuple[Operation, ...]
@@ -340,11 +340,13 @@ class Reader:
         )
         return Findings(tuple(facts), tuple(dropped))
 
-    def wishes(self, answer: str, shown: ShownEntries, types: Sequence[ContentType]) -> Wishes:
+    def wishes(self, answer: str, shown: ShownEntries, types: Sequence[ContentType]) -> RequestedChanges:
         """Read operations on the lists of these types."""
         return self._wishes(list_in(answer, "operations"), shown, types)
 
-    def _wishes(self, given: Sequence[object], shown: ShownEntries, types: Sequence[ContentType]) -> Wishes:
+    def _wishes(
+        self, given: Sequence[object], shown: ShownEntries, types: Sequence[ContentType]
+    ) -> RequestedChanges:
         if len(given) > MAX_OPERATIONS:
             raise Invalid("operations_over", count=len(given), limit=MAX_OPERATIONS)
         operations: list[Operation] = []
@@ -357,9 +359,9 @@ class Reader:
                 operations.append(wish)
         texts = [wish.text for wish in operations if wish.verb != "remove"]
         self._check_language(texts, "the operations are")
-        return Wishes(tuple(operations), tuple(dropped))
+        return RequestedChanges(tuple(operations), tuple(dropped))
 
-    def minds(self, answer: str, shown: ShownEntries) -> Wishes:
+    def minds(self, answer: str, shown: ShownEntries) -> RequestedChanges:
         """Read insights, how sure they are, and operations on the mind list."""
         found = object_in(answer, "insights")
         insights, score = found.get("insights"), _score(found.get("confidence_score"))
@@ -372,7 +374,7 @@ class Reader:
         self._check_language([insights], '"insights" is')
         changes = list_of(found, "operations") if found.get("operations") is not None else []
         wishes = self._wishes(changes, shown, ("mind",))
-        return Wishes(wishes.operations, wishes.dropped, clean(insights.strip()), score)
+        return RequestedChanges(wishes.operations, wishes.dropped, clean(insights.strip()), score)
 
     def _operation(
         self, fields: Mapping[str, Any], place: int, shown: ShownEntries, types: Sequence[ContentType]

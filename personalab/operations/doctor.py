@@ -42,7 +42,7 @@ from personalab.story.records import (
     Character,
     CharacterState,
     InstanceState,
-    began_as,
+    initial_state,
     is_id,
     object_of,
 )
@@ -330,7 +330,7 @@ class _Instance:
         if finding is not None and finding.code == "missing" and state is not None:
             with suppress(PersonaLabError):
                 character = self.ward.services.stories.character(state.character_id)
-                fresh = began_as(character)
+                fresh = initial_state(character)
                 finding = replace(finding, fixable=True)
                 if self.fix:
                     done = _works(lambda: write_json(path, fresh.fields(), self.ward.shown(path)))

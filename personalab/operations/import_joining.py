@@ -22,8 +22,8 @@ from personalab.story.records import (
     Character,
     CharacterState,
     InstanceState,
-    began_as,
-    called,
+    display_name,
+    initial_state,
     is_placeholder,
 )
 from personalab.tasks import run_uncancellable
@@ -87,7 +87,7 @@ class Placeholders:
 
 
 def _names(character: Character) -> set[str]:
-    return {character.name.casefold(), called(character).casefold()}
+    return {character.name.casefold(), display_name(character).casefold()}
 
 
 async def join_stories(services: Services, report: ImportReport) -> None:
@@ -151,7 +151,7 @@ async def _give_persona(services: Services, instance_id: str, character: Charact
         state = services.stories.character_state(instance_id)
         if not _is_bare(state, character):
             return
-        begun = began_as(character)
+        begun = initial_state(character)
         fresh = replace(
             state,
             base_persona=begun.base_persona,

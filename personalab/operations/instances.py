@@ -10,7 +10,7 @@ from personalab.errors import UserError
 from personalab.operations.reading import turn_lines
 from personalab.services import Services
 from personalab.story.macros import Names, player_name
-from personalab.story.records import Character, InstanceState, called, check_id
+from personalab.story.records import Character, InstanceState, check_id, display_name
 from personalab.story.transcript import OPENING_TURN, AssistantLine, line_fields
 from personalab.tasks import run_uncancellable
 
@@ -53,7 +53,7 @@ def _opening(
     if not chosen or not character.greetings[chosen - 1].strip():
         return None
     config = services.preferences.read().config
-    names = Names(called(character), player_name(config, character.language or config.prompt_language))
+    names = Names(display_name(character), player_name(config, character.language or config.prompt_language))
     text = names.fill(character.greetings[chosen - 1])
     return AssistantLine(text, OPENING_TURN, now, extra={"greeting": chosen})
 

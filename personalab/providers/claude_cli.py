@@ -70,7 +70,7 @@ def find_program(cli_path: str, path: str | None = None) -> str | None:
     return shutil.which(wanted, path=path) or shutil.which(wanted, path=os.path.dirname(sys.executable))
 
 
-def is_under_way(spool: Path, call_id: str) -> bool:
+def is_running(spool: Path, call_id: str) -> bool:
     """Return whether a program that an earlier process started still works on a call."""
     files = CallFiles(spool, call_id)
     with spooling(files):
@@ -412,7 +412,7 @@ def answer_of(result: Row, call: Call, ending: ProgramExit) -> CallAnswer:
         status="failed" if failure else "ok",
         text=text,
         structured=structured,
-        error=sentence_of(failure) if failure else None,
+        error=error_sentence(failure) if failure else None,
         error_code=failure.code if failure else None,
         error_params=plain_params(failure.params) if failure else None,
         retryable=failure.retryable if failure else False,
@@ -430,7 +430,7 @@ def failed_answer(error: ProviderError, call: Call, ending: ProgramExit) -> Call
     """Turn a failure without a result into an answer."""
     return CallAnswer(
         status="failed",
-        error=sentence_of(error),
+        error=error_sentence(error),
         error_code=error.code,
         error_params=plain_params(error.params),
         retryable=error.retryable,
@@ -441,7 +441,7 @@ def failed_answer(error: ProviderError, call: Call, ending: ProgramExit) -> Call
     )
 
 
-def sentence_of(error: ProviderError) -> str:
+def error_sentence(error: ProviderError) -> str:
     """Return a failure as one English line."""
     said = " ".join(str(error).split()) or error.code
     return said if len(said) <= MAX_ERROR else said[: MAX_ERROR - 1] + "…"

@@ -25,7 +25,7 @@ from personalab.providers.provider_model import (
     content_parts,
     field_reasoning,
     schema_options,
-    stalled,
+    stall_error,
     tool_input,
 )
 from personalab.story.events import Usage
@@ -87,7 +87,7 @@ async def _next_within(stream: AsyncIterator[AIMessageChunk], seconds: float) ->
         async with asyncio.timeout(seconds):
             return await anext(stream, None)
     except TimeoutError as error:
-        raise stalled(seconds) from error
+        raise stall_error(seconds) from error
 
 
 def parts_of(chunk: AIMessageChunk) -> Iterator[Part]:

@@ -36,7 +36,7 @@ from personalab.providers.provider_model import (
     content_parts,
     field_reasoning,
     openai_format,
-    stalled,
+    stall_error,
 )
 from personalab.story.events import Usage
 
@@ -195,7 +195,7 @@ class Patience:
             return await work
         except asyncio.CancelledError as error:
             if self._is_over and task.cancelling() - 1 <= cancels:
-                raise stalled(self._seconds) from error
+                raise stall_error(self._seconds) from error
             raise
         finally:
             self._task = None

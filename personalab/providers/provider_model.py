@@ -277,6 +277,6 @@ class ReplyEnding:
         return ReplyChunk(usage=self.usage, truncated=truncated) if self.usage or truncated else None
 
 
-def stalled(seconds: float) -> ProviderError:
+def stall_error(seconds: float) -> ProviderError:
     """Return the error of a provider that says nothing for so long."""
     return ProviderError("provider.stall", retryable=True, seconds=f"{seconds:g}")

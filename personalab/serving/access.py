@@ -237,7 +237,7 @@ _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plai
 
 
 @dataclass(frozen=True, slots=True)
-class Ours:
+class GuardedPaths:
     """Which paths are guarded, and how; others belong to another application in the same server."""
 
     guarded: tuple[str, ...] | None = None
@@ -284,7 +284,7 @@ class AccessMiddleware:
         self,
         app: App,
         *,
-        ours: Ours,
+        paths: GuardedPaths,
         names: HostNames,
         language: Callable[[], Language],
         token: str | None = None,
@@ -292,7 +292,7 @@ class AccessMiddleware:
         logins: FailedLogins | None = None,
     ) -> None:
         self._app = app
-        self._ours = ours
+        self._paths = paths
         self._names = names
         self._language = language
         self._token = token
@@ -301,7 +301,7 @@ class AccessMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it here."""
-        if scope["type"] not in ("http", "websocket") or not self._ours.guards(scope["path"]):
+        if scope["type"] not in ("http", "websocket") or not self._paths.guards(scope["path"]):
             await self._app(scope, receive, send)
             return
         headers = _headers(scope)
@@ -331,7 +331,7 @@ class AccessMiddleware:
     def _limits_of(self, scope: Scope, *, is_known: bool) -> BodyLimits:
         if not is_known:
             return self._limits.unauthenticated
-        is_large = _below(scope["path"], self._ours.large)
+        is_large = _below(scope["path"], self._paths.large)
         return replace(self._limits.body, size=self._limits.large_size) if is_large else self._limits.body
 
     def _foreign(self, scope: Scope, headers: dict[str, list[str]]) -> _Refusal | None:
@@ -362,7 +362,7 @@ class AccessMiddleware:
 
     def _unknown(self, scope: Scope, headers: dict[str, list[str]]) -> _Refusal | None:
         """Refuse a request without the token, unless its path needs none."""
-        if self._ours.is_open(scope["path"]):
+        if self._paths.is_open(scope["path"]):
             return None
         if _credential(headers) and (seconds := self._logins.wait(client_of(scope))):
             return _Refusal(429, "too_many_logins", seconds)

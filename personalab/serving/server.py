@@ -92,7 +92,7 @@ def _name(place: str) -> str | None:
     return found[1].lower() if found else None
 
 
-def names_of(host: str, token: str | None, allowed: Sequence[str] = ()) -> HostNames:
+def host_names(host: str, token: str | None, allowed: Sequence[str] = ()) -> HostNames:
     """Return the host names of a server at an address: its own, and those that are allowed.
 
     On a public address without a list of names every name is fine: the token keeps strangers out.

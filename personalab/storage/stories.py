@@ -38,9 +38,9 @@ from personalab.story.records import (
     CharacterState,
     InstanceState,
     PlotState,
-    began_as,
-    called,
     check_id,
+    display_name,
+    initial_state,
     is_id,
     object_of,
     one_line,
@@ -58,7 +58,7 @@ _LONGEST_METADATA = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class StoryListing:
     """One entry of the library: its id and either the record or why it cannot be read."""
 
     entry_id: str
@@ -148,15 +148,15 @@ class StoryFiles:
             finally:
                 shutil.rmtree(fresh, ignore_errors=True)
 
-    def characters(self) -> list[Listed]:
+    def characters(self) -> list[StoryListing]:
         """List the characters by id, the unreadable ones too."""
         return [self.listed("characters", name) for name in self.names("characters")]
 
-    def backgrounds(self) -> list[Listed]:
+    def backgrounds(self) -> list[StoryListing]:
         """List the backgrounds by id, the unreadable ones too."""
         return [self.listed("backgrounds", name) for name in self.names("backgrounds")]
 
-    def all_instances(self) -> list[Listed]:
+    def all_instances(self) -> list[StoryListing]:
         """List the instances by id, the unreadable ones too."""
         return [self.listed("instances", name) for name in self.names("instances")]
 
@@ -166,7 +166,7 @@ class StoryFiles:
         found = [entry.name for entry in folder.iterdir() if entry.is_dir()] if folder.is_dir() else []
         return sorted(name for name in found if is_id(name))
 
-    def listed(self, kind: Kind, entry_id: str) -> Listed:
+    def listed(self, kind: Kind, entry_id: str) -> StoryListing:
         """Read one entry of the library, or why it cannot be read."""
         reading: dict[Kind, Callable[[str], Character | Background | InstanceState]] = {
             "characters": self.character,
@@ -174,9 +174,9 @@ class StoryFiles:
             "instances": self.instance,
         }
         try:
-            return Listed(entry_id, reading[kind](entry_id))
+            return StoryListing(entry_id, reading[kind](entry_id))
         except PersonaLabError as error:
-            return Listed(entry_id, None, error)
+            return StoryListing(entry_id, None, error)
 
     # --- instances
 
@@ -195,7 +195,7 @@ class StoryFiles:
     def character_name(self, character_id: str) -> str:
         """Return the name of a character in the library; its id where it cannot be read."""
         listed = self.listed("characters", character_id).record
-        return called(listed) if isinstance(listed, Character) else character_id
+        return display_name(listed) if isinstance(listed, Character) else character_id
 
     def save_instance(self, state: InstanceState, *, sync: bool = False) -> None:
         """Replace an instance's state."""
@@ -255,7 +255,7 @@ class StoryFiles:
     def _fill_instance(
         self, folder: Path, state: InstanceState, character: Character, opening: AssistantLine | None
     ) -> None:
-        persona = began_as(character)
+        persona = initial_state(character)
         shown = f"instances/{state.instance_id}"
         first = dump_line(Metadata(state.instance_id, state.current_session_id, state.created_at))
         if opening is not None:

@@ -258,12 +258,12 @@ class Character:
         return {**self.source, **known, **self.instructions.fields(self.source)}
 
 
-def began_as(character: Character) -> CharacterState:
+def initial_state(character: Character) -> CharacterState:
     """Return who a character is at the beginning of a story: later changes of the library leave it alone."""
     return CharacterState(
         character.base_persona,
         language=character.language,
-        name=called(character),
+        name=display_name(character),
         instructions=character.instructions,
     )
 
@@ -279,7 +279,7 @@ def is_placeholder(character: Character) -> bool:
     return character.fields() == made.fields()
 
 
-def called(character: Character) -> str:
+def display_name(character: Character) -> str:
     """Return a character's name in its story: the nickname its author gave it, or else its name."""
     given = character.source.get("nickname")
     nickname = one_line(given) if isinstance(given, str) and len(given) <= MAX_NAME else ""

@@ -97,7 +97,7 @@ class SummaryPart:
 # --- what the model reads
 
 
-def worth_telling(transcript: Transcript) -> list[Turn]:
+def turns_to_summarize(transcript: Transcript) -> list[Turn]:
     """Pick the turns something happened in: those with an answer that is more than an error."""
     return [turn for turn in transcript.turns if turn.answer is not None]
 
@@ -327,18 +327,18 @@ async def switch_session(
     return fresh
 
 
-CareTask = Literal["memorize", "summarize"]
+PostTurnTask = Literal["memorize", "summarize"]
 UNDONE = "summary_undone"
 """Where an instance's state notes the session, and its last turn, whose summary was taken back."""
 
 
-def care_due(
+def due_after_turn(
     config: Config, tokens: Mapping[str, Any] | None, *, remembers: bool, turn: int, is_continued: bool
-) -> list[CareTask]:
+) -> list[PostTurnTask]:
     """Return what may be due after a turn, given its prompt's tokens; a caller's own reply has no token count."""
     if tokens is None:
         return []
-    due: list[CareTask] = []
+    due: list[PostTurnTask] = []
     if remembers and config.auto_memorize_turns > 0:
         due.append("memorize")
     # The turns a session took over may be too long by themselves: as many new ones have to come first.
@@ -348,7 +348,7 @@ def care_due(
     return due
 
 
-def undone_lately(instance: InstanceState, turn: int, kept: int) -> bool:
+def was_undone_recently(instance: InstanceState, turn: int, kept: int) -> bool:
     """Return whether a summary of this session was undone within the last few turns."""
     match instance.source.get(UNDONE):
         case {"session_id": str(session_id), "turn": int(undone)}:

@@ -275,11 +275,11 @@ async def _learning(
     """Learn from a story; yield how far it is and, last, what came of it."""
     news: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
 
-    def tell(done: int, total: int) -> None:
+    def report_progress(done: int, total: int) -> None:
         news.put_nowait({"type": "progress", "done": done, "total": total, "stage": "memorize"})
 
     learning = asyncio.create_task(
-        learn_story(services, instance_id, model=None, tell=tell, stop_asked=stop_asked)
+        learn_story(services, instance_id, model=None, report_progress=report_progress, stop_asked=stop_asked)
     )
     learning.add_done_callback(lambda _: news.put_nowait(None))
     try:
