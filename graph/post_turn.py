@@ -56,7 +56,7 @@ class _PostTurnWork:
 
     async def memorize(self) -> AsyncIterator[PostTurnEvent]:
         """Learn from the turns since the last time, if there are enough of them."""
-        from graph.learning import learn_story
+        from graph.memorize import learn_story
         from personalab.operations.learning import unlearned
 
         if not self._preferences.memory.enabled:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
-from graph.learning import learn_story
+from graph.memorize import learn_story
 from graph.runtime import (
     GraphBuilder,
     RunnableGraph,

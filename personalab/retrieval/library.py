@@ -256,7 +256,7 @@ class ChromaLibrary:
                 catalogue = self._view.forget(catalogue, name, session_id)
 
     def _search(self, search: RecallQuery) -> list[Hit]:
-        from personalab.retrieval.offline_embedder import query_vector
+        from personalab.retrieval.embedders import query_vector
         from personalab.retrieval.ranking import CollectionMatches, rank
 
         embedder = self._embedder()

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from graph.learning import learn_story
+from graph.memorize import learn_story
 from graph.summarize import stream_summary
 from graph.update_memory import stream_update
 from nodes.update_memory import UpdateInput

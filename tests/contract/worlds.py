@@ -20,9 +20,8 @@ from personalab.in_memory import open_process
 from personalab.in_memory.locks import HeldMemoryLearning, HeldMemoryLock, InMemoryStoryLock, end_process
 from personalab.in_memory.stories import InMemoryStories, StoredSession, Story
 from personalab.ports import HeldLock, Preferences, StoryPorts
-from personalab.retrieval.embedders import VECTORS
+from personalab.retrieval.embedders import VECTORS, OfflineEmbedder
 from personalab.retrieval.memory.store import DatabaseMemoryStore
-from personalab.retrieval.offline_embedder import OfflineEmbedder
 from personalab.services import Services
 from personalab.settings import read_settings
 from personalab.storage.lorebooks import LorebookFiles

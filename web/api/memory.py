@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query
 
-from graph.learning import learn_story
+from graph.memorize import learn_story
 from personalab.errors import NotFound
 from personalab.memory.changes import Change
 from personalab.memory.records import MAX_NAME, ContentType, empty_memory, saved_response
