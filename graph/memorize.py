@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from langgraph.graph import END
@@ -147,14 +147,7 @@ class LearningResult:
 
     def fields(self) -> dict[str, Any]:
         """Return its JSON object."""
-        return {
-            "turns": self.turns,
-            "steps": self.steps,
-            "dropped": self.dropped,
-            "conversations": self.conversations,
-            "left_out": self.left_out,
-            "error": self.error,
-        }
+        return asdict(self)
 
 
 async def learn_story(

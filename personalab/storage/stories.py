@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
 from personalab.data_files import (
     dump_json,
@@ -22,7 +22,6 @@ from personalab.data_files import (
     writing,
 )
 from personalab.errors import (
-    Invalid,
     NotFound,
     PersonaLabError,
     Reason,
@@ -44,6 +43,7 @@ from personalab.story.records import (
     is_id,
     object_of,
     one_line,
+    rows_of,
 )
 from personalab.story.summary import SESSION_NAME, PlotPoint, closes_loop, previous_session, session_order
 from personalab.story.transcript import AssistantLine, Line, Metadata, dump_line, parse_line
@@ -390,10 +390,7 @@ def _plots(session: Path) -> Path:
 
 
 def _points(data: object) -> list[PlotPoint]:
-    given: object = object_of(data).get("points", [])
-    if not isinstance(given, list):
-        raise Invalid("field_not_list", field="points")
-    return [PlotPoint.read(row) for row in cast("list[object]", given)]
+    return [PlotPoint.read(row) for row in rows_of(object_of(data), "points")]
 
 
 def _free_name(path: Path) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
 from personalab.errors import BadRecord, Invalid, Reason, UserError
@@ -57,6 +57,14 @@ def text_of(data: Mapping[str, Any], name: str, default: str | None = None) -> s
     return value
 
 
+def rows_of(data: Mapping[str, Any], name: str) -> list[object]:
+    """Take a field that is a list; a missing one is empty."""
+    value = data.get(name, [])
+    if not isinstance(value, list):
+        raise Invalid("field_not_list", field=name)
+    return cast("list[object]", value)
+
+
 def _number_of(data: Mapping[str, Any], name: str, default: int) -> int:
     value = data.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
@@ -87,11 +95,7 @@ class PlotState:
 
     def fields(self) -> dict[str, Any]:
         """Return its JSON object."""
-        return {
-            "current_plot_index": self.current_plot_index,
-            "current_status": self.current_status,
-            "no_update_count": self.no_update_count,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,10 +324,7 @@ class Background:
     def read(cls, background_id: str, data: object) -> Background:
         """Read it from its JSON value; the points are numbered by their order."""
         found = object_of(data)
-        given = found.get("story_outline", [])
-        if not isinstance(given, list):
-            raise Invalid("field_not_list", field="story_outline")
-        points = cast("list[object]", given)
+        points = rows_of(found, "story_outline")
         outline = tuple(
             OutlinePoint(place, text_of(object_of(point, f"point {place}"), "content"))
             for place, point in enumerate(points, start=1)
