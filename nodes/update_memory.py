@@ -48,7 +48,7 @@ class UpdateOutput(TypedDict, total=False):
     diff: list[dict[str, str]]
     """Sentence by sentence: ``op`` (``same``, ``add`` or ``remove``) and ``text``."""
     revision: int
-    """The one the character stands at now."""
+    """The character's current revision."""
     memory: dict[str, Any] | None
     """What was learned about the player: ``turns``, ``steps`` (what changed), ``dropped``, ``conversations``."""
     warnings: list[dict[str, Any]]

@@ -91,12 +91,12 @@ class TurnState(TurnInput, TurnOutput, total=False):  # pyright: ignore[reportIn
     is_wordless_before: bool
     hold: float
     closed: bool
-    """Whether the reply's line stands closed in the file."""
+    """Whether the reply's line is closed in the file."""
     recalled: list[dict[str, Any]]
     player: str
     """What is known about the player, as the prompt will say it."""
     lore: dict[str, Any] | None
-    """What of the lorebooks stands ``before`` and ``after`` the character in the prompt, and the matched ``hits``."""
+    """Lorebook texts ``before`` and ``after`` the character in the prompt, and the matched ``hits``."""
     director: dict[str, Any] | None
 
 

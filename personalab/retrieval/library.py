@@ -166,7 +166,7 @@ MOST_OTHERS = 20
 class ChromaLibrary:
     """The event library in a folder of the data root; several processes may use it at once.
 
-    Vectors stand in Chroma, a collection an instance and kind; words are indexed in memory from there.
+    Vectors are in Chroma, one collection per instance and kind; words are indexed in memory from there.
     """
 
     def __init__(self, folder: Path, open_embedder: Callable[[], Embedder]) -> None:

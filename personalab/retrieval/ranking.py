@@ -36,7 +36,7 @@ def _stretched(similarity: Mapping[Key, float]) -> dict[Key, float]:
 
 
 _RIVAL = 10
-"""A hit is the surer, the further it stands above the one in this place."""
+"""Confidence in a hit grows with its distance from the one at this rank."""
 _TOO_LITTLE, _ENOUGH = 0.9, 1.4
 """How many rare words must be found: up to the first a hit is chance ("go on"), from the second on sure."""
 

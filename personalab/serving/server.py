@@ -65,7 +65,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 @dataclass(frozen=True, slots=True)
 class HostNames:
-    """The names a server answers to; ``None`` for any, where a token keeps strangers out.
+    """The names a server answers to; ``None`` for any, where a token is required.
 
     A page of another site that lets its own name point here (DNS rebinding) has none of them.
     """
@@ -95,7 +95,7 @@ def _name(place: str) -> str | None:
 def host_names(host: str, token: str | None, allowed: Sequence[str] = ()) -> HostNames:
     """Return the host names of a server at an address: its own, and those that are allowed.
 
-    On a public address without a list of names every name is fine: the token keeps strangers out.
+    On a public address without a list of names every name is accepted, since a token is required.
     """
     if not is_loopback(host) and token and not allowed:
         return HostNames(None)

@@ -41,7 +41,7 @@ _ALTERNATING = ("example_start", "example_end", "opening")
 
 
 class PreferenceFiles:
-    """The settings of a data root; ``shipped`` holds what stands in for files a root does not have."""
+    """The settings of a data root; ``shipped`` holds the defaults for files that a root does not have."""
 
     def __init__(self, root: Path, shipped: Path) -> None:
         self._root = root

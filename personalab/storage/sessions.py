@@ -51,7 +51,7 @@ Stamp = tuple[int, int, int, int, int]
 
 @dataclass(slots=True)
 class Session:
-    """A session as it stands in its file; ``torn`` is what follows the last line end."""
+    """A session as its file holds it; ``torn`` is what follows the last line end."""
 
     path: Path
     transcript: Transcript = field(default_factory=Transcript)
@@ -252,7 +252,7 @@ class SessionWriter:
         self._taken(data, [line])
 
     def _overwrite(self, data: bytes, old: bytes) -> None:
-        """Write at the end of the whole lines, over ``old``; on failure ``old`` stands there again."""
+        """Write at the end of the whole lines, over ``old``; on failure ``old`` is restored."""
         start = self._session.size
         with writing(self._shown):
             try:

@@ -37,7 +37,7 @@ class Loaded:
     language: PromptLanguage
     """The language the model is addressed in: the character's, or else the reader's."""
     names: Names
-    """What stands for the placeholders in the character's texts."""
+    """Replaces the placeholders in the character's texts."""
     notices: tuple[Notice, ...]
 
 
