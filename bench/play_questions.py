@@ -237,8 +237,8 @@ def _story_questions(services: Services, model: str, language: Any) -> dict[str,
         ),
         "memorize: update": ask(
             update_messages(said, nothing, material.facts, templates),
-            partial(reader.wishes, shown=nothing, types=_TYPES),
-            reader.wishes_schema(nothing, _TYPES),
+            partial(reader.read_changes, shown=nothing, types=_TYPES),
+            reader.changes_schema(nothing, _TYPES),
         ),
         "memorize: theory of mind": ask(
             mind_messages(said, profile, nothing, templates),

@@ -65,14 +65,14 @@ class _PostTurnWork:
         waiting = await unlearned(self._services, self._instance_id, user_id)
         if waiting.fresh_turns < self._preferences.config.auto_memorize_turns:
             return
-        yield self._told("memorize", "begun", turns=waiting.turns)
+        yield self._event("memorize", "begun", turns=waiting.turns)
         learned = await learn_story(self._services, self._instance_id, model=self._model)
         if learned.error:
             yield self.failed("memorize", str(learned.error.get("message", "")))
             return
         instance = await self._services.story_ports.stories.instance(self._instance_id)
         words = {"count": len(learned.steps), "turns": learned.turns, "agent_id": instance.character_id}
-        yield self._told("memorize", "done", **words)
+        yield self._event("memorize", "done", **words)
 
     async def summarize(self) -> AsyncIterator[PostTurnEvent]:
         """Summarize the session, unless a person has just undone that."""
@@ -81,7 +81,7 @@ class _PostTurnWork:
         instance = await self._services.story_ports.stories.instance(self._instance_id)
         if was_undone_recently(instance, self._turn or 0, self._preferences.config.summary_last_n_turns):
             return
-        yield self._told("summarize", "begun")
+        yield self._event("summarize", "begun")
         result: dict[str, Any] = {}
         call = stream_summary(self._services, {"instance_id": self._instance_id}, model=self._model)
         async with aclosing(call) as stream:
@@ -93,12 +93,12 @@ class _PostTurnWork:
             return
         words = {"count": len(result.get("points", [])), "old": result.get("session_id")}
         names = {"new": result.get("new_session_id"), "instance_id": self._instance_id}
-        yield self._told("summarize", "done", **words, **names)
+        yield self._event("summarize", "done", **words, **names)
 
     def failed(self, task: PostTurnTask, reason: object) -> PostTurnEvent:
         """Return the event for work that failed."""
-        return self._told(task, "error", reason=reason)
+        return self._event(task, "error", reason=reason)
 
-    def _told(self, task: PostTurnTask, status: str, **words: object) -> PostTurnEvent:
+    def _event(self, task: PostTurnTask, status: str, **words: object) -> PostTurnEvent:
         message = say(f"care.{task}.{status}", self._preferences.config.language, **words)
         return {"type": "care", "turn": self._turn, "task": task, "status": status, "message": message}

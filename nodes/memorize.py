@@ -208,19 +208,19 @@ async def theory_of_mind(state: MemorizeState, *, subject: Subject, now: Clock) 
     asked = mind_messages(said.text, profile, shown, subject.templates)
     reader = subject.reader
     answered, usage = await subject.ask(asked, partial(reader.minds, shown=shown), reader.minds_schema(shown))
-    wishes = answered.value
+    requested = answered.value
     told = {
-        "insights": wishes.insights,
-        "confidence_score": wishes.confidence_score,
+        "insights": requested.insights,
+        "confidence_score": requested.confidence_score,
         "raw_llm_response": answered.raw,
         "metadata": stage_result("theory_of_mind", now(), usage),
     }
     return {
         "operations": [
             *state.get("operations", []),
-            *(operation.fields() for operation in wishes.operations),
+            *(operation.fields() for operation in requested.operations),
         ],
-        "dropped": [*state.get("dropped", []), *(dropped.fields() for dropped in wishes.dropped)],
+        "dropped": [*state.get("dropped", []), *(dropped.fields() for dropped in requested.dropped)],
         "result": {**state.get("result", {}), "mind_result": told},
         "usage": used(state, answered.usage),
     }
@@ -235,31 +235,34 @@ async def update(state: MemorizeState, *, subject: Subject, now: Clock) -> dict[
     result = dict(state.get("result", {}))
     if not facts:
         usage = llm_usage(0, 0, estimated=False)
-        return {"operations": [], "result": {**result, "update_result": _told(False, "", now(), usage)}}
+        return {
+            "operations": [],
+            "result": {**result, "update_result": _update_result(False, "", now(), usage)},
+        }
     shown = await subject.shown(_TYPES, "\n".join(fact.text for fact in facts))
     asked = update_messages((await subject.said()).text, shown, facts, subject.templates)
     reader = subject.reader
     answered, usage = await subject.ask(
-        asked, partial(reader.wishes, shown=shown, types=_TYPES), reader.wishes_schema(shown, _TYPES)
+        asked, partial(reader.read_changes, shown=shown, types=_TYPES), reader.changes_schema(shown, _TYPES)
     )
-    wishes = answered.value
+    requested = answered.value
     revised = revise(
         subject.memory,
-        wishes.operations,
+        requested.operations,
         now(),
         origin="memorize",
         conversation_id=subject.conversation.conversation_id,
     )
-    told = _told(revised.change is not None, answered.raw, now(), usage)
+    told = _update_result(revised.change is not None, answered.raw, now(), usage)
     return {
-        "operations": [operation.fields() for operation in wishes.operations],
-        "dropped": [*state.get("dropped", []), *(dropped.fields() for dropped in wishes.dropped)],
+        "operations": [operation.fields() for operation in requested.operations],
+        "dropped": [*state.get("dropped", []), *(dropped.fields() for dropped in requested.dropped)],
         "result": {**result, "update_result": told},
         "usage": used(state, answered.usage),
     }
 
 
-def _told(updated: bool, raw: str, now: str, usage: dict[str, Any]) -> dict[str, Any]:
+def _update_result(updated: bool, raw: str, now: str, usage: dict[str, Any]) -> dict[str, Any]:
     return {
         "profile_updated": updated,
         "raw_llm_response": raw,

@@ -1,4 +1,4 @@
-"""How do settings become the parts a graph works with? The only place that knows every adapter."""
+"""The parts a graph works with, made from the settings; the only place that knows every adapter."""
 
 from __future__ import annotations
 

@@ -287,8 +287,8 @@ class Reader:
         )
         return AnswerSchema("facts", object_schema(facts=list_schema(fact, at_most=MAX_FACTS)))
 
-    def wishes_schema(self, shown: ShownEntries, types: Sequence[ContentType]) -> AnswerSchema:
-        """Return the JSON schema of what ``wishes`` reads."""
+    def changes_schema(self, shown: ShownEntries, types: Sequence[ContentType]) -> AnswerSchema:
+        """Return the JSON schema of what ``read_changes`` reads."""
         return AnswerSchema("operations", object_schema(operations=self._operations_schema(shown, types)))
 
     def minds_schema(self, shown: ShownEntries) -> AnswerSchema:
@@ -340,11 +340,13 @@ class Reader:
         )
         return Findings(tuple(facts), tuple(dropped))
 
-    def wishes(self, answer: str, shown: ShownEntries, types: Sequence[ContentType]) -> RequestedChanges:
+    def read_changes(
+        self, answer: str, shown: ShownEntries, types: Sequence[ContentType]
+    ) -> RequestedChanges:
         """Read operations on the lists of these types."""
-        return self._wishes(list_in(answer, "operations"), shown, types)
+        return self._read_changes(list_in(answer, "operations"), shown, types)
 
-    def _wishes(
+    def _read_changes(
         self, given: Sequence[object], shown: ShownEntries, types: Sequence[ContentType]
     ) -> RequestedChanges:
         if len(given) > MAX_OPERATIONS:
@@ -373,8 +375,8 @@ class Reader:
             raise Invalid("field_not_share", field="confidence_score")
         self._check_language([insights], '"insights" is')
         changes = list_of(found, "operations") if found.get("operations") is not None else []
-        wishes = self._wishes(changes, shown, ("mind",))
-        return RequestedChanges(wishes.operations, wishes.dropped, clean(insights.strip()), score)
+        requested = self._read_changes(changes, shown, ("mind",))
+        return RequestedChanges(requested.operations, requested.dropped, clean(insights.strip()), score)
 
     def _operation(
         self, fields: Mapping[str, Any], place: int, shown: ShownEntries, types: Sequence[ContentType]
