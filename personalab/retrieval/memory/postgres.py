@@ -24,7 +24,7 @@ from personalab.retrieval.memory.postgres_database import (
     migrate,
     remake_vectors,
 )
-from personalab.retrieval.memory.sql import Result, Session, SqlRecords, Table, UnreadableRow
+from personalab.retrieval.memory.sql import SqlRecords, SqlResult, SqlSession, Table, UnreadableRow
 from personalab.retrieval.memory.store import PendingText, TextKind, Vectors
 
 EXACT = 5_000
@@ -244,13 +244,13 @@ class PostgresBackend(SqlRecords, PostgresVectors):
         """Close all connections."""
         self._database.close()
 
-    def _read(self, work: Callable[[Session], _T]) -> _T:
+    def _read(self, work: Callable[[SqlSession], _T]) -> _T:
         return self._database.read(lambda connection: work(_Statements(connection)))
 
-    def _write(self, work: Callable[[Session], _T], *, repeatable: bool = True) -> _T:
+    def _write(self, work: Callable[[SqlSession], _T], *, repeatable: bool = True) -> _T:
         return self._database.write(lambda connection: work(_Statements(connection)), repeatable=repeatable)
 
-    def _entries_changed(self, session: Session, memory_id: str, types: Iterable[ContentType]) -> None:
+    def _entries_changed(self, session: SqlSession, memory_id: str, types: Iterable[ContentType]) -> None:
         lists = "".join(
             f"{content_type}_content = (SELECT coalesce(jsonb_agg(content_text ORDER BY position, content_id), '[]')"
             f" FROM memory_contents WHERE memory_id = memories.memory_id AND content_type = '{content_type}'), "
@@ -262,14 +262,14 @@ class PostgresBackend(SqlRecords, PostgresVectors):
             [memory_id],
         )
 
-    def _conversations_changed(self, session: Session, memory_id: str, added: int) -> None:
+    def _conversations_changed(self, session: SqlSession, memory_id: str, added: int) -> None:
         session.execute(
             "UPDATE memories SET conversation_count = conversation_count + ?,"
             " conversations_stamp = nextval('memory_stamps') WHERE memory_id = ?",
             [added, memory_id],
         )
 
-    def _take_out(self, session: Session, row: UnreadableRow) -> Mapping[str, Any] | None:
+    def _take_out(self, session: SqlSession, row: UnreadableRow) -> Mapping[str, Any] | None:
         query = f"DELETE FROM {row.table} AS gone WHERE {_KEYS[row.table]} = ? RETURNING to_jsonb(gone)"
         found = session.execute(query, [row.row_id]).fetchone()
         if found is None:
@@ -289,7 +289,7 @@ class _Statements:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def execute(self, statement: str, values: Sequence[Any] = (), /) -> Result:
+    def execute(self, statement: str, values: Sequence[Any] = (), /) -> SqlResult:
         return self._connection.execute(_native(statement), values)
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> None:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from personalab.errors import StorageError
 from personalab.memory.records import ContentType, Conversation
 from personalab.retrieval.chroma import ChromaFolder, exclusive_lock, shared_lock
-from personalab.retrieval.memory.sql import Session, SqlRecords, Table, UnreadableRow
+from personalab.retrieval.memory.sql import SqlRecords, SqlSession, Table, UnreadableRow
 from personalab.retrieval.memory.sqlite_file import SqliteFile, new_stamp
 from personalab.retrieval.memory.store import PendingText, TextKind, Vectors
 
@@ -390,13 +390,13 @@ def collection_name(memory_id: str, kind: TextKind) -> str:
     return f"{memory_id}.{kind}"
 
 
-def note_entries_removed(session: Session, memory_id: str, content_ids: Iterable[str]) -> None:
+def note_entries_removed(session: SqlSession, memory_id: str, content_ids: Iterable[str]) -> None:
     """Note that the vectors of entries are to be removed, if there may be any."""
     name = collection_name(memory_id, "entries")
     session.executemany(_NOTE_GONE, [(content_id, name) for content_id in content_ids])
 
 
-def note_memory_removed(session: Session, memory_id: str) -> None:
+def note_memory_removed(session: SqlSession, memory_id: str) -> None:
     """Note that all vectors of a memory are to be removed, if there may be any."""
     for kind in _KINDS:
         session.execute(_NOTE_GONE, [_ALL, collection_name(memory_id, kind)])
@@ -469,19 +469,19 @@ class SqliteBackend(SqlRecords, ChromaVectors):
             self.forget_vectors(version.memory_id)
         return is_forgotten
 
-    def _read(self, work: Callable[[Session], _T]) -> _T:
+    def _read(self, work: Callable[[SqlSession], _T]) -> _T:
         with self._file.reading() as connection:
             return work(connection)
 
-    def _write(self, work: Callable[[Session], _T], *, repeatable: bool = True) -> _T:
+    def _write(self, work: Callable[[SqlSession], _T], *, repeatable: bool = True) -> _T:
         with self._file.writing() as connection:
             return work(connection)
 
-    def _memory_added(self, session: Session, memory_id: str) -> None:
+    def _memory_added(self, session: SqlSession, memory_id: str) -> None:
         stamp = new_stamp(session)
         session.execute("INSERT INTO memory_stamps VALUES (?, ?, ?)", [memory_id, stamp, stamp])
 
-    def _entries_changed(self, session: Session, memory_id: str, types: Iterable[ContentType]) -> None:
+    def _entries_changed(self, session: SqlSession, memory_id: str, types: Iterable[ContentType]) -> None:
         query = "UPDATE memory_stamps SET entries_stamp = ? WHERE memory_id = ?"
         session.execute(query, [new_stamp(session), memory_id])
         for content_type in types:
@@ -492,20 +492,20 @@ class SqliteBackend(SqlRecords, ChromaVectors):
                 [memory_id, content_type],
             )
 
-    def _conversations_changed(self, session: Session, memory_id: str, added: int) -> None:
+    def _conversations_changed(self, session: SqlSession, memory_id: str, added: int) -> None:
         query = "UPDATE memory_stamps SET conversations_stamp = ? WHERE memory_id = ?"
         session.execute(query, [new_stamp(session), memory_id])
 
-    def _entries_removed(self, session: Session, memory_id: str, content_ids: Sequence[str]) -> None:
+    def _entries_removed(self, session: SqlSession, memory_id: str, content_ids: Sequence[str]) -> None:
         note_entries_removed(session, memory_id, content_ids)
 
-    def _memory_removed(self, session: Session, memory_id: str) -> None:
+    def _memory_removed(self, session: SqlSession, memory_id: str) -> None:
         note_memory_removed(session, memory_id)
 
     def _conversation_columns(self, conversation: Conversation) -> dict[str, object]:
         return {"conversation_text": conversation.text()}
 
-    def _take_out(self, session: Session, row: UnreadableRow) -> Mapping[str, Any] | None:
+    def _take_out(self, session: SqlSession, row: UnreadableRow) -> Mapping[str, Any] | None:
         cursor = cast("sqlite3.Connection", session).execute(
             f"DELETE FROM {row.table} WHERE {_KEYS[row.table]} = ? RETURNING *", [row.row_id]
         )
