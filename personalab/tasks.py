@@ -66,11 +66,8 @@ class BackgroundTasks(set[asyncio.Task[None]]):
         self._log = log
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Start a task and keep it."""
-        return self.keep(asyncio.create_task(work))
-
-    def keep(self, task: asyncio.Task[None]) -> asyncio.Task[None]:
-        """Keep a task until it ends: the event loop alone would not."""
+        """Start a task and keep it until it ends: the event loop alone would not."""
+        task = asyncio.create_task(work)
         self.add(task)
         task.add_done_callback(self._ended)
         return task

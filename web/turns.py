@@ -105,7 +105,7 @@ class Turns:
         if known is None:
             known = self._running[instance_id] = RunningTurn(instance_id, call)
             known.log = Log(lambda run=known: self._left(run))
-            known.task = self._tasks.keep(asyncio.create_task(self._run(known, call)))
+            known.task = self._tasks.start(self._run(known, call))
         elif not known.repeats(call):
             raise Busy("turn_running", instance_id=instance_id)
         found = await self._begun(known)
