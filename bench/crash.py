@@ -25,7 +25,8 @@ from bench.wire_server import random_pieces, serving
 from graph.chat_turn import run_turn, stream_turn
 from personalab.operations.instances import new_instance
 from personalab.ports import ReplyModel
-from personalab.providers.chat_models import ModelSettings, open_model
+from personalab.providers.chat_models import open_model
+from personalab.providers.model_settings import ModelSettings
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.storage.sessions import SessionCache

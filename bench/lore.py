@@ -20,9 +20,9 @@ from personalab.providers.tokens import OfflineCounter
 from personalab.retrieval.embedders import VECTORS
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
-from personalab.story.lines import AssistantLine, UserLine, dump_line
 from personalab.story.lore import Lorebook, activate
 from personalab.story.macros import Names
+from personalab.story.transcript import AssistantLine, UserLine, dump_line
 
 NOW = "2025-10-16T10:30:00Z"
 _TURNS = 60

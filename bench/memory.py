@@ -26,12 +26,11 @@ from personalab.operations.reindex import reindex
 from personalab.ports import ReplyChunk
 from personalab.retrieval.chroma import COSINE
 from personalab.retrieval.embedders import VECTORS, open_embedder
-from personalab.retrieval.memory.backend import Backend
 from personalab.retrieval.memory.sqlite import SqliteBackend
-from personalab.retrieval.memory.store import DatabaseMemoryStore
+from personalab.retrieval.memory.store import Backend, DatabaseMemoryStore
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
-from personalab.story.lines import AssistantLine, UserLine, dump_line
+from personalab.story.transcript import AssistantLine, UserLine, dump_line
 
 NOW = "2025-10-16T10:30:00Z"
 RESULTS = Path(__file__).parent / "results"

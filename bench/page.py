@@ -22,7 +22,7 @@ from bench.table import Figure, median
 from personalab.i18n import languages
 from personalab.services import open_services
 from personalab.settings import read_settings
-from personalab.story.lines import AssistantLine, UserLine, dump_line
+from personalab.story.transcript import AssistantLine, UserLine, dump_line
 from web.page_files import PAGE, page_texts
 
 if TYPE_CHECKING:

@@ -29,11 +29,12 @@ from bench.play_stories import STORIES, UNSEEN, Story
 from bench.table import Figure, show
 from graph.chat_turn import stream_turn
 from personalab.operations.instances import new_instance
-from personalab.providers.chat_models import ModelSettings, open_model
+from personalab.providers.chat_models import open_model
+from personalab.providers.model_settings import ModelSettings
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
-from personalab.storage.template_updates import EARLIER
-from personalab.story.lines import NO_REPLY
+from personalab.storage.seed import EARLIER
+from personalab.story.transcript import NO_REPLY
 from personalab.texts import Language, prompt_language
 
 MAX_TOKENS = 160

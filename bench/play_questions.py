@@ -15,11 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nodes.asking import Asker
-from personalab.answer_schema import AnswerSchema
+from nodes.structured_output import StructuredModel
 from personalab.archive.compacting import account_schema, compact_messages, cut_into_pieces, read_account
 from personalab.archive.veloca import ArchiveEntry
-from personalab.dialogue import Message
+from personalab.dialogue import AnswerSchema, Message
 from personalab.errors import PersonaLabError
 from personalab.lab.analysis import AnalysedSkill, AnalysisReader, analysis_call, shown_skills
 from personalab.lab.assets import Tags
@@ -42,10 +41,9 @@ from personalab.memory.records import ContentType, read_request
 from personalab.operations.lab.asking import ask_json
 from personalab.services import Services
 from personalab.story import summary
-from personalab.story.lines import AssistantLine, UserLine
 from personalab.story.persona import evolution_schema, evolve_messages, read_evolution
 from personalab.story.summary import points_schema, read_points, summary_messages
-from personalab.story.transcript import Transcript
+from personalab.story.transcript import AssistantLine, Transcript, UserLine
 
 NOW = "2025-10-16T10:30:00Z"
 _SESSION = "550e8400-e29b-41d4-a716-446655440000"
@@ -217,7 +215,7 @@ def _story_questions(services: Services, model: str, language: Any) -> dict[str,
 
     def ask(messages: Sequence[Message], read: Callable[[str], object], schema: AnswerSchema) -> Ask:
         async def answered() -> object:
-            return await Asker(await services.model(model), templates["json_repair"]).ask(
+            return await StructuredModel(await services.model(model), templates["json_repair"]).ask(
                 messages, read, schema
             )
 
@@ -239,8 +237,8 @@ def _story_questions(services: Services, model: str, language: Any) -> dict[str,
         ),
         "memorize: update": ask(
             update_messages(said, nothing, material.facts, templates),
-            partial(reader.wishes, shown=nothing, types=_TYPES),
-            reader.wishes_schema(nothing, _TYPES),
+            partial(reader.read_changes, shown=nothing, types=_TYPES),
+            reader.changes_schema(nothing, _TYPES),
         ),
         "memorize: theory of mind": ask(
             mind_messages(said, profile, nothing, templates),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from personalab.story.instance import Instructions
-from personalab.story.library import Background, Character, OutlinePoint
+from personalab.story.records import Background, Character, Instructions, OutlinePoint
 from personalab.texts import Language
 
 

@@ -22,7 +22,7 @@ from personalab.operations.instances import new_instance
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.storage.sessions import SessionCache
-from personalab.story.lines import AssistantLine, UserLine, dump_line
+from personalab.story.transcript import AssistantLine, UserLine, dump_line
 from personalab.testing.scripted import ScriptedModel, ScriptedReply
 
 SENTENCE = "潮水退去之后，灯塔还亮着，Maren 望着海面。"

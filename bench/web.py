@@ -29,8 +29,8 @@ from personalab.dialogue import Message
 from personalab.operations.instances import new_instance
 from personalab.ports import ReplyChunk
 from personalab.services import Services, open_services
-from personalab.serving.address import listen
 from personalab.serving.connections import PatientProtocol
+from personalab.serving.server import listen
 from personalab.settings import read_settings
 from tests.web.soaking import Client, Counting
 from web.app import Limits

@@ -31,7 +31,8 @@ from personalab.dialogue import Message
 from personalab.lab.calling import Call
 from personalab.ports import ReplyChunk
 from personalab.providers.chat_executor import ChatExecutor
-from personalab.providers.chat_models import ModelSettings, open_model
+from personalab.providers.chat_models import open_model
+from personalab.providers.model_settings import ModelSettings
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 

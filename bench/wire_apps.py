@@ -32,7 +32,7 @@ def main() -> None:
 
 def _serve_ours() -> None:
     from personalab.services import open_services
-    from personalab.serving.running import Address, run_server
+    from personalab.serving.server import Address, run_server
     from personalab.startup import start_quickly
     from web.app import Limits
     from web.joining import whole_app

@@ -17,9 +17,7 @@ from personalab.errors import PersonaLabError
 from personalab.i18n import DEFAULT, Language
 from personalab.settings import spoken_language
 from personalab.story.director import current_point, mark_outline
-from personalab.story.ids import check_id
-from personalab.story.instance import InstanceState
-from personalab.story.library import NO_BACKGROUND, Background
+from personalab.story.records import NO_BACKGROUND, Background, InstanceState, check_id
 
 if TYPE_CHECKING:
     from personalab.services import Services

@@ -11,8 +11,7 @@ from cli.stories import described, names
 from cli.texts import tell
 from personalab.i18n import ABOUT, DEFAULT, Language, languages
 from personalab.settings import spoken_language
-from personalab.story.instance import InstanceState
-from personalab.story.library import Background, Character
+from personalab.story.records import Background, Character, InstanceState
 
 if TYPE_CHECKING:
     from personalab.services import Services

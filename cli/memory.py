@@ -33,7 +33,7 @@ from personalab.memory.records import CONTENT_TYPES
 from personalab.texts import Language
 
 if TYPE_CHECKING:
-    from nodes.memorize.state import MemorizeInput
+    from nodes.memorize import MemorizeInput
     from personalab.memory.changes import Change
     from personalab.memory.records import ContentType
     from personalab.services import Services

@@ -14,7 +14,7 @@ from cli.texts import tell
 from personalab.texts import Language
 
 if TYPE_CHECKING:
-    from nodes.update_memory.state import UpdateInput
+    from nodes.update_memory import UpdateInput
     from personalab.services import Services
 
 _LOOKS = {"same": ("  ", DIM), "add": ("+ ", GREEN), "remove": ("- ", RED)}

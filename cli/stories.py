@@ -23,16 +23,14 @@ from cli.output import (
 )
 from cli.running import Refusal, language_of, wait_for
 from cli.texts import tell
-from personalab.story.instance import InstanceState
-from personalab.story.library import Background, Character, called
-from personalab.story.lines import OPENING_TURN, AssistantLine
 from personalab.story.macros import Names
-from personalab.story.transcript import usable_reply
+from personalab.story.records import Background, Character, InstanceState, display_name
+from personalab.story.transcript import OPENING_TURN, AssistantLine, usable_reply
 from personalab.texts import Language, say
 
 if TYPE_CHECKING:
     from personalab.services import Services
-    from personalab.storage.stories import Listed
+    from personalab.storage.stories import StoryListing
 
 
 # --- beginning
@@ -76,7 +74,7 @@ def names(services: Services, state: InstanceState, language: Language) -> dict[
     }
 
 
-def _name(entries: list[Listed], entry_id: str | None) -> str:
+def _name(entries: list[StoryListing], entry_id: str | None) -> str:
     for entry in entries:
         if entry.entry_id == entry_id and isinstance(entry.record, Character | Background):
             return masked(short(entry.record.name, 60))
@@ -122,13 +120,13 @@ def show_library(services: Services, *, as_json: bool) -> None:
             write("  " + paint(tell("none_yet" if kind == "instances" else "nothing", language), DIM))
 
 
-def _entry(entry: Listed, language: Language) -> dict[str, Any]:
+def _entry(entry: StoryListing, language: Language) -> dict[str, Any]:
     if entry.record is None:
         return {"id": entry.entry_id, "error": entry.error.message(language) if entry.error else ""}
     return {"id": entry.entry_id, **entry.record.fields()}
 
 
-def _described(entry: Listed, language: Language) -> str:
+def _described(entry: StoryListing, language: Language) -> str:
     match entry.record:
         case Character() as character:
             return described(character, language, 50)
@@ -144,7 +142,7 @@ def _described(entry: Listed, language: Language) -> str:
 
 def described(character: Character, language: Language, width: int) -> str:
     """Name a character with the beginning of who it is, its placeholders filled."""
-    names = Names(called(character), say("player", language))
+    names = Names(display_name(character), say("player", language))
     persona = masked(short(names.fill(character.base_persona[:1_000]), width))
     return f"{masked(short(character.name, 60))}  {paint(persona, DIM)}"
 

@@ -12,7 +12,7 @@ from cli.texts import tell
 from personalab.texts import Language
 
 if TYPE_CHECKING:
-    from nodes.summarize.state import SummaryInput
+    from nodes.summarize import SummaryInput
     from personalab.services import Services
 
 

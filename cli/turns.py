@@ -24,7 +24,7 @@ from cli.output import (
 )
 from cli.running import BAD_INPUT, DONE, FAILED, language_of
 from cli.texts import TEXTS, tell
-from personalab.story.ids import check_id
+from personalab.story.records import check_id
 from personalab.texts import Language
 
 if TYPE_CHECKING:

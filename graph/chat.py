@@ -25,9 +25,7 @@ from langgraph.types import Overwrite
 
 from graph.chat_turn import stream_turn
 from graph.runtime import GraphBuilder, RunnableGraph, load_graph, read_context, read_request_id
-from nodes.chat.choose_story import choose_story
-from nodes.chat.messages import read_input, reasoning_fields, reply_id, thread_of
-from nodes.chat.state import ChatContext, ChatState
+from nodes.chat import ChatContext, ChatState, choose_story, read_input, reasoning_fields, reply_id, thread_of
 from nodes.chat_turn.state import TurnInput, TurnOutput
 from personalab.errors import PersonaLabError
 from personalab.services import Services

@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END
 
-from graph.care import take_care
+from graph.post_turn import run_post_turn
 from graph.runtime import (
     Choose,
     GraphBuilder,
@@ -34,18 +34,17 @@ from nodes.chat_turn.prepare_director import prepare_director
 from nodes.chat_turn.process_progress import process_progress
 from nodes.chat_turn.recall_history import recall_history
 from nodes.chat_turn.recall_player import recall_player
-from nodes.chat_turn.saying import Say
-from nodes.chat_turn.state import TurnInput, TurnOutput, TurnState
+from nodes.chat_turn.state import TurnEmitter, TurnInput, TurnOutput, TurnState
 from nodes.chat_turn.stream_reply import stream_reply
 from personalab.errors import PersonaLabError
 from personalab.ports import TokenCounter
 from personalab.services import Services
 from personalab.story.events import DoneEvent, Event, error_event
-from personalab.story.ids import is_id
 from personalab.story.open_turn import OpenTurn
+from personalab.story.records import is_id
 
 T = TypeVar("T")
-Work = Callable[[TurnState, OpenTurn, Say, StepContext], Awaitable[Update]]
+Work = Callable[[TurnState, OpenTurn, TurnEmitter, StepContext], Awaitable[Update]]
 
 
 def build_chat_turn(services: Services) -> GraphBuilder:
@@ -70,45 +69,51 @@ def build_chat_turn(services: Services) -> GraphBuilder:
             return await reading
         return await _unless_stopped(reading, turn)
 
-    async def load(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
+    async def load(state: TurnState, turn: OpenTurn, emitter: TurnEmitter, step: StepContext) -> Update:
         if state.get("mode") != "end":
             await read_counter(state, turn, step)  # so that parallel steps do not each read the vocabulary
-        return await load_state(state, turn=turn, turns=turns, say=say)
+        return await load_state(state, turn=turn, turns=turns, emitter=emitter)
 
-    async def recall(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
+    async def recall(state: TurnState, turn: OpenTurn, emitter: TurnEmitter, step: StepContext) -> Update:
         counter = await services.counter(step.model)
-        return await recall_history(state, scene=turn, library=services.library, counter=counter, say=say)
+        return await recall_history(
+            state, scene=turn, library=services.library, counter=counter, emitter=emitter
+        )
 
-    async def recall_memory(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
+    async def recall_memory(
+        state: TurnState, turn: OpenTurn, emitter: TurnEmitter, step: StepContext
+    ) -> Update:
         counter = await services.counter(step.model)
-        return await recall_player(turn, memories=services.memories, counter=counter, say=say)
+        return await recall_player(turn, memories=services.memories, counter=counter, emitter=emitter)
 
-    async def match(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
+    async def match(state: TurnState, turn: OpenTurn, emitter: TurnEmitter, step: StepContext) -> Update:
         counter = await services.counter(step.model)
-        return await match_lorebooks(turn, stories=services.story_ports.stories, counter=counter, say=say)
+        return await match_lorebooks(
+            turn, stories=services.story_ports.stories, counter=counter, emitter=emitter
+        )
 
-    async def direct(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
-        return await prepare_director(state, scene=turn, library=services.library, say=say)
+    async def direct(state: TurnState, turn: OpenTurn, emitter: TurnEmitter, step: StepContext) -> Update:
+        return await prepare_director(state, scene=turn, library=services.library, emitter=emitter)
 
-    async def assemble(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
+    async def assemble(state: TurnState, turn: OpenTurn, emitter: TurnEmitter, step: StepContext) -> Update:
         counter = await read_counter(state, turn, step)
         if counter is None:
             return {}
-        update = await assemble_prompt(state, scene=turn, counter=counter, say=say)
+        update = await assemble_prompt(state, scene=turn, counter=counter, emitter=emitter)
         if update.get("status") == "awaiting_reply":
             if seconds := state.get("hold"):
                 await turn.lease.hold_for(turn.number, seconds)
             await turn.lease.release()
         return update
 
-    async def reply(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
+    async def reply(state: TurnState, turn: OpenTurn, emitter: TurnEmitter, step: StepContext) -> Update:
         model = step.model
         return await stream_reply(
-            state, turn=turn, open_model=lambda: services.model(model), now=now, say=say
+            state, turn=turn, open_model=lambda: services.model(model), now=now, emitter=emitter
         )
 
-    async def follow(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
-        update = await process_progress(state, turn=turn, say=say)
+    async def follow(state: TurnState, turn: OpenTurn, emitter: TurnEmitter, step: StepContext) -> Update:
+        update = await process_progress(state, turn=turn, emitter=emitter)
         await turn.lease.release()
         return update
 
@@ -116,7 +121,7 @@ def build_chat_turn(services: Services) -> GraphBuilder:
 
     def add(name: str, work: Work, *then: str, choose: Choose | None = None, parallel: bool = False) -> None:
         def run(state: TurnState, turn: OpenTurn, step: StepContext) -> Awaitable[Update]:
-            return work(state, turn, Say(step.emit, turn), step)
+            return work(state, turn, TurnEmitter(step.emit, turn), step)
 
         builder.add_step(name, run, *then, choose=choose, resource=_open_turn, parallel=parallel)
 
@@ -151,14 +156,14 @@ async def _unless_stopped(work: Awaitable[T], turn: OpenTurn) -> T | None:
 def _beside_others(work: Work) -> Work:
     """Run a parallel step: it can be stopped, and its error does not release the lock that the others work under."""
 
-    async def run(state: TurnState, turn: OpenTurn, say: Say, step: StepContext) -> Update:
+    async def run(state: TurnState, turn: OpenTurn, emitter: TurnEmitter, step: StepContext) -> Update:
         if turn.stopped:
             return {}
         try:
-            return await _unless_stopped(work(state, turn, say, step), turn) or {}
+            return await _unless_stopped(work(state, turn, emitter, step), turn) or {}
         except PersonaLabError as error:
             turn.failure = turn.failure or error
-            return failed_run(dict(error_event(turn.failure, turn.number, say.language)))
+            return failed_run(dict(error_event(turn.failure, turn.number, emitter.language)))
 
     return run
 
@@ -207,7 +212,7 @@ async def stream_turn(
                 yield part
             else:
                 result = part
-    async with aclosing(take_care(services, result, model=model)) as care:
+    async with aclosing(run_post_turn(services, result, model=model)) as care:
         async for event in care:
             yield event
             if event["status"] != "begun":

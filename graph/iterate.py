@@ -34,7 +34,7 @@ from personalab.operations.lab.projects import durable
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.story.events import Event
-from personalab.story.ids import check_given
+from personalab.story.records import check_given
 
 Project = tuple[ProjectPlace, Lease]
 

@@ -1,4 +1,4 @@
-"""Learning from a conversation.
+"""Learning from a conversation, and from the turns of a story that its character has not learned from yet.
 
 open_conversation → modify → update → theory_of_mind → store_memory
 
@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from langgraph.graph import END
 
@@ -24,14 +25,21 @@ from graph.runtime import (
     load_graph,
     stream_graph,
 )
-from nodes.memorize.modify import modify
-from nodes.memorize.open_conversation import open_conversation
-from nodes.memorize.state import MemorizeInput, MemorizeOutput, MemorizeState
-from nodes.memorize.store_memory import store_memory
-from nodes.memorize.subject import read_subject
-from nodes.memorize.theory_of_mind import theory_of_mind
-from nodes.memorize.update import update
+from nodes.memorize import (
+    UNUSABLE,
+    MemorizeInput,
+    MemorizeOutput,
+    MemorizeState,
+    modify,
+    open_conversation,
+    read_subject,
+    store_memory,
+    theory_of_mind,
+    update,
+)
+from nodes.structured_output import ReportProgress
 from personalab.errors import PersonaLabError
+from personalab.operations.learning import unlearned
 from personalab.services import Services
 from personalab.story.events import Event
 from personalab.texts.actions import rendering_for
@@ -124,3 +132,73 @@ def _after_stage(following: str) -> Choose:
         return "store_memory" if state.get("failure") else following
 
     return choose
+
+
+@dataclass(slots=True)
+class LearningResult:
+    """What came of it."""
+
+    turns: int = 0
+    steps: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    dropped: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    conversations: list[str] = field(default_factory=list[str])
+    left_out: int = 0
+    error: dict[str, Any] | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """Return its JSON object."""
+        return asdict(self)
+
+
+async def learn_story(
+    services: Services,
+    instance_id: str,
+    *,
+    model: str | None,
+    report_progress: ReportProgress = lambda done, total: None,
+    stop_asked: Callable[[], bool] | None = None,
+) -> LearningResult:
+    """Save the turns since the last time as conversations and learn from each, one learner at a time.
+
+    A conversation that no answer fits does not hold up the others; any other failure ends it.
+    """
+    ports = services.story_ports
+    preferences = await ports.settings.preferences()
+    learned = LearningResult()
+    async with ports.learning.hold(instance_id, wait=services.settings.busy_seconds):
+        found = await unlearned(services, instance_id, preferences.memory.user_id)
+        learned.left_out = found.left_out
+        total = len(found.conversations)
+        for done, conversation in enumerate(found.conversations):
+            report_progress(done, total)
+            saved = await services.memories.save_conversation(conversation)
+            error = await _learn(services, saved.conversation_id, model, stop_asked, learned)
+            if error is None:
+                learned.turns += len(conversation.messages) // 2
+            elif error["code"] != UNUSABLE:
+                break
+        report_progress(len(learned.conversations), total)
+    return learned
+
+
+async def _learn(
+    services: Services,
+    conversation_id: str,
+    model: str | None,
+    stop_asked: Callable[[], bool] | None,
+    learned: LearningResult,
+) -> dict[str, Any] | None:
+    """Learn from one conversation and note what came of it; return its error, if it has one."""
+    error: dict[str, Any] | None = None
+    named: MemorizeInput = {"conversation_id": conversation_id}
+    call = stream_memorize(services, named, model=model, stop_asked=stop_asked)
+    async with aclosing(call) as stream:
+        async for part in stream:
+            if "type" in part:
+                continue
+            learned.steps += part.get("steps", [])
+            learned.dropped += part.get("dropped", [])
+            error = part.get("error")
+    learned.conversations.append(conversation_id)
+    learned.error = learned.error or error
+    return error

@@ -11,12 +11,11 @@ from nodes.chat_turn.match_lorebooks import match_lorebooks
 from nodes.chat_turn.prepare_director import prepare_director
 from nodes.chat_turn.recall_history import recall_history
 from nodes.chat_turn.recall_player import recall_player
-from nodes.chat_turn.saying import Say
-from nodes.chat_turn.state import TurnState
+from nodes.chat_turn.state import TurnEmitter, TurnState
 from personalab.services import Services
 from personalab.story.events import WarningEvent
-from personalab.story.ids import check_id
 from personalab.story.prompt import Prompt
+from personalab.story.records import check_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +35,16 @@ async def preview_prompt(services: Services, instance_id: str, user_input: str =
     """Assemble the prompt of the turn that would come next; it may be longer than its limit."""
     check_id(instance_id, "instance_id")
     scene = await services.turns.preview(instance_id, user_input, services.now())
-    say = Say(lambda event: None, scene)
-    say.warn(scene.data.notices)
+    emitter = TurnEmitter(lambda event: None, scene)
+    emitter.warn(scene.data.notices)
     counter, state = await services.counter(), TurnState()
     player, found, directed, matched = await asyncio.gather(
-        recall_player(scene, memories=services.memories, counter=counter, say=say),
-        recall_history(state, scene=scene, library=services.library, counter=counter, say=say, index=False),
-        prepare_director(state, scene=scene, library=services.library, say=say),
-        match_lorebooks(scene, stories=services.story_ports.stories, counter=counter, say=say),
+        recall_player(scene, memories=services.memories, counter=counter, emitter=emitter),
+        recall_history(
+            state, scene=scene, library=services.library, counter=counter, emitter=emitter, index=False
+        ),
+        prepare_director(state, scene=scene, library=services.library, emitter=emitter),
+        match_lorebooks(scene, stories=services.story_ports.stories, counter=counter, emitter=emitter),
     )
     prompt = await assembled({**player, **found, **directed, **matched}, scene, counter)
     limit = scene.data.preferences.config.max_total_tokens

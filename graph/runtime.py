@@ -22,14 +22,14 @@ from langgraph.graph._branch import BranchSpec
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
 
-from nodes.asking import never
 from nodes.chat_turn.state import StreamContext, TurnContext
+from nodes.structured_output import never_stop
 from personalab.errors import PersonaLabError, UserError
 from personalab.leases import STOP_POLL_SECONDS, Lease, Leases, lease_scope
 from personalab.services import Services, open_services, tracing_notice
 from personalab.story.events import error_event
-from personalab.story.ids import check_id
-from personalab.story.lines import MAX_REQUEST_ID_CHARACTERS
+from personalab.story.records import check_id
+from personalab.story.transcript import MAX_REQUEST_ID_CHARACTERS
 from personalab.tasks import end_tasks
 
 T = TypeVar("T")
@@ -70,7 +70,7 @@ class StepContext:
     def outer_stop_requested(self) -> Callable[[], bool]:
         """Returns whether the run around this one was asked to stop."""
         context = self.runtime.context
-        return context.stop_asked if isinstance(context, StreamContext) else never
+        return context.stop_asked if isinstance(context, StreamContext) else never_stop
 
     def report_progress(self, done: int, total: int) -> None:
         """Emit how much of the work is done."""
@@ -436,7 +436,7 @@ async def stream_graph(
     if graph is None:
         graph = services.graphs[name] = build(services).compile(name=name)
     events = PartQueue[Any]()
-    context = StreamContext(model=model, emit=events.put, stop_asked=stop_asked or never)
+    context = StreamContext(model=model, emit=events.put, stop_asked=stop_asked or never_stop)
     result: dict[str, object] = {}
 
     def keep(state: dict[str, object]) -> None:

@@ -22,13 +22,17 @@ from graph.runtime import (
     load_graph,
     stream_graph,
 )
-from nodes.summarize.draft_points import draft_points
-from nodes.summarize.index_summary import index_summary
-from nodes.summarize.index_turns import index_turns
-from nodes.summarize.read_session import read_session
-from nodes.summarize.state import SummaryInput, SummaryOutput, SummaryState
-from nodes.summarize.store_summary import store_summary
-from nodes.summarize.switch_session import switch_session
+from nodes.summarize import (
+    SummaryInput,
+    SummaryOutput,
+    SummaryState,
+    draft_points,
+    index_summary,
+    index_turns,
+    read_session,
+    store_summary,
+    switch_session,
+)
 from personalab.leases import Lease
 from personalab.services import Services
 from personalab.story.events import Event
@@ -43,7 +47,7 @@ def build_summarize(services: Services) -> GraphBuilder:
     async def draft(state: SummaryState, lease: Lease, step: StepContext) -> Update:
         indexing: list[asyncio.Task[bool]] = []
 
-        def tell(done: int, total: int) -> None:
+        def report_progress(done: int, total: int) -> None:
             step.report_progress(done, total)
             if not indexing and not state.get("preview"):  # the first question goes out before it
                 indexing.append(asyncio.create_task(index_turns(state, services=services)))
@@ -55,7 +59,7 @@ def build_summarize(services: Services) -> GraphBuilder:
                 lease=lease,
                 model=await services.model(step.model),
                 counter=await services.counter(step.model),
-                tell=tell,
+                report_progress=report_progress,
             )
             return {**update, "turns_indexed": bool(indexing) and await indexing[0]}
         finally:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
-from graph.learning import learn_story
+from graph.memorize import learn_story
 from graph.runtime import (
     GraphBuilder,
     RunnableGraph,
@@ -22,10 +22,15 @@ from graph.runtime import (
     load_graph,
     stream_graph,
 )
-from nodes.update_memory.evolve_persona import evolve_persona
-from nodes.update_memory.read_turns import read_turns
-from nodes.update_memory.save_persona import save_persona
-from nodes.update_memory.state import UpdateInput, UpdateOutput, UpdateState
+from nodes.structured_output import ReportProgress
+from nodes.update_memory import (
+    UpdateInput,
+    UpdateOutput,
+    UpdateState,
+    evolve_persona,
+    read_turns,
+    save_persona,
+)
 from personalab.errors import PersonaLabError, UserError
 from personalab.leases import Lease
 from personalab.operations.learning import unlearned
@@ -48,15 +53,15 @@ def build_update_memory(services: Services) -> GraphBuilder:
             lease=lease,
             model=await services.model(step.model),
             counter=await services.counter(step.model),
-            tell=step.report_progress,
+            report_progress=step.report_progress,
         )
 
     async def memorize(state: UpdateState, lease: Lease, step: StepContext) -> Update:
-        def tell(done: int, total: int) -> None:
+        def report_progress(done: int, total: int) -> None:
             step.report_progress(done + 1, total + 1)
 
         return step.emit_warnings(
-            await memorize_turns(state, services, step.model, tell, lease.stop_requested)
+            await memorize_turns(state, services, step.model, report_progress, lease.stop_requested)
         )
 
     steps: dict[str, Work[Lease]] = {
@@ -76,7 +81,7 @@ async def memorize_turns(
     state: UpdateState,
     services: Services,
     model: str | None,
-    tell: Callable[[int, int], None],
+    report_progress: ReportProgress,
     stop_asked: Callable[[], bool],
 ) -> Update:
     """Learn about the player from the turns since the last time; where that fails, the persona still grows."""
@@ -88,7 +93,9 @@ async def memorize_turns(
         if state.get("preview"):
             waiting = await unlearned(services, instance_id, module.user_id)
             return {"memory": {"turns": waiting.turns, "steps": [], "left_out": waiting.left_out}}
-        learned = await learn_story(services, instance_id, model=model, tell=tell, stop_asked=stop_asked)
+        learned = await learn_story(
+            services, instance_id, model=model, report_progress=report_progress, stop_asked=stop_asked
+        )
     except PersonaLabError as error:
         return await _not_learned(error, services)
     if learned.error and learned.error["code"] == "work_stopped":

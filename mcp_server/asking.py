@@ -27,7 +27,7 @@ from mcp_server.sampling import OpenQuestion, is_modern
 from mcp_server.texts import tell
 from personalab.dialogue import Message, digest
 from personalab.ports import AnswerNeeded, ReplyChunk
-from personalab.providers.lent import lent
+from personalab.providers.temporary_model import temporary_model
 
 T = TypeVar("T")
 Mark = dict[str, Any]
@@ -149,7 +149,7 @@ class Asking:
             return await self._by_rounds(ctx, work, run, {}, await begin())
         if not ctx.session.can_send_request:
             return None
-        with lent(self._desk.services.models, writers.ClientModel(ctx, sampling.seconds)) as model:
+        with temporary_model(self._desk.services.models, writers.ClientModel(ctx, sampling.seconds)) as model:
             return await self._run_at_once(run, model, begin)
 
     async def _run_at_once(
@@ -168,7 +168,7 @@ class Asking:
         self, ctx: Context[Any], work: Work, run: Run[T], answers: dict[str, str], mark: Mark
     ) -> tuple[T, Mark] | InputRequiredResult:
         try:
-            with lent(self._desk.services.models, AnswerBook("client", answers)) as model:
+            with temporary_model(self._desk.services.models, AnswerBook("client", answers)) as model:
                 return await run(model), mark
         except Needed as needed:
             state = {"asked": digest(needed.messages), "answers": answers, "mark": mark}
@@ -204,7 +204,7 @@ class Asking:
         if work.answer is not None:
             answers[digest(found.question)] = well_formed(work.answer)
         try:
-            with lent(self._desk.services.models, AnswerBook("host", answers)) as model:
+            with temporary_model(self._desk.services.models, AnswerBook("host", answers)) as model:
                 done = await run(model)
         except Needed as needed:
             self._check_bounds(answers, found.mark, MAX_ROUNDS)

@@ -13,7 +13,7 @@ from mcp_server.budget import VOCABULARY, Budget
 from mcp_server.sampling import SamplingClients
 from mcp_server.updates import Updates
 from personalab.services import Services
-from personalab.serving.places import TurnLimiter
+from personalab.serving.turn_limiter import TurnLimiter
 from personalab.texts import Language
 
 

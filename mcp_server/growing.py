@@ -27,8 +27,8 @@ from personalab.operations.learning import unlearned
 from personalab.operations.memory import memory_changes
 from personalab.operations.personas import persona_history, undo_persona
 from personalab.operations.summaries import undo_summary
-from personalab.story.ids import check_id
 from personalab.story.persona_history import revision_of
+from personalab.story.records import check_id
 from personalab.texts import Language
 
 Given = Annotated[

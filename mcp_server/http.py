@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 from mcp.server.transport_security import TransportSecuritySettings
 
 from mcp_server.sessions import IDLE_SECONDS, SessionLimits, SessionMiddleware, SessionTable
-from personalab.serving.address import names_of
-from personalab.serving.bodies import BodyLimits
-from personalab.serving.door import AccessMiddleware, Ours, RequestLimits
-from personalab.serving.running import Address, run_server
+from personalab.serving.access import AccessMiddleware, BodyLimits, GuardedPaths, RequestLimits
+from personalab.serving.server import Address, host_names, run_server
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -57,8 +55,8 @@ def build_app(
     """Make the whole application, its door before it."""
     return AccessMiddleware(
         bare_app(server, host=host, limits=sessions),
-        ours=Ours(),
-        names=names_of(host, token, allow_hosts),
+        paths=GuardedPaths(),
+        names=host_names(host, token, allow_hosts),
         token=token,
         language=lambda: server.desk.language,
         limits=RequestLimits(BodyLimits(2 * MAX_BODY_BYTES)),  # the SDK refuses sooner, in its own words

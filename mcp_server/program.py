@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from personalab.services import open_services
-from personalab.serving.options import run_program, server_options, show_tracing_notice, toolsets_of
-from personalab.serving.running import Address
+from personalab.serving.server import Address, run_program, server_options, show_tracing_notice, toolsets_of
 
 if TYPE_CHECKING:
     from mcp_server.server import PersonaServer

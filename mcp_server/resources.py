@@ -25,10 +25,8 @@ from mcp_server.stories import KINDS, instance_fields, line_text
 from mcp_server.texts import tell
 from personalab.errors import NotFound, PersonaLabError, UserError
 from personalab.operations.reading import plain_lines
-from personalab.storage.stories import Kind, Listed
-from personalab.story.ids import check_id
-from personalab.story.instance import InstanceState
-from personalab.story.library import Background, Character
+from personalab.storage.stories import Kind, StoryListing
+from personalab.story.records import Background, Character, InstanceState, check_id
 
 JSON = "application/json"
 MARKDOWN = "text/markdown"
@@ -141,7 +139,7 @@ class Resources:
         entries = (stories.listed(kind, name) for kind, name in names[start : start + count])
         return [found for entry in entries for found in self._listed(entry)], start + count < len(names)
 
-    def _listed(self, entry: Listed) -> Iterator[ListedResource]:
+    def _listed(self, entry: StoryListing) -> Iterator[ListedResource]:
         language = self._desk.language
         match entry.record:
             case InstanceState() as state:

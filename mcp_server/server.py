@@ -61,7 +61,7 @@ from mcp_server.turns import TurnTools
 from mcp_server.updates import MAX_SUBSCRIPTIONS, Updates
 from personalab.errors import PersonaLabError, UserError
 from personalab.services import Services
-from personalab.serving.places import MAX_TURNS, TurnLimiter
+from personalab.serving.turn_limiter import MAX_TURNS, TurnLimiter
 from personalab.tasks import end_tasks
 from personalab.texts import say
 from personalab.texts.actions import rendering_for

@@ -18,8 +18,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_server.texts import tell
-from personalab.serving.clients import Rate
-from personalab.serving.door import client_of
+from personalab.serving.access import Rate, client_of
 from personalab.texts import Language
 
 IDLE_SECONDS = 30 * 60

@@ -20,12 +20,9 @@ from personalab.errors import UserError
 from personalab.operations.instances import new_instance, opening_line, switch_background
 from personalab.operations.library import save_background, save_character
 from personalab.operations.reading import BudgetedPage, read_newest
-from personalab.storage.stories import Listed
-from personalab.story.ids import check_id, is_id
-from personalab.story.instance import InstanceState
-from personalab.story.library import Background, Character
-from personalab.story.lines import REPLY_FLAGS
-from personalab.story.transcript import shown_reply
+from personalab.storage.stories import StoryListing
+from personalab.story.records import Background, Character, InstanceState, check_id, is_id
+from personalab.story.transcript import REPLY_FLAGS, shown_reply
 from personalab.texts import Language, PromptLanguage
 
 Kind = Literal["all", "characters", "backgrounds", "instances"]
@@ -237,7 +234,7 @@ def _library_cursor(cursor: str | None, kinds: tuple[str, ...]) -> tuple[str, st
     return kind, after
 
 
-def _listed_row(item: Listed, language: Language) -> tuple[dict[str, Any], str]:
+def _listed_row(item: StoryListing, language: Language) -> tuple[dict[str, Any], str]:
     """Describe an entry in a line; one that cannot be read says why."""
     fields: dict[str, Any] = {"entry_id": item.entry_id}
     match item.record:

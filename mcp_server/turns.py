@@ -22,7 +22,7 @@ from mcp_server.results import BegunTurn, StopResult, TurnResult, result, well_f
 from mcp_server.sampling import OpenQuestion, is_modern
 from mcp_server.texts import tell
 from personalab.errors import UserError
-from personalab.providers.lent import lent
+from personalab.providers.temporary_model import temporary_model
 from personalab.reasoning import split_reasoning
 from personalab.story.director import has_speech
 
@@ -150,7 +150,7 @@ class TurnTools:
         """Ask the client's model while the call runs; if the client refuses, the rehearsal model writes."""
         services, sampling = self._desk.services, self._desk.sampling
         client = writers.ClientModel(ctx, sampling.seconds, await services.model())
-        with lent(services.models, client) as model:
+        with temporary_model(services.models, client) as model:
             found = await self._run(ctx, turn, model)
         if not client.has_refused:
             return found

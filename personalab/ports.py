@@ -13,24 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:  # every process imports this module, few need all of these
-    from personalab.answer_schema import AnswerSchema
     from personalab.archive.veloca import CompactedDialogue
     from personalab.archive.veloca_compaction import CompactionMaterial
     from personalab.config import Config, DirectorModule, LoreModule, MemoryModule, RecallModule
-    from personalab.dialogue import Message
+    from personalab.dialogue import AnswerSchema, Message
     from personalab.lab.calling import Call, CallAnswer
     from personalab.memory.changes import Change, MemoryRevision
     from personalab.memory.records import Conversation, Memory
     from personalab.memory.search import ConversationHit, MemoryHit, MemorySearch
     from personalab.story.events import Notice, Usage
-    from personalab.story.instance import CharacterState, InstanceState
-    from personalab.story.library import Background
-    from personalab.story.lines import AssistantLine, Line
     from personalab.story.lore import Lorebook
     from personalab.story.persona_history import PersonaHistory
     from personalab.story.recall import Hit, Kind, RecallQuery, StoryEvent
+    from personalab.story.records import Background, CharacterState, InstanceState
     from personalab.story.summary import PlotPoint
-    from personalab.story.transcript import Transcript
+    from personalab.story.transcript import AssistantLine, Line, Transcript
     from personalab.texts import Language, PromptLanguage
 
 Clock = Callable[[], str]

@@ -1,13 +1,14 @@
-"""How do settings become the parts a graph works with? The only place that knows every adapter."""
+"""The parts a graph works with, made from the settings; the only place that knows every adapter."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from functools import cache, cached_property, partial
+from typing import TYPE_CHECKING, Any
 
+from personalab.dialogue import well_formed
 from personalab.errors import UserError
 from personalab.leases import Leases
 from personalab.ports import (
@@ -21,7 +22,7 @@ from personalab.ports import (
     TokenCounter,
 )
 from personalab.providers.model_opening import ModelOpener
-from personalab.providers.tracing import limit_tracing
+from personalab.providers.model_settings import ConfiguredModels, ModelSettings
 from personalab.settings import Settings, environment_proxies, read_settings
 from personalab.storage.lorebooks import LorebookFiles
 from personalab.storage.preferences import PreferenceFiles
@@ -108,8 +109,7 @@ class Services:
     @cached_property
     def memories(self) -> MemoryStore:
         """What agents know about users: beside the stories, or in the configured database."""
-        from personalab.retrieval.memory.backend import open_backend
-        from personalab.retrieval.memory.store import DatabaseMemoryStore
+        from personalab.retrieval.memory.store import DatabaseMemoryStore, open_backend
 
         backend = open_backend(self.settings.database, self.settings.data_root / "memory")
         return DatabaseMemoryStore(backend, self._open_embedder)
@@ -201,16 +201,13 @@ class Services:
         """Refuse a model that is not configured, where a remote client may have named it; this reads a file."""
         if not self.remote or name == self.settings.model:
             return
-        from personalab.providers.configured_models import ConfiguredModels
-        from personalab.providers.well_formed import well_formed
-
         chosen = {self.settings.model, self.lab_sessions.settings().default_model, *self.models}
         has_openai = bool(self.settings.openai_api_key or self.settings.openai_base_url)
         if not ConfiguredModels(frozenset(chosen), has_openai).allows(name):
             raise UserError("model_not_configured", field=field, model=well_formed(name[:80]))
 
     def _open_model(self, name: str) -> ReplyModel:
-        from personalab.providers.chat_models import ModelSettings, open_model
+        from personalab.providers.chat_models import open_model
 
         settings = ModelSettings(
             api_key=self.settings.openai_api_key,
@@ -248,3 +245,28 @@ def tracing_notice(services: Services, language: Language | None = None) -> str 
     if mode is None or mode == "off":
         return None
     return say(f"tracing.{mode}", language or services.preferences.language())
+
+
+HIDDEN = "hidden by PERSONALAB_TRACING"
+
+
+@cache
+def limit_tracing(mode: str) -> None:
+    """Send nothing (``off``) or no texts (``hidden``) from this process; ``full`` leaves everything as it is.
+
+    LangSmith's client is configured rather than its environment: its lookups of variables are cached, and the
+    variables that hide inputs and outputs do not hide errors, which may quote either.
+    """
+    if mode == "full":
+        return
+    import langsmith
+
+    if mode == "off":
+        langsmith.configure(enabled=False)
+        return
+    client = langsmith.Client(hide_inputs=True, hide_outputs=True, hide_metadata=True, anonymizer=_hide)
+    langsmith.configure(client=client)
+
+
+def _hide(fields: dict[str, Any]) -> dict[str, Any]:
+    return dict.fromkeys(fields, HIDDEN)

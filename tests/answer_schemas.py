@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from personalab.answer_schema import AnswerSchema
 from personalab.archive.compacting import account_schema, read_account
+from personalab.dialogue import AnswerSchema
 from personalab.lab.analysis import AnalysedSkill, AnalysisReader, analysis_call, shown_skills
 from personalab.lab.dimensions import CATEGORIES, DIMENSIONS
 from personalab.lab.findings import AdvantageSegment
@@ -162,15 +162,15 @@ JSON_QUESTIONS: Mapping[str, JsonQuestion] = {
         _BLANK_OR_FOREIGN,
     ),
     "memorize: update": JsonQuestion(
-        _READER.wishes_schema(_KNOWN, _PLAYER),
+        _READER.changes_schema(_KNOWN, _PLAYER),
         {"operations": [_ADD, _REPLACE, _REMOVE]},
-        partial(_READER.wishes, shown=_KNOWN, types=_PLAYER),
+        partial(_READER.read_changes, shown=_KNOWN, types=_PLAYER),
         _BLANK_OR_FOREIGN,
     ),
     "memorize: update, nothing known": JsonQuestion(
-        _READER.wishes_schema(_NOTHING, _PLAYER),
+        _READER.changes_schema(_NOTHING, _PLAYER),
         {"operations": [_ADD]},
-        partial(_READER.wishes, shown=_NOTHING, types=_PLAYER),
+        partial(_READER.read_changes, shown=_NOTHING, types=_PLAYER),
         _BLANK_OR_FOREIGN,
     ),
     "memorize: theory of mind": JsonQuestion(

@@ -31,7 +31,7 @@ _PRELOADED = (
     "graph.evaluate",
     "graph.iterate",
     "personalab.retrieval.library",
-    "personalab.retrieval.memory.backend",
+    "personalab.retrieval.memory.store",
     "personalab.testing.rehearsal",
     "langchain_openai",
     "chromadb",

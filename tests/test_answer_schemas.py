@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from personalab.answer_schema import whole_number_schema
+from personalab.dialogue import whole_number_schema
 from tests.answer_schemas import JSON_QUESTIONS, JsonQuestion
 
 STRICT_KEYWORDS = {

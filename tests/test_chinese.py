@@ -14,7 +14,7 @@ from mcp_server.stories import line_text
 from personalab.errors import NotFound, StorageError
 from personalab.operations.doctor import examine_root
 from personalab.services import Services
-from personalab.story.lines import NO_REPLY, AssistantLine, UserLine, line_fields
+from personalab.story.transcript import NO_REPLY, AssistantLine, UserLine, line_fields
 from personalab.testing.scripted import ScriptedModel
 from personalab.texts import Language, say
 from tests.catalogues import texts_of

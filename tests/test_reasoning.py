@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from personalab.reasoning import ReasoningSplitter, split_reasoning, without_thoughts
-from personalab.story.lines import AssistantLine, dump_line, parse_line
+from personalab.story.transcript import AssistantLine, dump_line, parse_line
 
 TAGS = ("<think>", "</think>", "<thinking>", "</THINK>", "<Think>", "<thin", "</", "<", ">")
 texts = st.lists(st.one_of(st.sampled_from(TAGS), st.text("ab甲 \n", max_size=3)), max_size=10).map("".join)

@@ -13,9 +13,8 @@ import pytest
 from personalab.errors import UserError
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
-from personalab.storage.template_updates import VERSION
-from personalab.story.instance import InstanceState
-from personalab.story.library import Background, Character
+from personalab.storage.seed import VERSION
+from personalab.story.records import Background, Character, InstanceState
 from tests.graph.turns import snapshot
 
 PROJECT = Path(__file__).parents[1]

@@ -9,7 +9,7 @@ import pytest
 
 from personalab.errors import Busy
 from personalab.services import Services
-from personalab.serving.places import TurnLimiter
+from personalab.serving.turn_limiter import TurnLimiter
 
 pytestmark = pytest.mark.anyio
 

@@ -13,10 +13,9 @@ from starlette.responses import JSONResponse
 
 from personalab.errors import PersonaLabError
 from personalab.services import Services
-from personalab.serving.address import names_of
-from personalab.serving.clients import FailedLogins, Rate
-from personalab.serving.door import AccessMiddleware, Ours, RequestLimits
-from personalab.serving.places import MAX_TURNS
+from personalab.serving.access import AccessMiddleware, FailedLogins, GuardedPaths, Rate, RequestLimits
+from personalab.serving.server import host_names
+from personalab.serving.turn_limiter import MAX_TURNS
 from web.api import ROUTERS
 from web.desk import MAX_STREAMS, AppContext
 from web.errors import RESPONSES, add_error_handlers, language_of
@@ -24,7 +23,7 @@ from web.guarding import MetricsMiddleware, RateLimitMiddleware
 from web.page_files import add_page
 
 Lifespan = Callable[[AppContext], AbstractAsyncContextManager[object]]
-ALONE = Ours(
+ALONE = GuardedPaths(
     open=("/", "/page", "/healthz", "/api/login", "/docs"),
     large=("/api/import", "/mcp"),
 )
@@ -53,7 +52,7 @@ def create_app(
     allow_hosts: Sequence[str] = (),
     limits: Limits | None = None,
     joined: Sequence[Lifespan] = (),
-    ours: Ours = ALONE,
+    paths: GuardedPaths = ALONE,
 ) -> FastAPI:
     """Make the application; services are opened when it starts, with whatever is ``joined`` to it."""
     limits = limits or Limits()
@@ -93,19 +92,19 @@ def create_app(
         app.include_router(router)
     add_page(app)
     _add_description(app)
-    add_error_handlers(app, ours)
+    add_error_handlers(app, paths)
     # The last one added is the first to see a request.
-    app.add_middleware(RateLimitMiddleware, state=app.state, ours=ours)
+    app.add_middleware(RateLimitMiddleware, state=app.state, paths=paths)
     app.add_middleware(
         AccessMiddleware,  # pyright: ignore[reportArgumentType] (plain ASGI, typed without Starlette)
-        ours=ours,
-        names=names_of(host, token, allow_hosts),
+        paths=paths,
+        names=host_names(host, token, allow_hosts),
         token=token,
         language=lambda: language_of(app.state),
         limits=limits.requests,
         logins=app.state.logins,
     )
-    app.add_middleware(MetricsMiddleware, state=app.state, ours=ours)
+    app.add_middleware(MetricsMiddleware, state=app.state, paths=paths)
     return app
 
 

@@ -10,7 +10,7 @@ from fastapi import Depends, Request
 
 from personalab.i18n import FALLBACK, Language
 from personalab.services import Services
-from personalab.serving.places import MAX_TURNS, TurnLimiter
+from personalab.serving.turn_limiter import MAX_TURNS, TurnLimiter
 from web.jobs import Jobs
 from web.limits import StreamLimiter
 from web.metrics import Metrics

@@ -27,7 +27,7 @@ from personalab.errors import (
     worded,
 )
 from personalab.i18n import FALLBACK
-from personalab.serving.door import Ours
+from personalab.serving.access import GuardedPaths
 from personalab.texts import Language
 from web.turns import TurnRejected
 
@@ -90,7 +90,7 @@ def status_of(error: PersonaLabError) -> int:
             return 500
 
 
-def add_error_handlers(app: FastAPI, ours: Ours) -> None:
+def add_error_handlers(app: FastAPI, paths: GuardedPaths) -> None:
     """Word every error that can leave a route of ours."""
 
     async def known(request: Request, error: Exception) -> JSONResponse:
@@ -112,7 +112,7 @@ def add_error_handlers(app: FastAPI, ours: Ours) -> None:
 
     async def http(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
-        if not ours.guards(request.scope["path"]):
+        if not paths.guards(request.scope["path"]):
             return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
         code = {404: "no_such_address", 405: "wrong_method"}.get(error.status_code, "bad_request")
         words = {

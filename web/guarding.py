@@ -8,7 +8,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from personalab.errors import PersonaLabError
-from personalab.serving.door import Ours, client_of
+from personalab.serving.access import GuardedPaths, client_of
 from personalab.texts import say
 from personalab.texts.actions import rendering_for
 from web.desk import AppContext
@@ -34,14 +34,14 @@ class MetricsMiddleware:
     Stands before the door, so that a refusal has the same headers.
     """
 
-    def __init__(self, app: ASGIApp, *, state: Any, ours: Ours) -> None:
+    def __init__(self, app: ASGIApp, *, state: Any, paths: GuardedPaths) -> None:
         self._app = app
         self._state = state
-        self._ours = ours
+        self._paths = paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and watch what becomes of it."""
-        if scope["type"] != "http" or not self._ours.guards(scope["path"]):
+        if scope["type"] != "http" or not self._paths.guards(scope["path"]):
             await self._app(scope, receive, send)
             return
         begun, status, streams = time.monotonic(), 0, False
@@ -92,15 +92,15 @@ class RateLimitMiddleware:
     Stands behind the door, so that what is refused there does not count against anyone.
     """
 
-    def __init__(self, app: ASGIApp, *, state: Any, ours: Ours) -> None:
+    def __init__(self, app: ASGIApp, *, state: Any, paths: GuardedPaths) -> None:
         self._app = app
         self._state = state
-        self._ours = ours
+        self._paths = paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, unless its client calls too often."""
         seconds = 0.0
-        if scope["type"] == "http" and self._ours.guards(scope["path"]) and scope["path"] != "/mcp":
+        if scope["type"] == "http" and self._paths.guards(scope["path"]) and scope["path"] != "/mcp":
             seconds = (
                 self._state.rate.wait(client_of(scope)) if scope["method"] not in ("GET", "HEAD") else 0.0
             )

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mcp_server.http import PATH, bare_app
 from mcp_server.server import DEFAULT_TOOLSETS, build_server, check_toolsets
 from personalab.services import Services
-from personalab.serving.door import Ours
+from personalab.serving.access import GuardedPaths
 from web.app import ALONE, Limits, create_app
 from web.desk import AppContext
 
@@ -52,7 +52,7 @@ def whole_app(
     allow_hosts: Sequence[str] = (),
     toolsets: Sequence[str] = DEFAULT_TOOLSETS,
     limits: Limits | None = None,
-    ours: Ours = ALONE,
+    paths: GuardedPaths = ALONE,
 ) -> FastAPI:
     """Make the application with everything in it."""
     mcp = _Mcp(toolsets, host)
@@ -63,7 +63,7 @@ def whole_app(
         allow_hosts=allow_hosts,
         limits=limits,
         joined=[mcp.lifespan],
-        ours=ours,
+        paths=paths,
     )
     app.add_route(PATH, mcp, methods=None, include_in_schema=False)  # pyright: ignore[reportArgumentType] (plain ASGI)
     return app

@@ -6,9 +6,15 @@ import argparse
 from collections.abc import Sequence
 
 from personalab.services import Services, open_services
-from personalab.serving.address import check_address
-from personalab.serving.options import run_program, server_options, show_tracing_notice, toolsets_of
-from personalab.serving.running import Address, run_server
+from personalab.serving.server import (
+    Address,
+    check_address,
+    run_program,
+    run_server,
+    server_options,
+    show_tracing_notice,
+    toolsets_of,
+)
 from personalab.texts import say
 
 

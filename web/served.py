@@ -7,4 +7,4 @@ from personalab.settings import read_settings
 from web.app import AMONG_OTHERS
 from web.joining import whole_app
 
-app = whole_app(services_of_this_process, token=read_settings().token, ours=AMONG_OTHERS)
+app = whole_app(services_of_this_process, token=read_settings().token, paths=AMONG_OTHERS)

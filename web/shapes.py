@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from fastapi import Path, Query
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from personalab.providers.well_formed import well_formed
-from personalab.story.instance import PlotStatus
+from personalab.dialogue import well_formed
+from personalab.story.records import PlotStatus
 from web.jobs import Status
 
 _ID = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"

@@ -17,15 +17,14 @@ from typing import Any, get_args
 
 from graph.chat_turn import stream_turn
 from nodes.chat_turn.state import Action, TurnInput, TurnOutput
+from personalab.dialogue import well_formed
 from personalab.errors import Busy, NotFound, PersonaLabError, UserError
-from personalab.providers.well_formed import well_formed
 from personalab.services import Services
-from personalab.serving.places import TurnLimiter
+from personalab.serving.turn_limiter import TurnLimiter
 from personalab.storage.story_lock import running
 from personalab.story.events import Event, error_event
-from personalab.story.ids import check_id
-from personalab.story.lines import AssistantLine
-from personalab.story.transcript import Turn
+from personalab.story.records import check_id
+from personalab.story.transcript import AssistantLine, Turn
 from personalab.tasks import BackgroundTasks
 from personalab.texts import Language, say
 from web.metrics import Metrics

@@ -12,10 +12,9 @@ from personalab.leases import MAX_HOLD_SECONDS
 from personalab.ports import Clock
 from personalab.reasoning import split_reasoning
 from personalab.story.director import has_speech
-from personalab.story.ids import check_id
-from personalab.story.lines import MAX_REQUEST_ID_CHARACTERS
 from personalab.story.open_turn import OpenTurn, OpenTurns
-from personalab.story.transcript import Turn
+from personalab.story.records import check_id
+from personalab.story.transcript import MAX_REQUEST_ID_CHARACTERS, Turn
 
 MAX_INPUT_CHARACTERS = 200_000
 REPEATED_SECONDS = 600.0

@@ -6,12 +6,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nodes.chat_turn.saying import Say
-from nodes.chat_turn.state import TurnState
+from nodes.chat_turn.state import TurnEmitter, TurnState
 from personalab.dialogue import Message
 from personalab.ports import TokenCounter
-from personalab.story.examples import parse_examples
-from personalab.story.macros import replaced
+from personalab.story.macros import parse_examples, replaced
 from personalab.story.open_turn import Loaded, Scene
 from personalab.story.prompt import (
     Prompt,
@@ -29,19 +27,19 @@ QUICK_CHARACTERS = 20_000
 
 
 async def assemble_prompt(
-    state: TurnState, *, scene: Scene, counter: TokenCounter, say: Say
+    state: TurnState, *, scene: Scene, counter: TokenCounter, emitter: TurnEmitter
 ) -> dict[str, Any]:
     """Assemble, count, warn; a prompt over its limit ends the turn and leaves the user line to be retried."""
     prompt = await assembled(state, scene, counter)
     config = scene.data.preferences.config
     tokens = {**prompt.token_report(config.max_total_tokens), "encoding": counter.encoding}
-    say.warn(check_budget(prompt, config))
+    emitter.warn(check_budget(prompt, config))
     messages = prompt.messages
     if state.get("is_wordless_before"):
         messages = with_reminder(messages, wordless_reminder(scene.data))
     update: dict[str, Any] = {"tokens": tokens, "prompt": _as_json(messages)}
     if state.get("mode") == "begin":
-        say.emit(
+        emitter.emit(
             {
                 "type": "awaiting_reply",
                 "turn": scene.number,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from nodes.chat_turn.saying import Say
-from nodes.chat_turn.state import TurnState
+from nodes.chat_turn.state import TurnEmitter, TurnState
 from personalab.story.open_turn import OpenTurn, OpenTurns
 
 
-async def load_state(state: TurnState, *, turn: OpenTurn, turns: OpenTurns, say: Say) -> dict[str, Any]:
+async def load_state(
+    state: TurnState, *, turn: OpenTurn, turns: OpenTurns, emitter: TurnEmitter
+) -> dict[str, Any]:
     """Load what the turn can do without, and say what is missing."""
-    say.warn((await turns.load(turn)).notices)
+    emitter.warn((await turns.load(turn)).notices)
     await turn.log.flush()
     return {}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from nodes.chat_turn.saying import Say
+from nodes.chat_turn.state import TurnEmitter
 from personalab.ports import StoryStore, TokenCounter
-from personalab.story.ids import is_id
 from personalab.story.lore import Lore, activate
 from personalab.story.open_turn import Scene
+from personalab.story.records import is_id
 from personalab.story.transcript import Transcript, Turn
 
 _LOOKED_BACK = 1_000
@@ -17,7 +17,7 @@ _LOOKED_BACK = 1_000
 
 
 async def match_lorebooks(
-    scene: Scene, *, stories: StoryStore, counter: TokenCounter, say: Say
+    scene: Scene, *, stories: StoryStore, counter: TokenCounter, emitter: TurnEmitter
 ) -> dict[str, Any]:
     """Return the texts for the prompt and the matched entries; a book that cannot be read is reported."""
     module = scene.data.preferences.lore
@@ -26,7 +26,7 @@ async def match_lorebooks(
     instance = scene.instance
     background_id = instance.background_id if is_id(instance.background_id) else None
     books, notices = await stories.lorebooks(instance.character_id, background_id)
-    say.warn(notices)
+    emitter.warn(notices)
     if not books:
         return {"lore": None}
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nodes.chat_turn.recall_history import library_notice
-from nodes.chat_turn.saying import Say
-from nodes.chat_turn.state import TurnState
+from nodes.chat_turn.state import TurnEmitter, TurnState
 from personalab.ports import EventLibrary
 from personalab.story.director import (
     CURRENT_EVENTS,
@@ -17,13 +16,13 @@ from personalab.story.director import (
     reminder_query,
     reminder_values,
 )
-from personalab.story.library import OutlinePoint
 from personalab.story.open_turn import Scene
 from personalab.story.recall import Hit, RecallQuery, shown_text
+from personalab.story.records import OutlinePoint
 
 
 async def prepare_director(
-    state: TurnState, *, scene: Scene, library: EventLibrary, say: Say
+    state: TurnState, *, scene: Scene, library: EventLibrary, emitter: TurnEmitter
 ) -> dict[str, Any]:
     """Return the outline with its statuses and, past the threshold, the reminder; nothing when switched off."""
     data, plot = scene.data, scene.instance.plot_state
@@ -38,7 +37,7 @@ async def prepare_director(
             current = _texts(scene, await library.search(_search(scene, point, others=False)))
             reference = _texts(scene, await library.search(_search(scene, point, others=True)))
         except Exception as error:  # noqa: BLE001 (a library never fails a turn, whoever wrote it)
-            say.warn([library_notice(error)])
+            emitter.warn([library_notice(error)])
         director["reminder"] = reminder_values(point, current, reference, data.templates)
     return {"director": director}
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from nodes.chat_turn.saying import Say
-from nodes.chat_turn.state import TurnState
-from personalab.story.care import CareTask, care_due
+from nodes.chat_turn.state import TurnEmitter, TurnState
 from personalab.story.events import DoneEvent, Notice
 from personalab.story.open_turn import OpenTurn
+from personalab.story.summary import PostTurnTask, due_after_turn
 from personalab.tasks import complete
 
 
-async def process_progress(state: TurnState, *, turn: OpenTurn, say: Say) -> dict[str, Any]:
+async def process_progress(state: TurnState, *, turn: OpenTurn, emitter: TurnEmitter) -> dict[str, Any]:
     """Update the plot state; interrupted, empty and failed replies count, too."""
     reply = state.get("reply", "")
     progress = await complete(turn.record_progress(reply))
-    say.warn(progress.warnings)
+    emitter.warn(progress.warnings)
     if turn.restored:
-        say.warn([Notice("session_restored", {})])
+        emitter.warn([Notice("session_restored", {})])
     line = turn.turn.last_reply
     plot_state = progress.plot_state.fields()
     done: DoneEvent = {
@@ -35,13 +34,13 @@ async def process_progress(state: TurnState, *, turn: OpenTurn, say: Say) -> dic
         "tokens": state.get("tokens") or {},
         "usage": state.get("usage"),  # pyright: ignore[reportAssignmentType] (the shape is Usage)
     }
-    say.emit(done)
+    emitter.emit(done)
     return {"plot_state": plot_state, "warnings": turn.warnings, "care_due": _due(state, turn)}
 
 
-def _due(state: TurnState, turn: OpenTurn) -> list[CareTask]:
+def _due(state: TurnState, turn: OpenTurn) -> list[PostTurnTask]:
     preferences, opening = turn.data.preferences, turn.transcript.metadata
-    return care_due(
+    return due_after_turn(
         preferences.config,
         state.get("tokens"),
         remembers=preferences.memory.enabled,

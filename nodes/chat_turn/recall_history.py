@@ -7,8 +7,7 @@ import logging
 from typing import Any
 
 from nodes.chat_turn.assemble_prompt import is_quick
-from nodes.chat_turn.saying import Say
-from nodes.chat_turn.state import TurnState
+from nodes.chat_turn.state import TurnEmitter, TurnState
 from personalab.errors import PersonaLabError
 from personalab.ports import EventLibrary, TokenCounter
 from personalab.story.events import Notice
@@ -33,7 +32,7 @@ async def recall_history(
     scene: Scene,
     library: EventLibrary,
     counter: TokenCounter,
-    say: Say,
+    emitter: TurnEmitter,
     index: bool = True,
 ) -> dict[str, Any]:
     """Return what is recalled; a library that cannot be used recalls nothing and is reported.
@@ -63,9 +62,9 @@ async def recall_history(
         )
         hits = choose(await library.search(search), lookup)
     except Exception as error:  # noqa: BLE001 (a library never fails a turn, whoever wrote it)
-        say.warn([library_notice(error)])
+        emitter.warn([library_notice(error)])
         return {"recalled": []}
-    return {"recalled": [recalled_item(hit, scene.data.templates, say.language) for hit in hits]}
+    return {"recalled": [recalled_item(hit, scene.data.templates, emitter.language) for hit in hits]}
 
 
 def library_notice(error: Exception) -> Notice:

@@ -6,11 +6,10 @@ import asyncio
 import logging
 from typing import Any
 
-from nodes.chat_turn.saying import Say
+from nodes.chat_turn.state import TurnEmitter
 from personalab.errors import PersonaLabError, Reason
-from personalab.memory.player_prompt import CONFIDENT, player_text
 from personalab.memory.records import Memory, MemoryEntry
-from personalab.memory.search import MemorySearch
+from personalab.memory.search import CONFIDENT, MemorySearch, player_text
 from personalab.ports import MemoryStore, TokenCounter
 from personalab.story.events import Notice
 from personalab.story.open_turn import Scene
@@ -25,7 +24,12 @@ _SECONDS = 10.0
 
 
 async def recall_player(
-    scene: Scene, *, memories: MemoryStore, counter: TokenCounter, say: Say, seconds: float = _SECONDS
+    scene: Scene,
+    *,
+    memories: MemoryStore,
+    counter: TokenCounter,
+    emitter: TurnEmitter,
+    seconds: float = _SECONDS,
 ) -> dict[str, Any]:
     """Return the section's text, empty where nothing is known; a store that cannot be used is reported."""
     module = scene.data.preferences.memory
@@ -39,7 +43,7 @@ async def recall_player(
             if memory is not None and memory.of("event"):
                 events = await _events(scene, memories)
     except Exception as error:  # noqa: BLE001 (a store never fails a turn, whoever wrote it)
-        say.warn([_notice(error, say)])
+        emitter.warn([_notice(error, emitter)])
     if memory is None or not memory.entries:
         return {"player": ""}
     arguments = (memory, events, scene.data.templates, counter.count, module.max_tokens)
@@ -58,7 +62,7 @@ async def _events(scene: Scene, memories: MemoryStore) -> list[MemoryEntry]:
     return [hit.entry for hit in await memories.search(search) if hit.confidence >= CONFIDENT]
 
 
-def _notice(error: Exception, say: Say) -> Notice:
+def _notice(error: Exception, emitter: TurnEmitter) -> Notice:
     if isinstance(error, PersonaLabError):
         return Notice("memory_unavailable", {"reason": error})
     if isinstance(error, TimeoutError):

@@ -6,14 +6,18 @@ records stay in the process, in ``personalab.story.open_turn.OpenTurn``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from langgraph.channels import EphemeralValue
 from typing_extensions import TypedDict  # pydantic reads schemas from it on Python 3.11
 
-from personalab.story.care import CareTask
+from personalab.errors import PersonaLabError
+from personalab.i18n import DEFAULT, Language
+from personalab.story.events import Event, Notice, error_event
+from personalab.story.open_turn import Scene
+from personalab.story.summary import PostTurnTask
 
 Action = Literal["say", "retry", "begin", "begin_again", "end"]
 
@@ -70,7 +74,7 @@ class TurnOutput(TypedDict, total=False):
     usage: dict[str, Any] | None
     prompt: dict[str, Any] | None
     error: Annotated[dict[str, Any] | None, _latest]
-    care_due: list[CareTask]
+    care_due: list[PostTurnTask]
     """What a person wants taken care of after such a turn; ``graph.chat_turn.stream_turn`` does so."""
     care: list[dict[str, Any]]
     """What was taken care of."""
@@ -87,12 +91,12 @@ class TurnState(TurnInput, TurnOutput, total=False):  # pyright: ignore[reportIn
     is_wordless_before: bool
     hold: float
     closed: bool
-    """Whether the reply's line stands closed in the file."""
+    """Whether the reply's line is closed in the file."""
     recalled: list[dict[str, Any]]
     player: str
     """What is known about the player, as the prompt will say it."""
     lore: dict[str, Any] | None
-    """What of the lorebooks stands ``before`` and ``after`` the character in the prompt, and the matched ``hits``."""
+    """Lorebook texts ``before`` and ``after`` the character in the prompt, and the matched ``hits``."""
     director: dict[str, Any] | None
 
 
@@ -112,3 +116,31 @@ class StreamContext(TurnContext):
     """Hands an event to whoever streams the run."""
     stop_asked: Callable[[], bool]
     """Tells whether someone asked the outer run, if there is one, to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEmitter:
+    """Emits events of one turn, each warning once a category, in the reader's language."""
+
+    emit: Callable[[Event], None]
+    scene: Scene
+
+    @property
+    def language(self) -> Language:
+        """The reader's language."""
+        loaded = self.scene.loaded
+        return loaded.preferences.config.language if loaded else DEFAULT
+
+    def warn(self, notices: Iterable[Notice]) -> None:
+        """Emit warnings, and keep them for the turn's result."""
+        for notice in notices:
+            if all(notice.category != known["category"] for known in self.scene.warnings):
+                event = notice.event(self.scene.number, self.language)
+                self.scene.warnings.append(event)
+                self.emit(event)
+
+    def error(self, error: PersonaLabError) -> dict[str, Any]:
+        """Emit an error and return it for the turn's result."""
+        event = error_event(error, self.scene.number, self.language)
+        self.emit(event)
+        return dict(event)

@@ -10,8 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from nodes.chat_turn.assemble_prompt import wordless_reminder
-from nodes.chat_turn.saying import Say
-from nodes.chat_turn.state import TurnState
+from nodes.chat_turn.state import TurnEmitter, TurnState
 from personalab.dialogue import Message
 from personalab.errors import PersonaLabError, ProviderError, StorageError
 from personalab.leases import STOP_POLL_SECONDS
@@ -25,10 +24,10 @@ from personalab.reasoning import (
 )
 from personalab.story.director import SilentStart
 from personalab.story.events import Event, TokenEvent, Usage, added_usage
-from personalab.story.lines import AssistantLine, error_note
 from personalab.story.open_turn import OpenTurn
 from personalab.story.player_lines import PlayerLines
 from personalab.story.prompt import with_reminder
+from personalab.story.transcript import AssistantLine, error_note
 from personalab.tasks import complete, end_tasks
 from personalab.texts import PROMPT_LANGUAGES, say
 from personalab.texts.actions import rendering_for
@@ -86,25 +85,25 @@ class _Reply:
         self._presumed: list[str] | None = None
         """The text so far, while it is only presumed to be a thought."""
         self._had_lone_closing = False
-        self._unsaid: list[str] = []
+        self._withheld: list[str] = []
         """What came after the beginning of a player's line."""
-        self._unsaid_size = 0
+        self._withheld_size = 0
         self._reads_on = False
         self._start = SilentStart(turn.data.names.character)
         self._speaks = False
         self._blank_thought = ""
         """Blanks at the beginning of the thoughts; a thought of nothing else is none."""
-        self._untold: list[tuple[bool, str]] = []
+        self._pending: list[tuple[bool, str]] = []
         """Whether it is reasoning, and the text."""
-        self._told = {False: offset, True: 0}
-        self._told_at = 0.0
+        self._emitted = {False: offset, True: 0}
+        self._emitted_at = 0.0
         self._written = asyncio.Event()
-        self._wake = self._written.set if turn.log.is_buffered else self._tell_soon
+        self._wake = self._written.set if turn.log.is_buffered else self._emit_soon
 
     @property
     def offset(self) -> int:
         """How many characters of speech were emitted; an earlier try's count, too."""
-        return self._told[False]
+        return self._emitted[False]
 
     @property
     def is_silent(self) -> bool:
@@ -122,7 +121,7 @@ class _Reply:
         if not self._player_lines.found:
             return False
         may_be_thought = not (self._had_lone_closing or self._splitter.has_opened or self.turn.reasoning)
-        return not (may_be_thought and self._reads_on and self._unsaid_size <= _READ_ON)
+        return not (may_be_thought and self._reads_on and self._withheld_size <= _READ_ON)
 
     def expect(self, habit: ThinkingHabit, *, careful: bool) -> None:
         """Read the text as this model's; ``careful`` for one that should not lose thoughts again."""
@@ -187,8 +186,8 @@ class _Reply:
             self.say(speech)
         if self._player_lines.found:
             rest = self._player_lines.take_rest()
-            self._unsaid.append(rest)
-            self._unsaid_size += len(rest)
+            self._withheld.append(rest)
+            self._withheld_size += len(rest)
 
     def _end_lone_thought(self, tag: str) -> None:
         """Make reasoning of everything that was said: it was a thought without a beginning."""
@@ -196,21 +195,21 @@ class _Reply:
             return
         turn = self.turn
         hidden = "" if self._speaks else self._start.held
-        hidden += self._player_lines.flush() + "".join(self._unsaid)
+        hidden += self._player_lines.flush() + "".join(self._withheld)
         if thought := "".join(turn.text) + hidden:
             if not turn.reasoning and thought.strip():
                 self._habit.begins_inside = True
-            if self._told[False]:
+            if self._emitted[False]:
                 self._queue(f"{tag}\n\n", is_reasoning=False)
             else:
-                self._forget_untold(is_reasoning=False)
+                self._drop_pending(is_reasoning=False)
             self._store(hidden + tag, is_reasoning=False)  # a line with both is read as it is written below
             self.think(thought)
             turn.log.rewrite_reply("")
             turn.text.clear()
         self._player_lines = _player_lines(turn)
         self._start = SilentStart(turn.data.names.character)
-        self._unsaid, self._unsaid_size = [], 0
+        self._withheld, self._withheld_size = [], 0
         self._speaks, self._had_lone_closing = False, True
 
     def _take_back_thought(self) -> None:
@@ -223,17 +222,17 @@ class _Reply:
         pieces = self._splitter.feed(text)
         self._blank_thought = ""
         self.turn.reasoning.clear()
-        self._forget_untold(is_reasoning=True)
+        self._drop_pending(is_reasoning=True)
         self.withdraw_reasoning()
-        self._told[True] = 0
+        self._emitted[True] = 0
         self._take([piece for piece in pieces if piece[0] != "reasoning"])
         if self._line is not None:
             self.turn.log.drop_reasoning()
         self._take([piece for piece in pieces if piece[0] == "reasoning"])
 
-    def _forget_untold(self, *, is_reasoning: bool) -> None:
+    def _drop_pending(self, *, is_reasoning: bool) -> None:
         """Drop text that was not emitted yet; its places stay, for others may have counted them."""
-        self._untold = [(kind, "" if kind is is_reasoning else text) for kind, text in self._untold]
+        self._pending = [(kind, "" if kind is is_reasoning else text) for kind, text in self._pending]
 
     def say(self, text: str) -> None:
         """Take a piece of speech; markers and blanks wait for the first words."""
@@ -275,9 +274,9 @@ class _Reply:
             self._line.write(text)
 
     def _queue(self, text: str, *, is_reasoning: bool) -> None:
-        if not self._untold:
+        if not self._pending:
             self._wake()
-        self._untold.append((is_reasoning, text))
+        self._pending.append((is_reasoning, text))
 
     async def note(self, text: str) -> None:
         """Write the last words of a reply that failed; everything before them has been emitted."""
@@ -289,28 +288,28 @@ class _Reply:
             self.frozen = True
         if self.turn.log.is_buffered:
             await self.turn.log.flush()
-        self.tell(error_note=True)
+        self.emit_pending(error_note=True)
 
-    def _tell_soon(self) -> None:
+    def _emit_soon(self) -> None:
         loop = asyncio.get_running_loop()
-        due = self._told_at + min(_SHARE_SECONDS * (_Reply.running - 1), _LONGEST_PAUSE)
+        due = self._emitted_at + min(_SHARE_SECONDS * (_Reply.running - 1), _LONGEST_PAUSE)
         if due <= loop.time():
-            loop.call_soon(self.tell)
+            loop.call_soon(self.emit_pending)
         else:
-            loop.call_at(due, self.tell)
+            loop.call_at(due, self.emit_pending)
 
-    def tell(self, count: int | None = None, *, error_note: bool = False) -> None:
+    def emit_pending(self, count: int | None = None, *, error_note: bool = False) -> None:
         """Emit what is written, or the first so many pieces of it."""
-        if not self._untold:
+        if not self._pending:
             return
-        self._told_at = asyncio.get_running_loop().time()
-        pieces = self._untold[:count]
-        del self._untold[:count]
+        self._emitted_at = asyncio.get_running_loop().time()
+        pieces = self._pending[:count]
+        del self._pending[:count]
         for is_reasoning, group in groupby(pieces, key=itemgetter(0)):
             if not (text := "".join(piece for _, piece in group)):
                 continue
-            offset = self._told[is_reasoning]
-            self._told[is_reasoning] = offset + len(text)
+            offset = self._emitted[is_reasoning]
+            self._emitted[is_reasoning] = offset + len(text)
             if is_reasoning:
                 self._emit({"type": "reasoning", "turn": self.turn.number, "text": text, "offset": offset})
             else:
@@ -324,12 +323,12 @@ class _Reply:
 
     def withdraw_reasoning(self) -> None:
         """Tell that the reasoning so far is void: the next try thinks from the beginning."""
-        if self._told[True]:
+        if self._emitted[True]:
             self._emit({"type": "reasoning", "turn": self.turn.number, "text": "", "offset": 0})
 
-    def tell_moved(self, reasoning: str) -> None:
+    def emit_moved(self, reasoning: str) -> None:
         """Tell thoughts that were found in the speech when the line was closed."""
-        offset = self._told[True]
+        offset = self._emitted[True]
         if rest := reasoning[offset:]:
             self._emit({"type": "reasoning", "turn": self.turn.number, "text": rest, "offset": offset})
 
@@ -343,22 +342,22 @@ class _Reply:
 
     async def flush_written(self) -> None:
         """Emit what is written, after it is durable."""
-        if self._untold:
-            count = len(self._untold)
+        if self._pending:
+            count = len(self._pending)
             await self.turn.log.flush()
-            self.tell(count)
-            if self._untold:
+            self.emit_pending(count)
+            if self._pending:
                 self._written.set()
 
 
 async def stream_reply(
-    state: TurnState, *, turn: OpenTurn, open_model: OpenModel, now: Clock, say: Say
+    state: TurnState, *, turn: OpenTurn, open_model: OpenModel, now: Clock, emitter: TurnEmitter
 ) -> dict[str, Any]:
     """Let the model (or the caller's text) write the reply, and close its line however it ends.
 
     A model that answers with nothing but markers or blanks is asked once more.
     """
-    reply = _Reply(turn, say.emit, now())
+    reply = _Reply(turn, emitter.emit, now())
     interrupted = False
     failure: PersonaLabError | None = None
     attempt, usage = state.get("attempt", 1), None
@@ -368,7 +367,7 @@ async def stream_reply(
             await complete(turn.close_reply(reply.timestamp, truncated=reply.truncated))
             attempt, usage = attempt + 1, reply.usage
             reply.withdraw_reasoning()
-            reply = _Reply(turn, say.emit, now(), offset=reply.offset)
+            reply = _Reply(turn, emitter.emit, now(), offset=reply.offset)
             turn.model_asked_at = reply.timestamp
             interrupted = await _write(reply, state, open_model, again=True)
     except asyncio.CancelledError:
@@ -379,8 +378,8 @@ async def stream_reply(
     except Exception as error:  # noqa: BLE001 (a model is foreign code: its line is closed whatever it raises)
         _log.exception("the model failed in an unexpected way")
         failure = ProviderError("provider.failed", reason=type(error).__name__)
-    line = await complete(_close(reply, failure, say, interrupted=interrupted))
-    reply.tell_moved(line.reasoning)
+    line = await complete(_close(reply, failure, emitter, interrupted=interrupted))
+    reply.emit_moved(line.reasoning)
     try:
         await turn.log.flush()
     except StorageError as error:
@@ -395,7 +394,7 @@ async def stream_reply(
         "closed": True,
     }
     if failure is not None:
-        update["error"] = say.error(failure)
+        update["error"] = emitter.error(failure)
     return update
 
 
@@ -411,7 +410,7 @@ async def _write(reply: _Reply, state: TurnState, open_model: OpenModel, *, agai
             speech = lines.feed(speech) + lines.flush()
         reply.say(speech)
         reply.flush()
-        await _told(reply)
+        await _emit_rest(reply)
         return False
     if reply.turn.stopped or reply.turn.lease.stop_requested():
         return True
@@ -437,7 +436,7 @@ async def _write(reply: _Reply, state: TurnState, open_model: OpenModel, *, agai
         _Reply.running -= 1
         reply.frozen = True
         await end_tasks(running, 0.5)  # not for ever: the reply is frozen already
-        await _told(reply)
+        await _emit_rest(reply)
 
 
 def _player_lines(turn: OpenTurn) -> PlayerLines:
@@ -499,32 +498,32 @@ async def _consume(reply: _Reply, open_model: OpenModel, messages: list[Message]
                 await close()
 
 
-async def _told(reply: _Reply) -> None:
-    """Tell the rest of what is written."""
+async def _emit_rest(reply: _Reply) -> None:
+    """Emit the rest of what is written."""
     if reply.turn.log.is_buffered:
         await reply.flush_written()
-    reply.tell()
+    reply.emit_pending()
 
 
 async def _close(
-    reply: _Reply, failure: PersonaLabError | None, say: Say, *, interrupted: bool
+    reply: _Reply, failure: PersonaLabError | None, emitter: TurnEmitter, *, interrupted: bool
 ) -> AssistantLine:
     """Close the reply's line, with a note of what failed."""
     if failure is not None:
-        await _note(reply, failure, say)
+        await _note(reply, failure, emitter)
     return await reply.turn.close_reply(
         reply.timestamp, interrupted=interrupted, error=failure is not None, truncated=reply.truncated
     )
 
 
-async def _note(reply: _Reply, error: PersonaLabError, say: Say) -> None:
+async def _note(reply: _Reply, error: PersonaLabError, emitter: TurnEmitter) -> None:
     """Leave word of the error in the reply's line, where the session can still be written."""
     if isinstance(error, StorageError):
         return
     with rendering_for("terminal"):  # a file is the same from every entrance
-        message = error.message(say.language)
+        message = error.message(emitter.language)
     try:
-        await reply.note(error_note(message, "".join(reply.turn.text), say.language))
+        await reply.note(error_note(message, "".join(reply.turn.text), emitter.language))
     except StorageError as lost:
         _log.warning("the note of a failed reply could not be written: %s", lost)
 

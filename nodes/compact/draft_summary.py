@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from nodes.asking import Asker
 from nodes.compact.state import CompactState
+from nodes.structured_output import StructuredModel
 from personalab.archive.compacting import (
     account_schema,
     check_unchanged,
@@ -43,7 +43,9 @@ async def draft_summary(
     before = "\n\n".join(found.summary for found in material.summaries)
     pieces = await asyncio.to_thread(cut_into_pieces, material.entries, before, count, budget)
     account = await asyncio.to_thread(first_account, before, count, budget)
-    asker = Asker(await services.model(model), templates["json_repair"], refusal="provider.bad_summary")
+    asker = StructuredModel(
+        await services.model(model), templates["json_repair"], refusal="provider.bad_summary"
+    )
     read = partial(read_account, limit=limit, language=language)
     for number, piece in enumerate(pieces):
         tell(number, len(pieces))

@@ -16,7 +16,7 @@ from personalab.operations.lab.projects import check_changes, check_options, dur
 from personalab.operations.lab.tasks import arms_of, tasks_of
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
-from personalab.story.ids import check_given
+from personalab.story.records import check_given
 from personalab.tasks import run_uncancellable
 
 

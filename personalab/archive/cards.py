@@ -28,9 +28,7 @@ from personalab.archive.card_reading import (
     read_card,
 )
 from personalab.dialogue import language_among
-from personalab.story.ids import is_id
-from personalab.story.instance import Instructions
-from personalab.story.library import Character
+from personalab.story.records import Character, Instructions, is_id
 from personalab.texts import PROMPT_LANGUAGES, PromptLanguage, say
 
 __all__ = ["Card", "CardVersion", "book_of", "card_of", "character_of", "read_card"]

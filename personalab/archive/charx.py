@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 from personalab.archive.loading import MAX_CARD_BYTES, MAX_CARRIER_BYTES
 from personalab.errors import BadRecord, Reason, as_reason
-from personalab.story.lines import dump_object
+from personalab.story.transcript import dump_object
 
 CARD_NAME = "card.json"
 MAX_UNPACKED_BYTES = 1024 * 1024 * 1024

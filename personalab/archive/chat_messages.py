@@ -16,7 +16,7 @@ from personalab.archive.card_reading import clean_name
 from personalab.archive.chat_times import sent_at, time_of
 from personalab.reasoning import separate_reasoning, split_reasoning
 from personalab.story.director import ANY_MARKER, without_markers
-from personalab.story.lines import (
+from personalab.story.transcript import (
     AssistantLine,
     Line,
     OtherLine,
@@ -25,8 +25,8 @@ from personalab.story.lines import (
     dump_object,
     line_fields,
     parse_line,
+    usable_reply,
 )
-from personalab.story.transcript import usable_reply
 
 Raw = Mapping[str, Any]
 Said = UserLine | AssistantLine

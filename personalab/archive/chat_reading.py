@@ -16,7 +16,7 @@ from personalab.archive.chat_messages import Raw, speaker_of, spoken, unmarked
 from personalab.archive.chat_times import time_of
 from personalab.archive.loading import load_json, object_at
 from personalab.errors import BadRecord, Reason
-from personalab.story.ids import is_id
+from personalab.story.records import is_id
 
 MAX_CHAT_BYTES = 64 * 1024 * 1024
 MAX_CHAT_LINES = 100_000

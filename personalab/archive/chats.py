@@ -42,7 +42,7 @@ from personalab.archive.chat_reading import HEADER_FIELDS, Chat, is_header, read
 from personalab.archive.chat_times import begun_at, time_of
 from personalab.archive.numbering import Numbering
 from personalab.reasoning import separate_reasoning
-from personalab.story.lines import (
+from personalab.story.transcript import (
     AssistantLine,
     Line,
     Metadata,

@@ -12,10 +12,19 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from personalab.answer_schema import AnswerSchema, object_schema, text_schema
 from personalab.archive.veloca import ArchiveEntry, CompactedDialogue
 from personalab.archive.veloca_compaction import CompactionMaterial
-from personalab.dialogue import Message, indented, indented_block, is_in, language_among, object_in
+from personalab.dialogue import (
+    AnswerSchema,
+    Message,
+    indented,
+    indented_block,
+    is_in,
+    language_among,
+    object_in,
+    object_schema,
+    text_schema,
+)
 from personalab.errors import Invalid, UserError
 from personalab.reasoning import split_reasoning
 from personalab.texts import PromptLanguage, fill

@@ -20,9 +20,8 @@ from personalab.archive.veloca_kept import FOREIGN
 from personalab.archive.veloca_lines import SessionLines, records_of
 from personalab.archive.veloca_reading import foreign_line, foreign_summary, read_records, sessions_in
 from personalab.errors import BadRecord, Reason, UserError, as_reason
-from personalab.story.ids import is_id
-from personalab.story.instance import CharacterState, InstanceState
-from personalab.story.lines import Line, Metadata
+from personalab.story.records import CharacterState, InstanceState, is_id
+from personalab.story.transcript import Line, Metadata
 
 FORMAT = 1
 STATE_FILES = ("instance_state.json", "character_state.json")

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from personalab.story.ids import is_id
+from personalab.story.records import is_id
 
 MAX_ID = 64
 _LONGEST = 48

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from personalab.story.lines import MAX_TURN, OPENING_TURN, AssistantLine, Line, UserLine
+from personalab.story.transcript import MAX_TURN, OPENING_TURN, AssistantLine, Line, UserLine
 
 MAX_GIVEN_TURN = MAX_TURN // 2
 """Maximum number taken from an imported file; a greater one is replaced, because the story could not continue."""

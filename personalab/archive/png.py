@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 from personalab.archive.card_reading import as_object, read_card
 from personalab.archive.loading import MAX_CARD_BYTES, MAX_CARRIER_BYTES, load_json
 from personalab.errors import BadRecord, Reason
-from personalab.story.lines import dump_object
+from personalab.story.transcript import dump_object
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 MAX_CHUNKS = 65_536

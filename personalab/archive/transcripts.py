@@ -17,8 +17,16 @@ from personalab.archive.chat_messages import WORDS_ONLY, ShownReply
 from personalab.archive.chat_times import moment_of
 from personalab.dialogue import indented
 from personalab.story.director import without_markers
-from personalab.story.lines import OPENING_TURN, AssistantLine, Metadata, UserLine
-from personalab.story.transcript import Transcript, Turn, taken_over, usable_reply
+from personalab.story.transcript import (
+    OPENING_TURN,
+    AssistantLine,
+    Metadata,
+    Transcript,
+    Turn,
+    UserLine,
+    taken_over,
+    usable_reply,
+)
 from personalab.texts import Language, say
 
 Style = Literal["markdown", "text"]

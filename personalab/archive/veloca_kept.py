@@ -23,7 +23,7 @@ from personalab.archive.veloca import (
     check_tools,
 )
 from personalab.errors import BadRecord
-from personalab.story.lines import AssistantLine, Line, Metadata, OtherLine, Summary, UserLine
+from personalab.story.transcript import AssistantLine, Line, Metadata, OtherLine, Summary, UserLine
 
 FOREIGN = "veloca"
 _SAMPLE_ID = "00000000-0000-4000-8000-000000000000"

@@ -33,17 +33,21 @@ from personalab.archive.veloca_kept import (
     told_of,
     unknown_of,
 )
-from personalab.story.instance import InstanceState
-from personalab.story.lines import (
+from personalab.story.records import InstanceState
+from personalab.story.transcript import (
     AssistantLine,
     Line,
     Metadata,
     OtherLine,
     Summary,
+    Transcript,
+    Turn,
     UserLine,
     line_fields,
+    taken_over,
+    told_turns,
+    usable_reply,
 )
-from personalab.story.transcript import Transcript, Turn, taken_over, told_turns, usable_reply
 
 _NAMESPACE = uuid.UUID("6f0c9a53-5a4e-5d0a-9c1e-3f1f0c7b2a11")
 _NO_TIME = "1970-01-01T00:00:00.000Z"

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from personalab.archive.veloca import NORMAL, ArchiveEntry, ArchiveSession, Record
 from personalab.errors import NotFound, UserError
-from personalab.story.ids import is_id
+from personalab.story.records import is_id
 
 DEFAULT_NAME = "veloca-storage.json"
 SHORT_ID = 8

@@ -28,8 +28,8 @@ from personalab.archive.veloca_lenient import read_leniently
 from personalab.archive.veloca_lines import SessionLines
 from personalab.errors import BadRecord, Reason
 from personalab.reasoning import split_reasoning
-from personalab.story.ids import check_id
-from personalab.story.lines import (
+from personalab.story.records import check_id
+from personalab.story.transcript import (
     AssistantLine,
     Line,
     Metadata,

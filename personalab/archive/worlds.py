@@ -9,7 +9,7 @@ from typing import Any
 
 from personalab.archive.loading import object_at
 from personalab.errors import BadRecord, Reason, as_reason
-from personalab.story.library import Background
+from personalab.story.records import Background
 
 MAX_NAME = 200
 MAX_TEXT = 200_000

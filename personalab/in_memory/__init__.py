@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from personalab.in_memory.archive import InMemoryArchive
 from personalab.in_memory.locks import InMemoryLearningLock, InMemoryStoryLock
 from personalab.in_memory.sessions import InMemorySessionStore
-from personalab.in_memory.stories import InMemorySettings, InMemoryStories, InMemoryStoryStore
+from personalab.in_memory.stories import (
+    InMemoryArchive,
+    InMemorySettings,
+    InMemoryStories,
+    InMemoryStoryStore,
+)
 from personalab.ports import StoryPorts
 
 

@@ -7,11 +7,9 @@ from dataclasses import replace
 
 from personalab.in_memory.stories import InMemoryStories, StoredSession, Story, check_lock
 from personalab.ports import HeldLock
-from personalab.story.ids import check_id
-from personalab.story.lines import AssistantLine, Line, Metadata
-from personalab.story.sessions import previous_session
-from personalab.story.summary import PlotPoint
-from personalab.story.transcript import Transcript
+from personalab.story.records import check_id
+from personalab.story.summary import PlotPoint, previous_session
+from personalab.story.transcript import AssistantLine, Line, Metadata, Transcript
 from personalab.tasks import complete
 
 

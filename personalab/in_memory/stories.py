@@ -1,4 +1,4 @@
-"""Stories, library and settings in memory, shared by any number of processes, and the ports that read and save them.
+"""Stories, library, settings and archives in memory, shared by any number of processes, and their ports.
 
 Every method may wait or fail through ``gate``, as those of a database do.
 """
@@ -9,25 +9,37 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from personalab.archive.compacting import check_unchanged
+from personalab.archive.veloca import CompactedDialogue, new_id, to_milliseconds
+from personalab.archive.veloca_compaction import CompactionMaterial, compacted, material_of
+from personalab.archive.veloca_names import find_entry, find_session
 from personalab.archive.veloca_rules import Archive
 from personalab.config import Config, DirectorModule, LoreModule, MemoryModule, RecallModule
 from personalab.errors import NotFound, StorageError, UserError
 from personalab.ports import Clock, HeldLock, Preferences
 from personalab.story.events import Notice
-from personalab.story.ids import check_id
-from personalab.story.instance import CharacterState, InstanceState, PlotState
-from personalab.story.library import Background, Character, began_as, called
-from personalab.story.lines import AssistantLine, Line, Metadata
 from personalab.story.lore import Lorebook
 from personalab.story.persona_history import PersonaHistory
+from personalab.story.records import (
+    Background,
+    Character,
+    CharacterState,
+    InstanceState,
+    PlotState,
+    check_id,
+    display_name,
+    initial_state,
+)
 from personalab.story.summary import PlotPoint
+from personalab.story.transcript import AssistantLine, Line, Metadata
 from personalab.tasks import complete
 from personalab.texts import Language, PromptLanguage
 
 if TYPE_CHECKING:
     from personalab.in_memory.locks import HeldMemoryLearning, HeldMemoryLock
+
 
 _DEFAULTS = Preferences(Config(), DirectorModule(), RecallModule(), MemoryModule(), LoreModule())
 
@@ -105,7 +117,7 @@ class InMemoryStories:
             instance_id, character.character_id, background_id, "sess_001", now, PlotState()
         )
         first: list[Line] = [Metadata(instance_id, "sess_001", now), *([opening] if opening else [])]
-        self.stories[instance_id] = Story(state, began_as(character), {"sess_001": StoredSession(first)})
+        self.stories[instance_id] = Story(state, initial_state(character), {"sess_001": StoredSession(first)})
         return state
 
     def story(self, instance_id: str) -> Story:
@@ -182,7 +194,7 @@ class InMemoryStoryStore:
     async def character_name(self, character_id: str) -> str:
         """Return the name of a character in the library."""
         found = self._shared.characters.get(character_id)
-        return called(found) if found else character_id
+        return display_name(found) if found else character_id
 
     async def background(self, background_id: str) -> Background:
         """Read a background of the library."""
@@ -220,3 +232,41 @@ class InMemorySettings:
         """Read the prompt templates of a language."""
         await self._shared.gate("templates")
         return self._shared.templates[language], []
+
+
+class InMemoryArchive:
+    """Implements ``ConversationArchive``."""
+
+    def __init__(self, shared: InMemoryStories, name: str) -> None:
+        self._shared = shared
+        self.name = name
+
+    async def material(self, session: str, trigger: str | None) -> CompactionMaterial:
+        """Read what a compaction before the trigger would sum up now."""
+        await self._shared.gate("material")
+        archive = self._archive()
+        session_id = find_session(archive.sessions(), session, self.name).session_id
+        entry_id = find_entry(archive.entries(), trigger, self.name).entry_id if trigger is not None else None
+        return material_of(archive, session_id, entry_id)
+
+    async def compact(
+        self, session_id: str, trigger_entry_id: str, summary: str, *, seen: str
+    ) -> CompactedDialogue:
+        """Write a summary and mark the entries it replaces."""
+
+        async def write() -> CompactedDialogue:
+            await self._shared.gate("compact")
+            archive = self._archive()
+            material = material_of(archive, session_id, trigger_entry_id)
+            check_unchanged(material, seen)
+            records = compacted(material, summary, new_id(), to_milliseconds(self._shared.now()))
+            archive.put_records(records)
+            return cast("CompactedDialogue", records[-1])
+
+        return await complete(write())
+
+    def _archive(self) -> Archive:
+        found = self._shared.archives.get(self.name)
+        if found is None:
+            raise NotFound("no_archive", file=self.name)
+        return found

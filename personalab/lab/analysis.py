@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, cast, get_args
 
-from personalab.answer_schema import (
+from personalab.dialogue import (
     any_schema,
     choice_schema,
     list_schema,
     number_range_schema,
     object_schema,
     text_schema,
+    whole_numbers,
 )
-from personalab.dialogue import whole_numbers
 from personalab.errors import Invalid, UserError
 from personalab.lab.cutting import numbered_spans
 from personalab.lab.dimensions import DIMENSIONS, MAXIMA, Dimension

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from typing import Any, Literal, cast
 
-from personalab.answer_schema import list_schema, object_schema, text_schema
+from personalab.dialogue import list_schema, object_schema, text_schema
 from personalab.errors import Invalid, NotFound, UserError
 from personalab.lab.assets import Case
 from personalab.lab.dimensions import CATEGORIES, Category

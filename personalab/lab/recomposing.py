@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from personalab.answer_schema import object_schema, text_schema
-from personalab.dialogue import language_among
+from personalab.dialogue import language_among, object_schema, text_schema
 from personalab.errors import Invalid, UserError
 from personalab.lab.findings import AdvantageSegment, AnalysisReport, Provenance, SourceSkill
 from personalab.lab.judging import DIMENSION_NAMES, unused_mark

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, cast
 
-from personalab.answer_schema import list_schema, object_schema, text_schema
+from personalab.dialogue import list_schema, object_schema, text_schema
 from personalab.errors import Invalid, NotFound, UserError
 from personalab.lab.assets import AutoTag, ManualTag, Tags
 from personalab.lab.judging import unused_mark

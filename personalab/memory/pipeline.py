@@ -13,25 +13,23 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, cast
 
-from personalab.answer_schema import (
+from personalab.dialogue import (
     AnswerSchema,
+    Message,
     Schema,
     any_schema,
     choice_schema,
-    list_schema,
-    object_schema,
-    share_schema,
-    text_schema,
-    whole_number_schema,
-)
-from personalab.dialogue import (
-    Message,
     indented,
     is_in,
     language_among,
     list_in,
     list_of,
+    list_schema,
     object_in,
+    object_schema,
+    share_schema,
+    text_schema,
+    whole_number_schema,
     whole_numbers,
 )
 from personalab.errors import BadRecord, Invalid, Reason, as_reason
@@ -116,7 +114,7 @@ class Findings:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class RequestedChanges:
     """What a model wants changed."""
 
     operations: tuple[Operation, ...]
@@ -289,8 +287,8 @@ class Reader:
         )
         return AnswerSchema("facts", object_schema(facts=list_schema(fact, at_most=MAX_FACTS)))
 
-    def wishes_schema(self, shown: ShownEntries, types: Sequence[ContentType]) -> AnswerSchema:
-        """Return the JSON schema of what ``wishes`` reads."""
+    def changes_schema(self, shown: ShownEntries, types: Sequence[ContentType]) -> AnswerSchema:
+        """Return the JSON schema of what ``read_changes`` reads."""
         return AnswerSchema("operations", object_schema(operations=self._operations_schema(shown, types)))
 
     def minds_schema(self, shown: ShownEntries) -> AnswerSchema:
@@ -342,11 +340,15 @@ class Reader:
         )
         return Findings(tuple(facts), tuple(dropped))
 
-    def wishes(self, answer: str, shown: ShownEntries, types: Sequence[ContentType]) -> Wishes:
+    def read_changes(
+        self, answer: str, shown: ShownEntries, types: Sequence[ContentType]
+    ) -> RequestedChanges:
         """Read operations on the lists of these types."""
-        return self._wishes(list_in(answer, "operations"), shown, types)
+        return self._read_changes(list_in(answer, "operations"), shown, types)
 
-    def _wishes(self, given: Sequence[object], shown: ShownEntries, types: Sequence[ContentType]) -> Wishes:
+    def _read_changes(
+        self, given: Sequence[object], shown: ShownEntries, types: Sequence[ContentType]
+    ) -> RequestedChanges:
         if len(given) > MAX_OPERATIONS:
             raise Invalid("operations_over", count=len(given), limit=MAX_OPERATIONS)
         operations: list[Operation] = []
@@ -359,9 +361,9 @@ class Reader:
                 operations.append(wish)
         texts = [wish.text for wish in operations if wish.verb != "remove"]
         self._check_language(texts, "the operations are")
-        return Wishes(tuple(operations), tuple(dropped))
+        return RequestedChanges(tuple(operations), tuple(dropped))
 
-    def minds(self, answer: str, shown: ShownEntries) -> Wishes:
+    def minds(self, answer: str, shown: ShownEntries) -> RequestedChanges:
         """Read insights, how sure they are, and operations on the mind list."""
         found = object_in(answer, "insights")
         insights, score = found.get("insights"), _score(found.get("confidence_score"))
@@ -373,8 +375,8 @@ class Reader:
             raise Invalid("field_not_share", field="confidence_score")
         self._check_language([insights], '"insights" is')
         changes = list_of(found, "operations") if found.get("operations") is not None else []
-        wishes = self._wishes(changes, shown, ("mind",))
-        return Wishes(wishes.operations, wishes.dropped, clean(insights.strip()), score)
+        requested = self._read_changes(changes, shown, ("mind",))
+        return RequestedChanges(requested.operations, requested.dropped, clean(insights.strip()), score)
 
     def _operation(
         self, fields: Mapping[str, Any], place: int, shown: ShownEntries, types: Sequence[ContentType]

@@ -11,10 +11,11 @@ import math
 import unicodedata
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, cast, get_args
 
+from personalab.dialogue import well_formed
 from personalab.errors import BadRecord, Reason
 
 ContentType = Literal["profile", "event", "mind"]
@@ -190,13 +191,7 @@ class ConversationMessage:
 
     def fields(self) -> dict[str, Any]:
         """Return its JSON object."""
-        return {
-            "message_id": self.message_id,
-            "role": self.role,
-            "content": self.content,
-            "message_index": self.message_index,
-            "created_at": self.created_at,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,13 +452,7 @@ def check_entry(text: object) -> str:
 
 def clean(text: str) -> str:
     """Make a text storable everywhere: neither half pairs nor the character 0 can be."""
-    if "\x00" in text:
-        text = text.replace("\x00", "\ufffd")
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+    return well_formed(text.replace("\x00", "\ufffd"))
 
 
 def clean_json(data: Any, depth: int = 32) -> Any:

@@ -29,12 +29,11 @@ from personalab.archive.veloca_names import (
     find_session,
 )
 from personalab.archive.veloca_rules import EntryFilter
-from personalab.data_files import make_folder
+from personalab.data_files import make_folder, writing
 from personalab.errors import BadRecord, NotFound, Reason, UserError
 from personalab.ports import ConversationArchive
 from personalab.services import Services
 from personalab.storage.conversation_archive import ArchivePlace, FileArchive, archive_in_root
-from personalab.storage.files import writing
 from personalab.storage.veloca import VelocaStore
 from personalab.storage.veloca_backups import VerifyReport, verify_archive
 from personalab.storage.veloca_restoring import restore_archive

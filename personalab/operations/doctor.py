@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from personalab import config
-from personalab.data_files import make_folder
+from personalab.data_files import make_folder, read_bytes, read_json, replace_file, write_json
 from personalab.errors import Busy, PersonaLabError, reason_of
 from personalab.i18n import ABOUT
 from personalab.operations.doctor_archive import examine_archives, examine_beside
@@ -34,13 +34,18 @@ from personalab.operations.doctor_sessions import (
     too_large,
 )
 from personalab.services import Services
-from personalab.storage.files import read_bytes, read_json, replace_file, write_json
 from personalab.storage.preferences import MAX_TEMPLATE_BYTES
 from personalab.storage.story_lock import running
-from personalab.story.ids import is_id
-from personalab.story.instance import CharacterState, InstanceState, object_of
-from personalab.story.library import Background, Character, began_as
 from personalab.story.persona_history import PersonaHistory, revision_of
+from personalab.story.records import (
+    Background,
+    Character,
+    CharacterState,
+    InstanceState,
+    initial_state,
+    is_id,
+    object_of,
+)
 from personalab.texts import PROMPT_LANGUAGES, Language
 
 __all__ = ["DoctorReport", "Finding", "examine_root"]
@@ -325,7 +330,7 @@ class _Instance:
         if finding is not None and finding.code == "missing" and state is not None:
             with suppress(PersonaLabError):
                 character = self.ward.services.stories.character(state.character_id)
-                fresh = began_as(character)
+                fresh = initial_state(character)
                 finding = replace(finding, fixable=True)
                 if self.fix:
                     done = _works(lambda: write_json(path, fresh.fields(), self.ward.shown(path)))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from personalab.data_files import MAX_JSON_BYTES
 from personalab.errors import PersonaLabError, Reason, StorageError, as_reason
 from personalab.lab.assets import (
     CONTENT_FILE,
@@ -24,7 +25,6 @@ from personalab.lab.generating import DRAFTS_FILE, Drafts
 from personalab.lab.records import AssetKind, Doubt, Record
 from personalab.operations.doctor_findings import Finding
 from personalab.operations.lab.originals import KEPT_LIST, KeptList, kept_name
-from personalab.storage.files import MAX_JSON_BYTES
 from personalab.storage.lab.shelves import MAX_CONTENT_BYTES, MAX_HISTORY_BYTES
 from personalab.storage.lab.workspace import Workspace
 from personalab.texts import Language, say

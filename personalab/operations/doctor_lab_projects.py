@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from pydantic import Field
 
+from personalab.data_files import write_json
 from personalab.errors import Busy, PersonaLabError, Reason, as_reason
 from personalab.lab.analysis import leaders_of
 from personalab.lab.dimensions import DIMENSIONS
@@ -35,7 +36,6 @@ from personalab.operations.doctor_lab_files import (
 )
 from personalab.providers.call_spool import forget_call
 from personalab.services import Services
-from personalab.storage.files import write_json
 from personalab.storage.lab.iterations import FOLDER as ITERATIONS
 from personalab.storage.lab.project_journal import MAX_JOURNAL, CallJournal
 from personalab.storage.lab.project_place import (
@@ -51,7 +51,7 @@ from personalab.storage.lab.project_place import (
 )
 from personalab.storage.lab.workspace import folders_in
 from personalab.storage.story_lock import running
-from personalab.story.ids import is_id
+from personalab.story.records import is_id
 
 _SHOWN_LINES = 5
 """Maximum number of journal lines reported per project."""

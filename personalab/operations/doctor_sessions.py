@@ -9,13 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from personalab.data_files import open_regular, without_bom
+from personalab.data_files import create_file, open_aside, open_regular, without_bom, writing
 from personalab.errors import Because, Reason, as_reason
 from personalab.operations.doctor_findings import Finding
-from personalab.storage.files import create_file, open_aside, writing
 from personalab.storage.sessions import MAX_SESSION_BYTES
 from personalab.storage.stories import StoryFiles
-from personalab.story.lines import AssistantLine, Line, Metadata, UserLine, dump_line, parse_line
+from personalab.story.transcript import AssistantLine, Line, Metadata, UserLine, dump_line, parse_line
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """A longer line is set aside unread."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from personalab.errors import NotFound, UserError
 from personalab.storage.stories import Kind, StoryFiles
-from personalab.story.ids import check_id
+from personalab.story.records import check_id
 
 KINDS: tuple[Kind, ...] = ("instances", "characters", "backgrounds")
 

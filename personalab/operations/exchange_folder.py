@@ -11,14 +11,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from personalab.data_files import make_folder
+from personalab.data_files import make_folder, writing
 from personalab.errors import NotFound, UserError
 from personalab.operations.exporting import ExportFormat, export_entry, write_export
 from personalab.operations.importing import Progress, import_files
 from personalab.operations.imports import ImportOptions, ImportReport
 from personalab.services import Services
 from personalab.storage.exchange import write_outside
-from personalab.storage.files import writing
 from personalab.tasks import run_uncancellable
 
 FOLDER = "exchange"

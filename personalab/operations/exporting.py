@@ -19,18 +19,16 @@ from personalab.archive.naming import file_stem
 from personalab.archive.pictures import picture_in_charx, with_main_icon
 from personalab.archive.png import without_cards, write_card_png
 from personalab.archive.transcripts import transcript_of
+from personalab.data_files import dump_json, read_bytes
 from personalab.errors import NotFound, StorageError, UserError, as_reason
 from personalab.operations.entries import KINDS, find_entry
 from personalab.services import Services
 from personalab.storage.exchange import write_outside
-from personalab.storage.files import dump_json, read_bytes
 from personalab.storage.instance_files import read_instance
 from personalab.storage.stories import Kind, StoryFiles
-from personalab.story.ids import check_id
-from personalab.story.instance import InstanceState
-from personalab.story.library import Character
-from personalab.story.lines import dump_object
 from personalab.story.macros import Names, player_name
+from personalab.story.records import Character, InstanceState, check_id
+from personalab.story.transcript import dump_object
 from personalab.tasks import run_uncancellable
 from personalab.texts import Language
 

@@ -12,11 +12,11 @@ from personalab.archive.card_reading import clean_name
 from personalab.archive.cards import read_card
 from personalab.archive.instances import InstanceFiles, LibraryEntry
 from personalab.archive.loading import MAX_CARD_BYTES, load_json
+from personalab.data_files import dump_json, read_bytes
 from personalab.errors import BadRecord, PersonaLabError, StorageError, as_reason
 from personalab.operations.imports import ImportNote
-from personalab.storage.files import dump_json, read_bytes
 from personalab.storage.stories import Kind, StoryFiles
-from personalab.story.library import MAX_NAME, Background, Character
+from personalab.story.records import MAX_NAME, Background, Character
 
 _READERS: Mapping[str, Callable[[object], object]] = {
     "card.json": read_card,

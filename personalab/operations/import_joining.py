@@ -17,8 +17,15 @@ from personalab.errors import PersonaLabError
 from personalab.operations.imports import Imported, ImportNote, ImportReport, Outcome
 from personalab.services import Services
 from personalab.storage.stories import StoryFiles
-from personalab.story.instance import NO_INSTRUCTIONS, CharacterState, InstanceState
-from personalab.story.library import Character, began_as, called, is_placeholder
+from personalab.story.records import (
+    NO_INSTRUCTIONS,
+    Character,
+    CharacterState,
+    InstanceState,
+    display_name,
+    initial_state,
+    is_placeholder,
+)
 from personalab.tasks import run_uncancellable
 
 _SHOWN_IDS = 10
@@ -80,7 +87,7 @@ class Placeholders:
 
 
 def _names(character: Character) -> set[str]:
-    return {character.name.casefold(), called(character).casefold()}
+    return {character.name.casefold(), display_name(character).casefold()}
 
 
 async def join_stories(services: Services, report: ImportReport) -> None:
@@ -144,7 +151,7 @@ async def _give_persona(services: Services, instance_id: str, character: Charact
         state = services.stories.character_state(instance_id)
         if not _is_bare(state, character):
             return
-        begun = began_as(character)
+        begun = initial_state(character)
         fresh = replace(
             state,
             base_persona=begun.base_persona,

@@ -29,13 +29,12 @@ from personalab.archive.naming import id_for, id_of_bytes
 from personalab.archive.pictures import with_main_icon
 from personalab.archive.png import read_card_png, without_cards
 from personalab.archive.worlds import meaning_of, read_world
+from personalab.data_files import dump_json, replace_file
 from personalab.errors import BadRecord, UserError
 from personalab.operations.entries import find_entry
 from personalab.operations.import_places import Arrival, ImportTargets
 from personalab.operations.imports import CONFLICT_OPTIONS, Arriving, Imported, ImportNote, Outcome
-from personalab.storage.files import dump_json, replace_file
-from personalab.story.ids import is_id
-from personalab.story.library import Background, Character
+from personalab.story.records import Background, Character, is_id
 
 _CARRIERS: dict[Format, str] = {"card_png": "card.png", "charx": "card.charx"}
 

@@ -18,12 +18,12 @@ from typing import Any, cast
 
 from personalab.archive.loading import MAX_CARD_BYTES, load_json
 from personalab.archive.naming import numbered
+from personalab.data_files import read_bytes
 from personalab.errors import BadRecord, PersonaLabError, StorageError, UserError
 from personalab.operations.import_joining import Placeholders
 from personalab.operations.imports import ImportOptions, Outcome
-from personalab.storage.files import read_bytes
 from personalab.storage.stories import Kind, StoryFiles
-from personalab.story.ids import check_id, is_id
+from personalab.story.records import check_id, is_id
 
 _KEPT: dict[Kind, str] = {"characters": "card.json", "backgrounds": "lorebook.json"}
 """The original file next to an entry."""

@@ -36,10 +36,17 @@ from personalab.storage.instance_files import read_instance, write_instance
 from personalab.storage.stories import Kind, StoryFiles
 from personalab.storage.veloca import VelocaStore
 from personalab.storage.veloca_files import place_of
-from personalab.story.ids import is_id
-from personalab.story.instance import InstanceState, PlotState
-from personalab.story.library import MAX_NAME, Character, began_as, called, placeholder
-from personalab.story.lines import Line, Metadata, dump_line
+from personalab.story.records import (
+    MAX_NAME,
+    Character,
+    InstanceState,
+    PlotState,
+    display_name,
+    initial_state,
+    is_id,
+    placeholder,
+)
+from personalab.story.transcript import Line, Metadata, dump_line
 
 FIRST_SESSION = "sess_001"
 _NOT_YET = "new"
@@ -76,7 +83,12 @@ class Stories:
         for entry_id in self._fresh("characters"):
             record = self.files.listed("characters", entry_id).record
             if isinstance(record, Character):
-                names = (record.name, called(record), record.name.casefold(), called(record).casefold())
+                names = (
+                    record.name,
+                    display_name(record),
+                    record.name.casefold(),
+                    display_name(record).casefold(),
+                )
                 for known, name in zip(self._known, names, strict=True):
                     known.setdefault(name, entry_id)
 
@@ -105,7 +117,10 @@ class Stories:
         if self.wishes.character is not None:
             return self.files.character(self.wishes.character), False
         here = self.files.listed("characters", was).record if was is not None else None
-        if isinstance(here, Character) and name.casefold() in (here.name.casefold(), called(here).casefold()):
+        if isinstance(here, Character) and name.casefold() in (
+            here.name.casefold(),
+            display_name(here).casefold(),
+        ):
             return here, False
         if (found := self._named(name)) is not None:
             return self.files.character(found), False
@@ -174,7 +189,9 @@ def _settle(
     current = arrival.sessions[-1].session_id
     state = InstanceState(_NOT_YET, character.character_id, None, current, arrival.created_at, PlotState())
     origin = {"file": Path(file.shown).name, "digest": arrival.digest}
-    files = InstanceFiles({**state.fields(), ORIGIN: origin}, began_as(character).fields(), arrival.sessions)
+    files = InstanceFiles(
+        {**state.fields(), ORIGIN: origin}, initial_state(character).fields(), arrival.sessions
+    )
     instance_id = _write(stories, files, stories.free_ids, made, arrival.streamed)
     return file.became("instance", instance_id, character.name, "new")
 

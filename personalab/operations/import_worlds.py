@@ -16,7 +16,7 @@ from personalab.archive.card_reading import read_card
 from personalab.errors import BadRecord, PersonaLabError
 from personalab.operations.import_places import ImportTargets
 from personalab.operations.imports import Imported, ImportReport, NamedWorld, Outcome
-from personalab.story.library import Background
+from personalab.story.records import Background
 
 _ARRIVED: tuple[Outcome, ...] = ("new", "replaced", "joined")
 _SHOWN = 10

@@ -19,6 +19,7 @@ from typing import BinaryIO, cast
 
 from personalab.archive.detecting import Format, detect
 from personalab.archive.naming import called_by_file
+from personalab.data_files import writing
 from personalab.errors import PersonaLabError, UserError
 from personalab.operations.import_joining import join_stories
 from personalab.operations.import_library import bring_book, bring_card, bring_world
@@ -37,8 +38,7 @@ from personalab.operations.imports import (
 from personalab.operations.reindex import BATCH, session_events
 from personalab.services import Services
 from personalab.storage.exchange import FoundFile, find_files, opened
-from personalab.storage.files import writing
-from personalab.story.ids import check_id
+from personalab.story.records import check_id
 from personalab.tasks import run_uncancellable
 
 Progress = Callable[[int, int, str], None]

@@ -9,11 +9,9 @@ from typing import Any
 from personalab.errors import UserError
 from personalab.operations.reading import turn_lines
 from personalab.services import Services
-from personalab.story.ids import check_id
-from personalab.story.instance import InstanceState
-from personalab.story.library import Character, called
-from personalab.story.lines import OPENING_TURN, AssistantLine, line_fields
 from personalab.story.macros import Names, player_name
+from personalab.story.records import Character, InstanceState, check_id, display_name
+from personalab.story.transcript import OPENING_TURN, AssistantLine, line_fields
 from personalab.tasks import run_uncancellable
 
 PAGE_TURNS = 50
@@ -55,7 +53,7 @@ def _opening(
     if not chosen or not character.greetings[chosen - 1].strip():
         return None
     config = services.preferences.read().config
-    names = Names(called(character), player_name(config, character.language or config.prompt_language))
+    names = Names(display_name(character), player_name(config, character.language or config.prompt_language))
     text = names.fill(character.greetings[chosen - 1])
     return AssistantLine(text, OPENING_TURN, now, extra={"greeting": chosen})
 

@@ -18,7 +18,7 @@ from personalab.memory.records import (
 )
 from personalab.ports import SessionStore
 from personalab.services import Services
-from personalab.story.instance import InstanceState
+from personalab.story.records import InstanceState
 from personalab.story.transcript import Turn, taken_over
 
 TOGETHER = 20

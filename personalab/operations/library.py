@@ -9,12 +9,11 @@ from typing import Generic, Literal, TypeVar
 from personalab.archive.card_reading import Card, clean_name, read_card
 from personalab.archive.loading import MAX_CARD_BYTES, load_json
 from personalab.archive.worlds import MAX_NAME, MAX_POINT, MAX_POINTS, MAX_TEXT
+from personalab.data_files import read_bytes
 from personalab.errors import NotFound, PersonaLabError, UserError
 from personalab.services import Services
-from personalab.storage.files import read_bytes
 from personalab.storage.stories import StoryFiles
-from personalab.story.ids import check_id
-from personalab.story.library import Background, Character, OutlinePoint
+from personalab.story.records import Background, Character, OutlinePoint, check_id
 from personalab.tasks import run_uncancellable
 from personalab.texts import PromptLanguage
 

@@ -14,10 +14,8 @@ from personalab.storage.reply_line import recover
 from personalab.storage.stories import StoryFiles
 from personalab.storage.story_lock import running
 from personalab.story.director import without_markers
-from personalab.story.instance import InstanceState
-from personalab.story.library import Background, Character, called
-from personalab.story.lines import AssistantLine, UserLine, parse_line
-from personalab.story.transcript import usable_reply
+from personalab.story.records import Background, Character, InstanceState, display_name
+from personalab.story.transcript import AssistantLine, UserLine, parse_line, usable_reply
 
 _TAIL_BYTES = 64 * 1024
 _LONGEST_TAIL = 4 * 1024 * 1024
@@ -121,7 +119,7 @@ def _words_of(line: AssistantLine | UserLine) -> LastWords:
 
 def worlds_of(stories: StoryFiles, character: Character) -> list[str]:
     """List the backgrounds that speak of a character by its name."""
-    names = {name for name in (character.name.strip(), called(character).strip()) if len(name) > 1}
+    names = {name for name in (character.name.strip(), display_name(character).strip()) if len(name) > 1}
     if not names:
         return []
     sought = re.compile("|".join(_pattern(name) for name in sorted(names)))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from personalab.services import Services
-from personalab.story.ids import check_id
-from personalab.story.instance import CharacterState
 from personalab.story.persona_history import edited_by_hand, revision_of, undo_growth
+from personalab.story.records import CharacterState, check_id
 
 
 async def persona_history(services: Services, instance_id: str) -> dict[str, Any]:

@@ -9,13 +9,13 @@ from typing import Literal
 from personalab.archive.loading import MAX_CARRIER_BYTES
 from personalab.archive.pictures import icon_in_charx
 from personalab.archive.png import without_cards
+from personalab.data_files import read_bytes
 from personalab.errors import BadRecord, NotFound
 from personalab.operations.library import kept_card
 from personalab.services import Services
 from personalab.storage.exchange import opened
-from personalab.storage.files import read_bytes
 from personalab.storage.stories import StoryFiles
-from personalab.story.ids import check_id
+from personalab.story.records import check_id
 
 PictureType = Literal["image/png", "image/jpeg", "image/webp", "image/gif"]
 _BEGINNINGS: tuple[tuple[bytes, PictureType], ...] = (

@@ -14,15 +14,16 @@ from typing import Any
 
 from personalab.errors import StorageError, UserError
 from personalab.services import Services
-from personalab.story.ids import check_id
-from personalab.story.lines import (
+from personalab.story.records import check_id
+from personalab.story.transcript import (
     MAX_REQUEST_ID_CHARACTERS,
     AssistantLine,
     Summary,
+    Transcript,
+    Turn,
     UserLine,
     line_fields,
 )
-from personalab.story.transcript import Transcript, Turn
 
 Cut = Callable[[str, int], str]
 """Gives the beginning of a text that costs no more than so much."""

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from personalab.errors import UserError
 from personalab.services import Services
-from personalab.story.ids import check_id
 from personalab.story.recall import (
     Kind,
     RecallQuery,
@@ -19,6 +18,7 @@ from personalab.story.recall import (
     turn_event,
     with_evidence,
 )
+from personalab.story.records import check_id
 
 Depth = Literal["auto", "summaries", "plots", "turns"]
 NEWEST_TURNS = 500

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from personalab.errors import PersonaLabError, StorageError, reason_of
 from personalab.services import Services
-from personalab.story.instance import InstanceState
-from personalab.story.lines import MAX_TURN
 from personalab.story.recall import StoryEvent, point_events, turn_event
+from personalab.story.records import InstanceState
+from personalab.story.transcript import MAX_TURN
 
 BATCH = 1_000
 Progress = Callable[[int, int, str], None]

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 from personalab.errors import UserError
 from personalab.services import Services
-from personalab.story.care import UNDONE
-from personalab.story.ids import check_id
-from personalab.story.instance import InstanceState
-from personalab.story.sessions import switch_session
+from personalab.story.records import InstanceState, check_id
+from personalab.story.summary import UNDONE, switch_session
 from personalab.story.transcript import taken_over
 from personalab.tasks import complete
 

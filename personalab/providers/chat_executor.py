@@ -15,15 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from personalab.answer_schema import AnswerSchema
-from personalab.dialogue import Message, object_in
+from personalab.dialogue import AnswerSchema, Message, object_in, well_formed
 from personalab.errors import ProviderError, Reason
 from personalab.lab.calling import Call, CallAnswer, CallUsage
 from personalab.lab.stored_errors import plain_params
 from personalab.ports import ReplyChunk, ReplyModel, stream_answer
 from personalab.providers.call_spool import CallFiles, forget_call, spooling
-from personalab.providers.claude_cli import sentence_of, well_formed_json
-from personalab.providers.well_formed import well_formed
+from personalab.providers.claude_cli import error_sentence, well_formed_json
 from personalab.reasoning import without_thoughts
 
 _SCHEMA_NOTE = "Answer with one JSON object that fits this JSON schema, and with nothing else:\n{schema}"
@@ -116,7 +114,7 @@ class ChatExecutor:
             status="failed" if failure else "ok",
             text=heard.text,
             structured=heard.structured,
-            error=sentence_of(failure) if failure else None,
+            error=error_sentence(failure) if failure else None,
             error_code=failure.code if failure else None,
             error_params=plain_params(failure.params) if failure else None,
             retryable=failure.retryable if failure else False,

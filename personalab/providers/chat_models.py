@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from personalab.errors import ProviderError, Reason
 from personalab.ports import ReplyModel
+from personalab.providers.connections import NO_KEY, OPENAI_URL, OpenAIEndpoint
 from personalab.providers.failures import clean_reason
 from personalab.providers.model_settings import ModelSettings, ReasoningEffort
-from personalab.providers.openai_chat import NO_KEY, OPENAI_URL, OpenAIEndpoint, open_chat_openai
 from personalab.providers.openai_source import OpenAISource
 from personalab.providers.provider_model import ProviderModel, ReplySource
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
-
-__all__ = ["ModelSettings", "open_model"]
 
 
 def open_model(name: str, *, settings: ModelSettings) -> ReplyModel:
@@ -58,7 +56,7 @@ def _open_openai(model: str, settings: ModelSettings) -> ReplyModel:
     )
     source: ReplySource
     if settings.traced or endpoint.base_url == OPENAI_URL:  # LangChain knows the ways of OpenAI's own models
-        from personalab.providers.langchain_source import LangChainSource
+        from personalab.providers.langchain_source import LangChainSource, open_chat_openai
 
         source = LangChainSource(partial(open_chat_openai, endpoint, settings), settings, openai_wire=True)
     else:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from personalab.dialogue import object_in
+from personalab.dialogue import object_in, well_formed
 from personalab.errors import Because, ProviderError, Reason, as_reason
 from personalab.lab.calling import Call, CallAnswer, CallUsage, amount_of
 from personalab.lab.stored_errors import MAX_ERROR, plain_params
@@ -48,7 +48,6 @@ from personalab.providers.claude_process import (
     wait_for_earlier,
 )
 from personalab.providers.failures import clean_reason
-from personalab.providers.well_formed import well_formed
 
 MAX_OUTPUT = 32 * 1024 * 1024
 _STDERR_SHOWN = 2000
@@ -71,7 +70,7 @@ def find_program(cli_path: str, path: str | None = None) -> str | None:
     return shutil.which(wanted, path=path) or shutil.which(wanted, path=os.path.dirname(sys.executable))
 
 
-def is_under_way(spool: Path, call_id: str) -> bool:
+def is_running(spool: Path, call_id: str) -> bool:
     """Return whether a program that an earlier process started still works on a call."""
     files = CallFiles(spool, call_id)
     with spooling(files):
@@ -413,7 +412,7 @@ def answer_of(result: Row, call: Call, ending: ProgramExit) -> CallAnswer:
         status="failed" if failure else "ok",
         text=text,
         structured=structured,
-        error=sentence_of(failure) if failure else None,
+        error=error_sentence(failure) if failure else None,
         error_code=failure.code if failure else None,
         error_params=plain_params(failure.params) if failure else None,
         retryable=failure.retryable if failure else False,
@@ -431,7 +430,7 @@ def failed_answer(error: ProviderError, call: Call, ending: ProgramExit) -> Call
     """Turn a failure without a result into an answer."""
     return CallAnswer(
         status="failed",
-        error=sentence_of(error),
+        error=error_sentence(error),
         error_code=error.code,
         error_params=plain_params(error.params),
         retryable=error.retryable,
@@ -442,7 +441,7 @@ def failed_answer(error: ProviderError, call: Call, ending: ProgramExit) -> Call
     )
 
 
-def sentence_of(error: ProviderError) -> str:
+def error_sentence(error: ProviderError) -> str:
     """Return a failure as one English line."""
     said = " ".join(str(error).split()) or error.code
     return said if len(said) <= MAX_ERROR else said[: MAX_ERROR - 1] + "…"

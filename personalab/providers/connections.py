@@ -12,24 +12,65 @@ import functools
 import io
 import os
 import socket
+import ssl
 import threading
 import time
 import weakref
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 from personalab.errors import ProviderError
 from personalab.providers.failures import clean_reason
-from personalab.providers.openai_chat import is_loopback, tls
 
 if TYPE_CHECKING:
     import aiohttp
 
     from personalab.providers.model_settings import ModelSettings
+
+OPENAI_URL = "https://api.openai.com/v1"
+# Local servers want no key, but the client library wants one.
+NO_KEY = "no-key"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAIEndpoint:
+    """Where a model is, and what is said to it besides the messages."""
+
+    model: str
+    base_url: str = OPENAI_URL
+    api_key: str = field(default=NO_KEY, repr=False)
+    extra_body: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    @property
+    def use_proxy(self) -> bool:
+        """Whether the environment's proxy settings hold: not for a server on this machine."""
+        return not is_loopback(self.base_url)
+
+
+def is_loopback(url: str) -> bool:
+    """Return whether a URL names this machine."""
+    host = urlsplit(url).hostname or ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    return address.is_loopback or address.is_unspecified
+
+
+@functools.cache
+def tls() -> ssl.SSLContext:
+    """Trust the machine's certificates and certifi's; making this takes 40 ms, so it is made once."""
+    import certifi
+
+    context = ssl.create_default_context()
+    context.load_verify_locations(certifi.where())
+    return context
+
 
 _KEEP_SECONDS = 4.0
 """A connection that had no request for so long is not used again: many servers close theirs after 5 s."""

@@ -1,26 +1,40 @@
-"""Replies of LangChain's chat models."""
+"""Replies from LangChain's chat models, and the ChatOpenAI that is opened for each reply.
+
+LangChain's default HTTP client is shared between event loops and fails in the second one; here each reply has
+a client of its own, closed with it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from personalab.answer_schema import AnswerSchema
-from personalab.dialogue import Message
+from personalab.dialogue import AnswerSchema, Message, PairJoiner, well_formed
 from personalab.ports import ReplyChunk
-from personalab.providers.content_blocks import Part, content_parts, field_reasoning
+from personalab.providers.connections import OPENAI_URL, OpenAIEndpoint, tls
 from personalab.providers.model_settings import ModelSettings
-from personalab.providers.provider_model import ReplyEnding, stalled
-from personalab.providers.schema_requests import schema_options, tool_input
-from personalab.providers.well_formed import PairJoiner, well_formed
+from personalab.providers.provider_model import (
+    REASONING_FIELD,
+    Part,
+    ReplyEnding,
+    content_parts,
+    field_reasoning,
+    schema_options,
+    stall_error,
+    tool_input,
+)
 from personalab.story.events import Usage
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessageChunk
+    from langchain_openai import ChatOpenAI
+
 
 OpenChat = Callable[[], "AbstractAsyncContextManager[BaseChatModel]"]
 
@@ -73,7 +87,7 @@ async def _next_within(stream: AsyncIterator[AIMessageChunk], seconds: float) ->
         async with asyncio.timeout(seconds):
             return await anext(stream, None)
     except TimeoutError as error:
-        raise stalled(seconds) from error
+        raise stall_error(seconds) from error
 
 
 def parts_of(chunk: AIMessageChunk) -> Iterator[Part]:
@@ -101,3 +115,77 @@ def _note(chunk: AIMessageChunk, ending: ReplyEnding) -> None:
                 input_tokens=told["input_tokens"], output_tokens=told["output_tokens"], cached_tokens=cached
             )
         )
+
+
+@asynccontextmanager
+async def open_chat_openai(endpoint: OpenAIEndpoint, settings: ModelSettings) -> AsyncGenerator[ChatOpenAI]:
+    """Open a ChatOpenAI whose connections end with the block."""
+    if "langchain_openai" not in sys.modules:
+        await asyncio.to_thread(_import)
+    from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
+
+    # The blocking client is never used, but LangChain would make one, slowly.
+    with DefaultHttpxClient(verify=tls()) as unused:
+        async with DefaultAsyncHttpxClient(verify=tls(), trust_env=endpoint.use_proxy) as client:
+            yield _chat(endpoint, settings, http_async_client=client, http_client=unused)
+
+
+def _chat(endpoint: OpenAIEndpoint, settings: ModelSettings, **clients: object) -> ChatOpenAI:
+    own = endpoint.base_url == OPENAI_URL
+    body = dict(endpoint.extra_body)
+    if settings.max_output_tokens is not None:
+        # OpenAI's own models refuse the older name, many other servers know no other.
+        body["max_completion_tokens" if own else "max_tokens"] = settings.max_output_tokens
+    options: dict[str, Any] = {
+        "model": endpoint.model,
+        "api_key": endpoint.api_key,
+        "base_url": endpoint.base_url,
+        "temperature": settings.temperature,
+        "extra_body": body or None,
+        "timeout": (settings.connect_seconds, None, None, settings.connect_seconds),
+        **clients,
+        "openai_proxy": "",
+        "max_retries": 0,
+        "stream_usage": True,
+        "stream_chunk_timeout": None,
+        "use_responses_api": None if own else False,
+    }
+    if settings.reasoning is not None:
+        options["reasoning_effort"] = "none" if settings.reasoning == "off" else settings.reasoning
+    return _reasoning_chat()(**options)
+
+
+@functools.cache
+def _reasoning_chat() -> type[ChatOpenAI]:
+    """Make a ChatOpenAI that keeps the reasoning other servers send; LangChain's own drops it."""
+    from langchain_openai import ChatOpenAI
+
+    class ReasoningChatOpenAI(ChatOpenAI):
+        def _convert_chunk_to_generation_chunk(
+            self,
+            chunk: dict[str, Any],
+            default_chunk_class: type,
+            base_generation_info: dict[str, Any] | None,
+        ) -> Any:
+            made: Any = super()._convert_chunk_to_generation_chunk(
+                chunk, default_chunk_class, base_generation_info
+            )
+            if made is not None and (reasoning := _delta_reasoning(chunk)):
+                made.message.additional_kwargs[REASONING_FIELD] = reasoning
+            return made
+
+    return ReasoningChatOpenAI
+
+
+def _delta_reasoning(chunk: Mapping[str, Any]) -> str:
+    """Read what a chunk holds of the model's reasoning beside its content."""
+    for choice in chunk.get("choices") or ():
+        if reasoning := field_reasoning(cast("Mapping[str, object]", choice.get("delta") or {})):
+            return reasoning
+    return ""
+
+
+def _import() -> None:
+    import langchain_openai  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+    tls()

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from personalab.errors import ProviderError
-from personalab.providers.model_files import NotAModelFile, check_regular
-from personalab.providers.model_opening import ModelOpener
+from personalab.providers.connections import OpenAIEndpoint
+from personalab.providers.model_opening import ModelOpener, NotAModelFile, check_regular
 from personalab.providers.model_settings import ModelSettings
-from personalab.providers.openai_chat import OpenAIEndpoint
 from personalab.providers.openai_source import OpenAISource
 from personalab.providers.provider_model import ProviderModel
 

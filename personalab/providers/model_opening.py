@@ -1,18 +1,63 @@
-"""Opening of models in separate threads: a file or a library that hangs blocks only its own model.
+"""Opening of models and of the files that a model's name refers to; whatever hangs blocks only its own model.
 
 Each model that is being opened has a thread of its own, up to a small limit. They are daemon threads, so that
-a stuck one does not prevent the process from ending.
+a stuck one does not prevent the process from ending. Only regular files are opened, without blocking.
 """
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import os
+import stat
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar, cast
 
-from personalab.errors import ProviderError
+from personalab.errors import Because, ProviderError, Reason, as_reason
+
+MAX_SCRIPT_BYTES = 16 * 1024 * 1024
+
+
+class NotAModelFile(Exception):  # noqa: N818 (what is wrong, for the caller to word)
+    """A file cannot be used."""
+
+    def __init__(self, reason: Because) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def check_regular(path: Path) -> None:
+    """Refuse what is no regular file, or may not be read."""
+    os.close(_opened(path))
+
+
+def read_script(path: Path) -> bytes:
+    """Read a script of at most ``MAX_SCRIPT_BYTES``."""
+    with open(_opened(path), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > MAX_SCRIPT_BYTES:
+            raise NotAModelFile(Reason("too_many_bytes", count=size, limit=MAX_SCRIPT_BYTES))
+        content = file.read(MAX_SCRIPT_BYTES + 1)
+    if len(content) > MAX_SCRIPT_BYTES:
+        raise NotAModelFile(Reason("too_many_bytes", count=len(content), limit=MAX_SCRIPT_BYTES))
+    return content
+
+
+def _opened(path: Path) -> int:
+    """Open a file to read. It is looked at first: merely opening some devices does something."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise NotAModelFile(Reason("not_plain_file"))
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except (OSError, ValueError) as error:
+        raise NotAModelFile(as_reason(error)) from error
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise NotAModelFile(Reason("not_plain_file"))
+    return fd
+
 
 T = TypeVar("T")
 MAX_OPENING = 4

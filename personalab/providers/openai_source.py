@@ -17,24 +17,27 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from personalab.answer_schema import AnswerSchema
-from personalab.dialogue import Message
+from personalab.dialogue import AnswerSchema, Message, PairJoiner, well_formed
 from personalab.errors import Invalid
 from personalab.ports import ReplyChunk
 from personalab.providers.connections import (
     LostConnectionError,
+    OpenAIEndpoint,
     RequestTarget,
     buffered,
     client_errors,
     client_of_loop,
     lost_connection,
 )
-from personalab.providers.content_blocks import Part, content_parts, field_reasoning
 from personalab.providers.model_settings import ModelSettings
-from personalab.providers.openai_chat import OpenAIEndpoint
-from personalab.providers.provider_model import ReplyEnding, stalled
-from personalab.providers.schema_requests import openai_format
-from personalab.providers.well_formed import PairJoiner, well_formed
+from personalab.providers.provider_model import (
+    Part,
+    ReplyEnding,
+    content_parts,
+    field_reasoning,
+    openai_format,
+    stall_error,
+)
 from personalab.story.events import Usage
 
 if TYPE_CHECKING:
@@ -192,7 +195,7 @@ class Patience:
             return await work
         except asyncio.CancelledError as error:
             if self._is_over and task.cancelling() - 1 <= cancels:
-                raise stalled(self._seconds) from error
+                raise stall_error(self._seconds) from error
             raise
         finally:
             self._task = None

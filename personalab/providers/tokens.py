@@ -19,6 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from personalab.dialogue import well_formed
 from personalab.errors import Reason, StorageError, UserError, as_reason
 
 if TYPE_CHECKING:
@@ -185,9 +186,10 @@ def _count_by_words(encoding: Encoding, text: str) -> int:
     """Count as tiktoken does, but split with ``regex`` (its own dependency), which has no such stack."""
     import regex
 
-    well_formed = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     find_all = cast("Any", regex).findall
-    pieces = cast("list[str]", find_all(VOCABULARIES[encoding.name].pattern, well_formed, concurrent=True))
+    pieces = cast(
+        "list[str]", find_all(VOCABULARIES[encoding.name].pattern, well_formed(text), concurrent=True)
+    )
     # tiktoken has no public way to encode a piece that is split already.
     encode = encoding._encode_single_piece  # pyright: ignore[reportPrivateUsage]
     return sum(len(encode(piece)) for piece in pieces)

@@ -79,7 +79,7 @@ class ChromaFolder:
             os.close(open_regular(database, os.O_RDONLY | os.O_CREAT))
 
     def collection(self, name: str) -> Collection | None:
-        """Open a collection; a writer that died may have told of one that it never made."""
+        """Open a collection; a writer that died may have listed one that it never made."""
         from chromadb.errors import NotFoundError
 
         if name not in self._collections:

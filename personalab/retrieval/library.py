@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from personalab.data_files import open_regular
+from personalab.dialogue import well_formed
 from personalab.errors import Reason, StorageError, as_reason
 from personalab.ports import Embedder, IndexState
 from personalab.story.recall import Hit, Kind, RecallQuery, StoryEvent
@@ -165,7 +166,7 @@ MOST_OTHERS = 20
 class ChromaLibrary:
     """The event library in a folder of the data root; several processes may use it at once.
 
-    Vectors stand in Chroma, a collection an instance and kind; words are indexed in memory from there.
+    Vectors are in Chroma, one collection per instance and kind; words are indexed in memory from there.
     """
 
     def __init__(self, folder: Path, open_embedder: Callable[[], Embedder]) -> None:
@@ -256,11 +257,11 @@ class ChromaLibrary:
                 catalogue = self._view.forget(catalogue, name, session_id)
 
     def _search(self, search: RecallQuery) -> list[Hit]:
-        from personalab.retrieval.offline_embedder import query_vector
+        from personalab.retrieval.embedders import query_vector
         from personalab.retrieval.ranking import CollectionMatches, rank
 
         embedder = self._embedder()
-        search = replace(search, in_prompt=frozenset(map(_whole, search.in_prompt)))
+        search = replace(search, in_prompt=frozenset(map(well_formed, search.in_prompt)))
         collections = {name: collection for _, name, collection in self._open_collections(search, embedder)}
         vectors = {
             name: query_vector(embedder, search.query, collection.lexical.rarity)
@@ -346,10 +347,4 @@ def _check(catalogue: Catalogue, embedder: Embedder) -> None:
 
 def _clean(event: StoryEvent) -> StoryEvent:
     """Make texts storable: half a surrogate pair cannot be written as UTF-8."""
-    return replace(event, text=_whole(event.text), timestamp=_whole(event.timestamp))
-
-
-def _whole(text: str) -> str:
-    if text.isascii():
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return replace(event, text=well_formed(event.text), timestamp=well_formed(event.timestamp))

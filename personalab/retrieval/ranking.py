@@ -8,8 +8,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from personalab.retrieval.event_store import EventCollection, Filter
-from personalab.retrieval.lexical import Mask
-from personalab.retrieval.terms import shared_words
+from personalab.retrieval.lexical import Mask, shared_words
 from personalab.story.recall import Hit, RecallQuery, StoryEvent
 
 Key = TypeVar("Key", bound=Hashable)
@@ -37,7 +36,7 @@ def _stretched(similarity: Mapping[Key, float]) -> dict[Key, float]:
 
 
 _RIVAL = 10
-"""A hit is the surer, the further it stands above the one in this place."""
+"""Confidence in a hit grows with its distance from the one at this rank."""
 _TOO_LITTLE, _ENOUGH = 0.9, 1.4
 """How many rare words must be found: up to the first a hit is chance ("go on"), from the second on sure."""
 

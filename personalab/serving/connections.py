@@ -10,9 +10,7 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from personalab.serving.bodies import Receive, Send
-from personalab.serving.clients import one_client
-from personalab.serving.door import AUTHENTICATED
+from personalab.serving.access import AUTHENTICATED, Receive, Send, one_client
 
 HEAD_SECONDS = 30.0
 MAX_UNAUTHENTICATED = 1_024

@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from personalab.data_files import FILE_MODE
+from personalab.data_files import FILE_MODE, create_file, sync_folder, writing
 from personalab.errors import PersonaLabError, Reason, StorageError, UserError, as_reason
-from personalab.storage.files import create_file, sync_folder, writing
 
 MAX_FILES = 100_000
 """Maximum files of one import."""

@@ -13,23 +13,23 @@ from typing import Any, TypeVar, cast
 
 from personalab.archive.instances import STATE_FILES, InstanceFiles, LibraryEntry, is_other_file
 from personalab.archive.veloca_lines import SessionLines
-from personalab.data_files import make_folder, without_bom
-from personalab.errors import BadRecord, NotFound, Reason, StorageError, UserError, as_reason
-from personalab.storage.files import (
+from personalab.data_files import (
     MAX_JSON_BYTES,
     dump_json,
+    make_folder,
     read_bytes,
     read_json,
     replace_file,
     sync_folder,
+    without_bom,
     write_json,
     writing,
 )
+from personalab.errors import BadRecord, NotFound, Reason, StorageError, UserError, as_reason
 from personalab.storage.reply_line import recover
 from personalab.storage.stories import BESIDE, Kind, StoryFiles
-from personalab.story.ids import check_id
-from personalab.story.instance import CharacterState, InstanceState, object_of
-from personalab.story.lines import AssistantLine, Line, Metadata, UserLine, dump_line, parse_line
+from personalab.story.records import CharacterState, InstanceState, check_id, object_of
+from personalab.story.transcript import AssistantLine, Line, Metadata, UserLine, dump_line, parse_line
 
 MAX_INSTANCE_BYTES = 64 * 1024 * 1024
 """A story that leaves is held in memory whole."""

@@ -13,13 +13,11 @@ from typing import Any, Literal, TypeVar
 
 from personalab import config
 from personalab.config import Config, DirectorModule, LoreModule, MemoryModule, RecallModule
-from personalab.data_files import make_folder
+from personalab.data_files import locked_file, make_folder, read_bytes, read_json, write_json, writing
 from personalab.errors import Invalid, PersonaLabError, StorageError, as_reason, reason_of
 from personalab.ports import Preferences
-from personalab.storage.files import read_bytes, read_json, write_json, writing
-from personalab.storage.locked import locked_file
 from personalab.story.events import Notice
-from personalab.story.instance import object_of
+from personalab.story.records import object_of
 from personalab.texts import Language, PromptLanguage
 
 M = TypeVar("M")
@@ -43,7 +41,7 @@ _ALTERNATING = ("example_start", "example_end", "opening")
 
 
 class PreferenceFiles:
-    """The settings of a data root; ``shipped`` holds what stands in for files a root does not have."""
+    """The settings of a data root; ``shipped`` holds the defaults for files that a root does not have."""
 
     def __init__(self, root: Path, shipped: Path) -> None:
         self._root = root

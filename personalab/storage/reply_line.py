@@ -14,10 +14,9 @@ import re
 from json.encoder import encode_basestring
 from os import pwrite
 
-from personalab.data_files import cut_file
+from personalab.data_files import cut_file, write_error
 from personalab.reasoning import separate_reasoning
-from personalab.storage.files import write_error
-from personalab.story.lines import REPLY_FLAGS, AssistantLine, encode_text
+from personalab.story.transcript import REPLY_FLAGS, AssistantLine, encode_text
 
 REPLY_OPENING = b'{"role":"assistant","content":"'
 _REASONING = b',"reasoning":"'

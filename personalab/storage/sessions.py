@@ -17,12 +17,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from personalab.data_files import cut_file, open_regular, without_bom
+from personalab.data_files import (
+    cut_file,
+    open_aside,
+    open_regular,
+    read_bytes,
+    replace_file,
+    without_bom,
+    writing,
+)
 from personalab.errors import Reason, StorageError, as_reason
-from personalab.storage.files import open_aside, read_bytes, replace_file, writing
 from personalab.storage.reply_line import REPLY_OPENING, ReplyLine, recover
-from personalab.story.lines import REPLY_FLAGS, AssistantLine, Line, dump_line, parse_line
-from personalab.story.transcript import Transcript
+from personalab.story.transcript import REPLY_FLAGS, AssistantLine, Line, Transcript, dump_line, parse_line
 
 MAX_SESSION_BYTES = 1024 * 1024 * 1024
 _RACY_NS = 50_000_000
@@ -45,7 +51,7 @@ Stamp = tuple[int, int, int, int, int]
 
 @dataclass(slots=True)
 class Session:
-    """A session as it stands in its file; ``torn`` is what follows the last line end."""
+    """A session as its file holds it; ``torn`` is what follows the last line end."""
 
     path: Path
     transcript: Transcript = field(default_factory=Transcript)
@@ -246,7 +252,7 @@ class SessionWriter:
         self._taken(data, [line])
 
     def _overwrite(self, data: bytes, old: bytes) -> None:
-        """Write at the end of the whole lines, over ``old``; on failure ``old`` stands there again."""
+        """Write at the end of the whole lines, over ``old``; on failure ``old`` is restored."""
         start = self._session.size
         with writing(self._shown):
             try:

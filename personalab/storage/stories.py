@@ -8,11 +8,20 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
-from personalab.data_files import make_folder, without_bom
+from personalab.data_files import (
+    dump_json,
+    locked_file,
+    make_folder,
+    read_json,
+    read_start,
+    replace_file,
+    without_bom,
+    write_json,
+    writing,
+)
 from personalab.errors import (
-    Invalid,
     NotFound,
     PersonaLabError,
     Reason,
@@ -20,16 +29,24 @@ from personalab.errors import (
     UserError,
     as_reason,
 )
-from personalab.storage.files import dump_json, read_json, read_start, replace_file, write_json, writing
-from personalab.storage.locked import locked_file
 from personalab.storage.sessions import Session, SessionCache, SessionWriter
-from personalab.story.ids import check_id, is_id
-from personalab.story.instance import CharacterState, InstanceState, PlotState, object_of
-from personalab.story.library import Background, Character, began_as, called, one_line
-from personalab.story.lines import AssistantLine, Line, Metadata, dump_line, parse_line
 from personalab.story.macros import Names
-from personalab.story.sessions import SESSION_NAME, closes_loop, previous_session, session_order
-from personalab.story.summary import PlotPoint
+from personalab.story.records import (
+    Background,
+    Character,
+    CharacterState,
+    InstanceState,
+    PlotState,
+    check_id,
+    display_name,
+    initial_state,
+    is_id,
+    object_of,
+    one_line,
+    rows_of,
+)
+from personalab.story.summary import SESSION_NAME, PlotPoint, closes_loop, previous_session, session_order
+from personalab.story.transcript import AssistantLine, Line, Metadata, dump_line, parse_line
 
 T = TypeVar("T")
 Kind = Literal["characters", "backgrounds", "instances"]
@@ -41,7 +58,7 @@ _LONGEST_METADATA = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class StoryListing:
     """One entry of the library: its id and either the record or why it cannot be read."""
 
     entry_id: str
@@ -131,15 +148,15 @@ class StoryFiles:
             finally:
                 shutil.rmtree(fresh, ignore_errors=True)
 
-    def characters(self) -> list[Listed]:
+    def characters(self) -> list[StoryListing]:
         """List the characters by id, the unreadable ones too."""
         return [self.listed("characters", name) for name in self.names("characters")]
 
-    def backgrounds(self) -> list[Listed]:
+    def backgrounds(self) -> list[StoryListing]:
         """List the backgrounds by id, the unreadable ones too."""
         return [self.listed("backgrounds", name) for name in self.names("backgrounds")]
 
-    def all_instances(self) -> list[Listed]:
+    def all_instances(self) -> list[StoryListing]:
         """List the instances by id, the unreadable ones too."""
         return [self.listed("instances", name) for name in self.names("instances")]
 
@@ -149,7 +166,7 @@ class StoryFiles:
         found = [entry.name for entry in folder.iterdir() if entry.is_dir()] if folder.is_dir() else []
         return sorted(name for name in found if is_id(name))
 
-    def listed(self, kind: Kind, entry_id: str) -> Listed:
+    def listed(self, kind: Kind, entry_id: str) -> StoryListing:
         """Read one entry of the library, or why it cannot be read."""
         reading: dict[Kind, Callable[[str], Character | Background | InstanceState]] = {
             "characters": self.character,
@@ -157,9 +174,9 @@ class StoryFiles:
             "instances": self.instance,
         }
         try:
-            return Listed(entry_id, reading[kind](entry_id))
+            return StoryListing(entry_id, reading[kind](entry_id))
         except PersonaLabError as error:
-            return Listed(entry_id, None, error)
+            return StoryListing(entry_id, None, error)
 
     # --- instances
 
@@ -178,7 +195,7 @@ class StoryFiles:
     def character_name(self, character_id: str) -> str:
         """Return the name of a character in the library; its id where it cannot be read."""
         listed = self.listed("characters", character_id).record
-        return called(listed) if isinstance(listed, Character) else character_id
+        return display_name(listed) if isinstance(listed, Character) else character_id
 
     def save_instance(self, state: InstanceState, *, sync: bool = False) -> None:
         """Replace an instance's state."""
@@ -238,7 +255,7 @@ class StoryFiles:
     def _fill_instance(
         self, folder: Path, state: InstanceState, character: Character, opening: AssistantLine | None
     ) -> None:
-        persona = began_as(character)
+        persona = initial_state(character)
         shown = f"instances/{state.instance_id}"
         first = dump_line(Metadata(state.instance_id, state.current_session_id, state.created_at))
         if opening is not None:
@@ -373,10 +390,7 @@ def _plots(session: Path) -> Path:
 
 
 def _points(data: object) -> list[PlotPoint]:
-    given: object = object_of(data).get("points", [])
-    if not isinstance(given, list):
-        raise Invalid("field_not_list", field="points")
-    return [PlotPoint.read(row) for row in cast("list[object]", given)]
+    return [PlotPoint.read(row) for row in rows_of(object_of(data), "points")]
 
 
 def _free_name(path: Path) -> Path:

@@ -19,11 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from personalab.data_files import lock_fd, open_regular
+from personalab.data_files import lock_fd, open_regular, replace_file, writing
 from personalab.errors import Busy, NotFound, StorageError
 from personalab.leases import MAX_HOLD_SECONDS
-from personalab.storage.files import replace_file, writing
-from personalab.story.ids import check_id
+from personalab.story.records import check_id
 from personalab.tasks import run_uncancellable
 
 _RETRY_SECONDS = 0.02

@@ -1,28 +1,84 @@
-"""The ports of stories over the files of a data root."""
+"""The ports of stories over the files of a data root.
+
+A persona's history (``persona_history.json``) is written first, then its state, each atomically. The state names its
+current revision, so until it is written, later revisions in the history are a draft without effect.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
+from personalab.data_files import MAX_JSON_BYTES, dump_json, read_json, replace_file
+from personalab.errors import Reason, StorageError, as_reason
 from personalab.ports import ConversationArchive, HeldLock, Preferences, StoryPorts
 from personalab.storage.lorebooks import LorebookFiles
-from personalab.storage.personas import PersonaFiles
 from personalab.storage.preferences import PreferenceFiles
 from personalab.storage.reply_line import ReplyLine
 from personalab.storage.sessions import SessionCache, SessionWriter
 from personalab.storage.stories import StoryFiles
 from personalab.storage.story_lock import FileLearningLock, FileStoryLock
 from personalab.story.events import Notice
-from personalab.story.instance import CharacterState, InstanceState
-from personalab.story.library import Background
-from personalab.story.lines import AssistantLine, Line
 from personalab.story.lore import Lorebook
-from personalab.story.persona_history import PersonaHistory
+from personalab.story.persona_history import PersonaHistory, revision_of
+from personalab.story.records import Background, CharacterState, InstanceState
 from personalab.story.summary import PlotPoint
-from personalab.story.transcript import Transcript
+from personalab.story.transcript import AssistantLine, Line, Transcript
 from personalab.tasks import run_uncancellable
 from personalab.texts import Language, PromptLanguage
+
+MAX_HISTORY_BYTES = MAX_JSON_BYTES // 2
+
+
+class PersonaFiles:
+    """The personas of the stories under one data root; writers hold the instance's lock."""
+
+    def __init__(self, stories: StoryFiles) -> None:
+        self._stories = stories
+
+    def read(self, instance_id: str) -> tuple[CharacterState, PersonaHistory]:
+        """Read the state, then the history: so a change that is made meanwhile is at most seen as a draft."""
+        state = self._stories.character_state(instance_id)
+        folder = self._folder(instance_id)
+        try:
+            revision_of(state)
+        except ValueError as error:
+            shown = self._stories.shown(folder / "character_state.json")
+            raise StorageError("file_broken", file=shown, reason=as_reason(error)) from error
+        path = folder / "persona_history.json"
+        if not os.path.lexists(path):
+            return state, PersonaHistory()
+        shown = self._stories.shown(path)
+        try:
+            return state, PersonaHistory.read(read_json(path, shown))
+        except ValueError as error:
+            raise StorageError("file_broken", file=shown, reason=as_reason(error)) from error
+
+    def save(self, instance_id: str, state: CharacterState, history: PersonaHistory | None) -> None:
+        """Write the history, if it is given, and then the state."""
+        if history is not None:
+            self.write_history(instance_id, history)
+        self._stories.save_character_state(instance_id, state)
+
+    def write_history(self, instance_id: str, history: PersonaHistory) -> None:
+        """Replace the history; where it has grown too large, the oldest goes first, what was withdrawn before that."""
+        path = self._folder(instance_id) / "persona_history.json"
+        fields = history.fields()
+        withdrawn, revisions = fields["withdrawn"], fields["revisions"]
+        content = dump_json(fields)
+        while len(content) > MAX_HISTORY_BYTES and len(withdrawn) + len(revisions) > 1:
+            oldest = withdrawn or revisions
+            del oldest[: max(1, len(oldest) // 4)]
+            content = dump_json(fields)
+        shown = self._stories.shown(path)
+        if len(content) > MAX_JSON_BYTES:
+            raise StorageError("not_writable", file=shown, reason=Reason("bytes", count=len(content)))
+        replace_file(path, content, shown, sync=True)
+
+    def _folder(self, instance_id: str) -> Path:
+        return self._stories.instances / instance_id
 
 
 def open_file_ports(

@@ -10,7 +10,7 @@ import shutil
 import stat
 from pathlib import Path
 
-from personalab.storage.files import create_file, sync_folder, writing
+from personalab.data_files import create_file, sync_folder, writing
 
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 

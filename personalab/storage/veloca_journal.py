@@ -18,9 +18,8 @@ from typing import Any, cast
 from zlib import crc32
 
 from personalab.archive.veloca import ID_FIELDS, Array
-from personalab.data_files import open_regular
+from personalab.data_files import open_regular, writing
 from personalab.errors import StorageError, as_reason
-from personalab.storage.files import writing
 from personalab.storage.veloca_drafts import draft, settle
 
 Stamp = tuple[int, ...]

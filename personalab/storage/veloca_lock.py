@@ -10,9 +10,8 @@ import stat
 import time
 from types import TracebackType
 
-from personalab.data_files import lock_fd, open_regular
+from personalab.data_files import lock_fd, open_regular, writing
 from personalab.errors import Busy
-from personalab.storage.files import writing
 
 _FIRST_NAP, _LONGEST_NAP = 0.0005, 0.01
 _UNWRITABLE = (errno.EACCES, errno.EROFS, errno.EPERM)

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 
 from personalab.archive.veloca import Record
 from personalab.archive.veloca_rules import Archive, encode_records
+from personalab.data_files import writing
 from personalab.errors import BadRecord, Busy, StorageError, UserError, as_reason
-from personalab.storage.files import writing
 from personalab.storage.veloca_backups import broken, is_gone
 from personalab.storage.veloca_drafts import discard, draft, settle
 from personalab.storage.veloca_files import ArchiveLocation, HeldFile, clear_drafts, replay

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from personalab.archive.veloca_rules import Archive
+from personalab.data_files import writing
 from personalab.errors import BadRecord, StorageError, as_reason
-from personalab.storage.files import writing
 from personalab.storage.veloca_backups import is_gone, newest_good
 from personalab.storage.veloca_drafts import discard, draft, keep_as, settle
 from personalab.storage.veloca_files import (

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 from personalab.archive.veloca_rules import Archive
+from personalab.data_files import writing
 from personalab.errors import BadRecord
-from personalab.storage.files import writing
 from personalab.storage.veloca_drafts import draft, keep_as, settle
 from personalab.storage.veloca_files import ArchiveLocation, read_raw
 from personalab.storage.veloca_journal import scan

@@ -9,8 +9,7 @@ from functools import lru_cache
 from typing import TypedDict, cast
 
 from personalab.story.events import Notice
-from personalab.story.instance import PlotState, PlotStatus
-from personalab.story.library import Background, OutlinePoint
+from personalab.story.records import Background, OutlinePoint, PlotState, PlotStatus
 from personalab.texts import fill
 
 CURRENT_EVENTS = 15

@@ -109,7 +109,7 @@ class AwaitingEvent(TypedDict):
     tokens: dict[str, Any]
 
 
-class CareEvent(TypedDict):
+class PostTurnEvent(TypedDict):
     """Automatic work after the turn was started or done, because a person enabled it."""
 
     type: Literal["care"]
@@ -121,7 +121,7 @@ class CareEvent(TypedDict):
     message: str
 
 
-Event = TokenEvent | ReasoningEvent | WarningEvent | DoneEvent | ErrorEvent | AwaitingEvent | CareEvent
+Event = TokenEvent | ReasoningEvent | WarningEvent | DoneEvent | ErrorEvent | AwaitingEvent | PostTurnEvent
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,9 @@ from personalab.ports import Preferences, ReplyWriter, SessionLog, SessionStore,
 from personalab.reasoning import split_reasoning
 from personalab.story.director import PlotProgress, has_speech, read_progress
 from personalab.story.events import Notice, WarningEvent
-from personalab.story.ids import is_id
-from personalab.story.instance import CharacterState, InstanceState
-from personalab.story.library import NO_BACKGROUND, Background, one_line
-from personalab.story.lines import NO_REPLY, AssistantLine, UserLine
 from personalab.story.macros import Names, player_name
-from personalab.story.transcript import Transcript, Turn, left_behind
+from personalab.story.records import NO_BACKGROUND, Background, CharacterState, InstanceState, is_id, one_line
+from personalab.story.transcript import NO_REPLY, AssistantLine, Transcript, Turn, UserLine, left_behind
 from personalab.tasks import discard_failure
 from personalab.texts import Language, PromptLanguage
 
@@ -40,7 +37,7 @@ class Loaded:
     language: PromptLanguage
     """The language the model is addressed in: the character's, or else the reader's."""
     names: Names
-    """What stands for the placeholders in the character's texts."""
+    """Replaces the placeholders in the character's texts."""
     notices: tuple[Notice, ...]
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 from personalab.errors import Invalid, UserError
 from personalab.ports import HeldLock, StoryStore
-from personalab.story.instance import CharacterState, object_of, text_of
 from personalab.story.persona import PersonaChange
+from personalab.story.records import CharacterState, object_of, rows_of, text_of
 
 MAX_REVISIONS = 200
 """Maximum revisions; older ones are dropped, withdrawn ones likewise."""
@@ -40,10 +40,7 @@ class Revision:
         number = found.get("revision")
         if not isinstance(number, int) or isinstance(number, bool) or number < 1:
             raise Invalid("field_missing_or_not_whole_from", field="revision", low=1)
-        changes = found.get("changes", [])
-        if not isinstance(changes, list):
-            raise Invalid("field_not_list", field="changes")
-        for change in cast("list[object]", changes):
+        for change in rows_of(found, "changes"):
             PersonaChange.read(change)
         return cls(
             number, text_of(found, "time", ""), text_of(found, "before"), text_of(found, "after"), found
@@ -112,10 +109,7 @@ class PersonaHistory:
 
 
 def _list_of(data: Raw, name: str) -> tuple[Revision, ...]:
-    given = data.get(name, [])
-    if not isinstance(given, list):
-        raise Invalid("field_not_list", field=name)
-    return tuple(Revision.read(row) for row in cast("list[object]", given))
+    return tuple(map(Revision.read, rows_of(data, name)))
 
 
 # --- the state

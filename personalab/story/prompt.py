@@ -21,7 +21,7 @@ from personalab.dialogue import Message
 from personalab.errors import UserError
 from personalab.story.director import MarkedPoint
 from personalab.story.events import Notice
-from personalab.story.examples import ExampleBlock
+from personalab.story.macros import ExampleBlock
 from personalab.story.transcript import Turn
 from personalab.texts import fill
 

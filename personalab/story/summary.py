@@ -1,4 +1,4 @@
-"""Prompts and answer checks for summarizing a long session in points.
+"""Summaries: points of a long session, the session that follows it, and when a summary or learning is due after a turn.
 
 The model receives the session in pieces and answers with points as JSON: a short summary for the next
 session, and a detailed plot for readers who ask how it came about, each with the turns it is based on. The
@@ -8,23 +8,40 @@ answer is validated here, because a model may answer anything.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
-from personalab.answer_schema import (
+from personalab.config import Config, SummaryOrder
+from personalab.dialogue import (
     AnswerSchema,
+    Message,
+    indented,
+    indented_block,
+    is_in,
+    list_in,
     list_schema,
     number_range_schema,
     object_schema,
     text_schema,
+    whole_numbers,
 )
-from personalab.config import SummaryOrder
-from personalab.dialogue import Message, indented, indented_block, is_in, list_in, whole_numbers
-from personalab.errors import Invalid
-from personalab.story.lines import AssistantLine, Line, Metadata, Summary, UserLine
+from personalab.errors import Invalid, UserError
+from personalab.ports import HeldLock, StoryStore
 from personalab.story.prompt import turn_text
-from personalab.story.transcript import Transcript, Turn, told_turns, usable_reply
+from personalab.story.records import InstanceState
+from personalab.story.transcript import (
+    AssistantLine,
+    Line,
+    Metadata,
+    Summary,
+    Transcript,
+    Turn,
+    UserLine,
+    told_turns,
+    usable_reply,
+)
 from personalab.texts import PromptLanguage, fill
 
 MAX_POINTS = 40
@@ -80,7 +97,7 @@ class SummaryPart:
 # --- what the model reads
 
 
-def worth_telling(transcript: Transcript) -> list[Turn]:
+def turns_to_summarize(transcript: Transcript) -> list[Turn]:
     """Pick the turns something happened in: those with an answer that is more than an error."""
     return [turn for turn in transcript.turns if turn.answer is not None]
 
@@ -254,3 +271,87 @@ def carried_turns(transcript: Transcript, most: int, cost: Callable[[Turn], int]
             break
     left = [turn for turn in unanswered if not any(turn is other for other in kept)]
     return Carried(tuple(kept), tuple(left) if blocked else ())
+
+
+SESSION_NAME = re.compile(r"(?:sess|session)_(\d{3,9})")
+_MAX_DIGITS = 9
+
+Link = Callable[[str], str | None]
+"""Finds the session that a session names as the one before it, if there is such a session."""
+
+
+def session_order(session_id: str) -> tuple[int, str]:
+    """Return the key by which sessions are sorted, the oldest first."""
+    number = SESSION_NAME.fullmatch(session_id)
+    return (int(number[1]) if number else 10**_MAX_DIGITS, session_id)
+
+
+def next_session_id(session_id: str) -> str:
+    """Return the next session's id: one higher than the current one."""
+    digits = session_id.rpartition("_")[2]
+    number = int(digits) + 1 if digits.isdigit() and len(digits) <= _MAX_DIGITS else 1
+    return f"sess_{number:03}"
+
+
+def previous_session(session_id: str, link: Link) -> str | None:
+    """Find the session that a session continues; ``None`` for the first one, also of a loop."""
+    return None if closes_loop(session_id, link) else link(session_id)
+
+
+def closes_loop(session_id: str, link: Link) -> bool:
+    """Return whether a session claims to continue one that came after it, or itself.
+
+    Sessions can only be linked in a loop by an edit. Of those in the loop, the first by its number began.
+    """
+    chain = [session_id]
+    while (before := link(chain[-1])) is not None and before not in chain:
+        chain.append(before)
+    return before == session_id and session_id == min(chain, key=session_order)
+
+
+async def switch_session(
+    stories: StoryStore,
+    lock: HeldLock,
+    instance_id: str,
+    session_id: str,
+    *,
+    expected: str,
+    note: Mapping[str, Any] | None = None,
+) -> InstanceState:
+    """Make another session the current one, if the expected one still is; ``note`` is kept in the story's state."""
+    state = await stories.instance(instance_id)
+    if state.current_session_id != expected:
+        raise UserError("session_switched", session_id=state.current_session_id)
+    fresh = replace(state, current_session_id=session_id, source={**state.source, **(note or {})})
+    await stories.save_instance(fresh, lock)
+    return fresh
+
+
+PostTurnTask = Literal["memorize", "summarize"]
+UNDONE = "summary_undone"
+"""Where an instance's state notes the session, and its last turn, whose summary was taken back."""
+
+
+def due_after_turn(
+    config: Config, tokens: Mapping[str, Any] | None, *, remembers: bool, turn: int, is_continued: bool
+) -> list[PostTurnTask]:
+    """Return what may be due after a turn, given its prompt's tokens; a caller's own reply has no token count."""
+    if tokens is None:
+        return []
+    due: list[PostTurnTask] = []
+    if remembers and config.auto_memorize_turns > 0:
+        due.append("memorize")
+    # The turns a session took over may be too long by themselves: as many new ones have to come first.
+    is_long = tokens.get("middle", 0) > config.middle_section_warning_tokens
+    if config.auto_summarize and is_long and not (is_continued and turn <= 2 * config.summary_last_n_turns):
+        due.append("summarize")
+    return due
+
+
+def was_undone_recently(instance: InstanceState, turn: int, kept: int) -> bool:
+    """Return whether a summary of this session was undone within the last few turns."""
+    match instance.source.get(UNDONE):
+        case {"session_id": str(session_id), "turn": int(undone)}:
+            return session_id == instance.current_session_id and turn <= undone + 2 * kept
+        case _:
+            return False

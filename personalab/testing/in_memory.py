@@ -23,7 +23,7 @@ from personalab.memory.records import (
     new_id,
 )
 from personalab.ports import IndexState, LearnedBefore, MemoryName
-from personalab.retrieval.memory.backend import MemoryVersion, PendingText, SearchableText, TextKind, Vectors
+from personalab.retrieval.memory.store import MemoryVersion, PendingText, SearchableText, TextKind, Vectors
 from personalab.story.recall import Hit, Kind, RecallQuery, StoryEvent
 
 

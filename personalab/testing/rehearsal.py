@@ -13,9 +13,8 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from personalab.dialogue import Message
+from personalab.dialogue import Message, well_formed
 from personalab.ports import ReplyChunk
-from personalab.providers.well_formed import well_formed
 from personalab.testing.rehearsal_lab import write_lab
 from personalab.testing.rehearsal_tasks import write_compaction, write_memory, write_persona, write_summary
 from personalab.texts import PromptLanguage, fill

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from personalab.dialogue import Message, is_in, without_indentation
-from personalab.story.persona import MAX_PERSONA, NONE
-from personalab.story.quantities import figure_in
+from personalab.story.persona import MAX_PERSONA, NONE, figure_in
 from personalab.texts import PromptLanguage
 
 _SPEAKER = re.compile(r"^(?:User|Assistant): ", re.MULTILINE)

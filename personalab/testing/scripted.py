@@ -13,11 +13,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from personalab.dialogue import Message
+from personalab.dialogue import Message, well_formed
 from personalab.errors import Because, ProviderError, Reason, pydantic_reason
 from personalab.ports import ReplyChunk
-from personalab.providers.model_files import NotAModelFile, read_script
-from personalab.providers.well_formed import well_formed
+from personalab.providers.model_opening import NotAModelFile, read_script
 from personalab.story.events import Usage
 
 _PIECE_LENGTH = 4

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from personalab.archive.instances import InstanceFiles, LibraryEntry
 from personalab.archive.veloca_lines import SessionLines
-from personalab.story.lines import Line, Summary, dump_line, parse_line
 from personalab.story.summary import last_turns, opening_lines
-from personalab.story.transcript import Transcript
+from personalab.story.transcript import Line, Summary, Transcript, dump_line, parse_line
 from tests.archive.random_lines import metadata_lines, some_lines, texts, unknown, values
 
 STATE: dict[str, Any] = {

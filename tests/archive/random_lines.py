@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from personalab.story.lines import (
+from personalab.story.transcript import (
     NO_REPLY,
     REPLY_FLAGS,
     AssistantLine,

@@ -15,8 +15,7 @@ from personalab.archive import card_reading
 from personalab.archive.card_reading import clean_name
 from personalab.archive.cards import CardVersion, book_of, card_of, character_of, read_card
 from personalab.archive.loading import load_json
-from personalab.story.instance import Instructions
-from personalab.story.library import Character
+from personalab.story.records import Character, Instructions
 from tests.archive import making
 
 ID = "char_1"

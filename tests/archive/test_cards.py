@@ -12,8 +12,7 @@ from personalab.archive import card_reading
 from personalab.archive.cards import CardVersion, book_of, card_of, character_of, read_card
 from personalab.archive.loading import load_json
 from personalab.errors import BadRecord
-from personalab.story.instance import Instructions
-from personalab.story.library import Character, began_as
+from personalab.story.records import Character, Instructions, initial_state
 from tests.archive import making
 
 ID = "char_1"
@@ -108,14 +107,14 @@ def test_notes_to_the_reader_are_nowhere_in_the_character() -> None:
     card["creatorcomment"] = secret
     character = _character(card)
     assert secret not in json.dumps(character.fields())
-    assert secret not in json.dumps(began_as(character).fields())
+    assert secret not in json.dumps(initial_state(character).fields())
 
 
 def test_the_nickname_of_v3_is_what_the_character_is_called_in_its_story() -> None:
     character = _character(making.v3_card(nickname=" Sera\n"))
     assert character.name == "Seraphina"
     assert character.fields()["nickname"] == "Sera"
-    assert began_as(_stored(character)).name == "Sera"
+    assert initial_state(_stored(character)).name == "Sera"
 
 
 def test_blank_greetings_are_not_offered() -> None:

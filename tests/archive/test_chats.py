@@ -14,7 +14,7 @@ from personalab.archive import chat_reading as chats
 from personalab.archive.chat_times import time_of
 from personalab.archive.chats import Chat, ShownReply, chat_of, lines_of, read_chat
 from personalab.errors import BadRecord
-from personalab.story.lines import (
+from personalab.story.transcript import (
     NO_REPLY,
     OPENING_TURN,
     AssistantLine,
@@ -22,12 +22,12 @@ from personalab.story.lines import (
     Metadata,
     OtherLine,
     Summary,
+    Transcript,
     UserLine,
     dump_line,
     dump_object,
     parse_line,
 )
-from personalab.story.transcript import Transcript
 from personalab.texts import TEXTS, languages
 from tests.archive.random_lines import (
     MARKER,

@@ -18,7 +18,7 @@ from personalab.archive.veloca import check_archive
 from personalab.archive.veloca_lines import SessionLines
 from personalab.errors import BadRecord
 from personalab.storage.veloca import VelocaStore
-from personalab.story.lines import AssistantLine, Line, Metadata, Summary, UserLine
+from personalab.story.transcript import AssistantLine, Line, Metadata, Summary, UserLine
 from tests.archive.random_instances import STATE, again, instances
 from tests.archive.random_lines import values
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personalab.archive.chats import Chat, chat_of, lines_of, read_chat
-from personalab.story.lines import AssistantLine, Line, UserLine, dump_line, dump_object, parse_line
+from personalab.story.transcript import AssistantLine, Line, UserLine, dump_line, dump_object, parse_line
 
 NOW = "2025-10-16T10:30:00Z"
 HEADER: dict[str, Any] = {"user_name": "Ann", "character_name": "Alice", "chat_metadata": {}}

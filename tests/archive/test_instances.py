@@ -24,7 +24,7 @@ from personalab.archive.instances import (
 from personalab.archive.veloca import check_archive
 from personalab.archive.veloca_lines import SessionLines
 from personalab.errors import BadRecord, UserError
-from personalab.story.lines import NO_REPLY, AssistantLine, Line, Metadata, OtherLine, Summary, UserLine
+from personalab.story.transcript import NO_REPLY, AssistantLine, Line, Metadata, OtherLine, Summary, UserLine
 from tests.archive.random_instances import STATE, again, instances
 
 BEGUN = "2025-10-16T10:30:00Z"

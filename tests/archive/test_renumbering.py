@@ -17,8 +17,16 @@ from personalab.archive.chats import Chat, chat_of, lines_of
 from personalab.archive.instances import InstanceFiles, archive_of, instance_of
 from personalab.archive.numbering import MAX_GIVEN_TURN
 from personalab.archive.veloca_lines import SessionLines
-from personalab.story.lines import MAX_TURN, AssistantLine, Line, Metadata, UserLine, dump_line, parse_line
-from personalab.story.transcript import Transcript
+from personalab.story.transcript import (
+    MAX_TURN,
+    AssistantLine,
+    Line,
+    Metadata,
+    Transcript,
+    UserLine,
+    dump_line,
+    parse_line,
+)
 from tests.archive.random_instances import STATE
 
 NOW = "2025-10-16T10:30:00Z"

@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personalab.archive.transcripts import Style, escape_markdown, transcript_of
-from personalab.story.lines import (
+from personalab.story.transcript import (
     NO_REPLY,
     AssistantLine,
     Line,
     Metadata,
     OtherLine,
     Summary,
+    Transcript,
     UserLine,
     error_note,
 )
-from personalab.story.transcript import Transcript
 from personalab.texts import Language
 
 BEGUN = "2025-10-16T10:30:00Z"

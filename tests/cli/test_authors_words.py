@@ -10,7 +10,7 @@ import pexpect
 import pytest
 
 from personalab.services import Services
-from personalab.story.library import Character
+from personalab.story.records import Character
 from tests.cli.conftest import Run
 
 Terminal = Callable[..., "pexpect.spawn[str]"]

@@ -40,7 +40,8 @@ def test_turn_imports_only_what_it_uses() -> None:
     )  # fmt: skip
     program = (
         "import sys, graph.chat_turn, personalab.services\n"
-        "from personalab.providers.chat_models import ModelSettings, open_model\n"
+        "from personalab.providers.chat_models import open_model\n"
+        "from personalab.providers.model_settings import ModelSettings\n"
         "open_model('openai:m', settings=ModelSettings(base_url='http://127.0.0.1:1/v1'))\n"
         f"print([name for name in {unused!r} if name in sys.modules])"
     )

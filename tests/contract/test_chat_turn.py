@@ -17,8 +17,7 @@ from personalab.dialogue import Message
 from personalab.errors import ProviderError
 from personalab.ports import ReplyChunk
 from personalab.services import Services
-from personalab.story.lines import UserLine
-from personalab.story.transcript import Turn
+from personalab.story.transcript import Turn, UserLine
 from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.contract.worlds import NOW, SESSION, STORY, StoryWorld
 from tests.graph.turns import only, play, say

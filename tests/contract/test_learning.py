@@ -8,16 +8,16 @@ from typing import Any, cast
 
 import pytest
 
-from graph.learning import learn_story
+from graph.memorize import learn_story
 from graph.summarize import stream_summary
 from graph.update_memory import stream_update
-from nodes.update_memory.state import UpdateInput
+from nodes.update_memory import UpdateInput
 from personalab.errors import StorageError
 from personalab.operations.learning import MOST_TRIES, MOST_TURNS, TOGETHER, unlearned
 from personalab.operations.memory import forget_memory, get_memory, undo_change
 from personalab.operations.summaries import undo_summary
 from personalab.services import Services
-from personalab.story.lines import AssistantLine, UserLine
+from personalab.story.transcript import AssistantLine, UserLine
 from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.contract.worlds import NOW, SESSION, STORY, StoryWorld
 from tests.graph.obliging import EVOLVED, Obliging

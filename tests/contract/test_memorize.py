@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from graph.memorize import STAGES, build_memorize, stream_memorize
-from nodes.memorize.state import MemorizeInput
+from nodes.memorize import MemorizeInput
 from personalab.dialogue import Message
 from personalab.errors import NotFound
 from personalab.operations.memory import get_memory, memory_changes, save_conversation, undo_change

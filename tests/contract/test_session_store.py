@@ -8,8 +8,8 @@ import pytest
 
 from personalab.errors import NotFound, StorageError
 from personalab.ports import HeldLock, StoryPorts
-from personalab.story.lines import AssistantLine, Line, Metadata, Summary, UserLine
 from personalab.story.summary import PlotPoint
+from personalab.story.transcript import AssistantLine, Line, Metadata, Summary, UserLine
 from tests.contract.worlds import NOW, SESSION, STORY, StoryWorld
 
 pytestmark = pytest.mark.anyio

@@ -11,14 +11,14 @@ from typing import Any, cast
 import pytest
 
 from graph.summarize import build_summarize, stream_summary
-from nodes.summarize.state import SummaryInput
+from nodes.summarize import SummaryInput
 from personalab.dialogue import Message
 from personalab.errors import StorageError, UserError
 from personalab.operations.summaries import undo_summary
 from personalab.ports import HeldLock, ReplyChunk
 from personalab.services import Services
-from personalab.story.instance import InstanceState
 from personalab.story.recall import RecallQuery
+from personalab.story.records import InstanceState
 from personalab.testing.in_memory import InMemoryLibrary
 from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.contract.worlds import STORY, StoryWorld

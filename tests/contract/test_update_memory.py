@@ -10,14 +10,14 @@ from typing import Any, cast
 import pytest
 
 from graph.update_memory import build_update_memory, stream_update
-from nodes.update_memory.state import UpdateInput
+from nodes.update_memory import UpdateInput
 from personalab.dialogue import Message
 from personalab.errors import UserError
 from personalab.operations.personas import persona_history, undo_persona
 from personalab.ports import HeldLock, ReplyChunk
 from personalab.services import Services
-from personalab.story.instance import CharacterState
-from personalab.story.lines import UserLine
+from personalab.story.records import CharacterState
+from personalab.story.transcript import UserLine
 from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.conftest import NOW
 from tests.contract.worlds import EXAMPLE_SESSION, STORY, StoryWorld

@@ -20,9 +20,8 @@ from personalab.in_memory import open_process
 from personalab.in_memory.locks import HeldMemoryLearning, HeldMemoryLock, InMemoryStoryLock, end_process
 from personalab.in_memory.stories import InMemoryStories, StoredSession, Story
 from personalab.ports import HeldLock, Preferences, StoryPorts
-from personalab.retrieval.embedders import VECTORS
+from personalab.retrieval.embedders import VECTORS, OfflineEmbedder
 from personalab.retrieval.memory.store import DatabaseMemoryStore
-from personalab.retrieval.offline_embedder import OfflineEmbedder
 from personalab.services import Services
 from personalab.settings import read_settings
 from personalab.storage.lorebooks import LorebookFiles
@@ -31,8 +30,8 @@ from personalab.storage.seed import seed
 from personalab.storage.stories import StoryFiles
 from personalab.storage.story_lock import HeldFileLock
 from personalab.storage.story_ports import open_file_ports
-from personalab.story.lines import Line, dump_line, parse_line
 from personalab.story.summary import PlotPoint
+from personalab.story.transcript import Line, dump_line, parse_line
 from personalab.testing.in_memory import InMemoryBackend, InMemoryLibrary
 from personalab.texts import PromptLanguage
 from tests.contract.archives import ArchiveWriter, FileArchiveWriter, MemoryArchiveWriter

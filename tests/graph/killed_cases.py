@@ -30,10 +30,10 @@ from personalab.providers.tokens import OfflineCounter, encoding_for
 from personalab.retrieval.event_store import EventStore
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
-from personalab.story.instance import CharacterState
-from personalab.story.lines import Metadata, dump_line
 from personalab.story.recall import RecallQuery
-from personalab.story.sessions import next_session_id
+from personalab.story.records import CharacterState
+from personalab.story.summary import next_session_id
+from personalab.story.transcript import Metadata, dump_line
 from personalab.testing.scripted import ScriptedModel
 from tests.graph.turns import snapshot
 from tests.graph.worked_example import lay_out

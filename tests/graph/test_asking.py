@@ -11,7 +11,7 @@ import pytest
 
 from graph.memorize import stream_memorize
 from mcp_server.asking import AnswerBook, Needed
-from nodes.asking import Asker
+from nodes.structured_output import StructuredModel
 from personalab.dialogue import Message
 from personalab.errors import ProviderError, UserError
 from personalab.ports import AnswerNeeded, ReplyChunk
@@ -53,7 +53,7 @@ class Silent:
 
 
 def _ask(model: Any, stop_asked: Callable[[], bool] = lambda: False) -> Any:
-    return Asker(model, "again: {error}", stop_asked=stop_asked).ask(ASKED, json.loads)
+    return StructuredModel(model, "again: {error}", stop_asked=stop_asked).ask(ASKED, json.loads)
 
 
 async def test_a_failure_nobody_foresaw_is_the_models_and_keeps_its_words_to_the_log() -> None:

@@ -15,9 +15,8 @@ from personalab.errors import UserError
 from personalab.operations.importing import import_files
 from personalab.operations.instances import new_instance
 from personalab.services import Services
-from personalab.story.instance import Instructions
-from personalab.story.library import Character, called
 from personalab.story.macros import Names, replaced
+from personalab.story.records import Character, Instructions, display_name
 from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.graph.turns import lines, plot, say
 
@@ -178,7 +177,7 @@ def test_names_cannot_blow_a_text_up() -> None:
     assert len(filled) < 1_200_000
     assert filled.startswith("x" * 400)
     long = Character("c", "n" * 1_000_000, "", None, {"nickname": "m" * 1_000_000})
-    assert len(called(long)) == 400
+    assert len(display_name(long)) == 400
 
 
 def test_what_is_left_to_chance_is_settled_once_for_a_text() -> None:

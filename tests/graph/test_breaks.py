@@ -267,7 +267,7 @@ def test_what_is_torn_is_set_aside_whole_or_the_turn_is_refused(tmp_path: Path) 
     try:
         from personalab.errors import StorageError
         from personalab.storage.sessions import SessionCache, SessionWriter
-        from personalab.story.lines import Metadata, dump_line
+        from personalab.story.transcript import Metadata, dump_line
 
         path = folder / "sess_001.jsonl"
         torn = b'{"role":"user","content":"' + b"W" * 12_000

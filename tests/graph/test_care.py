@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from nodes.chat_turn.recall_player import recall_player
-from nodes.chat_turn.saying import Say
+from nodes.chat_turn.state import TurnEmitter
 from personalab.config import Config
 from personalab.dialogue import Message
 from personalab.errors import StorageError, UserError
@@ -22,7 +22,7 @@ from personalab.memory.changes import Change, MemoryRevision, Operation, revise
 from personalab.operations.memory import add_entry, get_memory, remove_entry, undo_change
 from personalab.ports import ReplyChunk
 from personalab.services import Services
-from personalab.story.care import care_due
+from personalab.story.summary import due_after_turn
 from tests.graph.turns import only, say
 
 pytestmark = pytest.mark.anyio
@@ -104,7 +104,7 @@ def test_a_continued_session_waits_for_as_many_new_turns_as_it_took_over(
     turn: int, is_continued: bool, due: bool
 ) -> None:
     config = Config(auto_summarize=True, summary_last_n_turns=5, middle_section_warning_tokens=1_000)
-    found = care_due(config, {"middle": 2_000}, remembers=True, turn=turn, is_continued=is_continued)
+    found = due_after_turn(config, {"middle": 2_000}, remembers=True, turn=turn, is_continued=is_continued)
     assert found == (["summarize"] if due else [])
 
 
@@ -154,10 +154,10 @@ async def test_a_turn_does_not_wait_for_a_store_that_never_answers(services: Ser
             await asyncio.Event().wait()
 
     scene = await services.turns.preview(instance, "你好", services.now())
-    told = Say(lambda event: None, scene)
+    told = TurnEmitter(lambda event: None, scene)
     memories: Any = Mute()
     found = await recall_player(
-        scene, memories=memories, counter=await services.counter(), say=told, seconds=0.0
+        scene, memories=memories, counter=await services.counter(), emitter=told, seconds=0.0
     )
     assert found == {"player": ""}
     assert [warning["category"] for warning in scene.warnings] == ["memory_unavailable"]
@@ -175,9 +175,9 @@ async def test_a_search_that_fails_leaves_what_is_known_anyway(services: Service
             raise StorageError("memory_index_unreadable", reason="broken")
 
     scene = await services.turns.preview(instance, "你好", services.now())
-    told = Say(lambda event: None, scene)
+    told = TurnEmitter(lambda event: None, scene)
     memories: Any = Unsearchable()
-    found = await recall_player(scene, memories=memories, counter=await services.counter(), say=told)
+    found = await recall_player(scene, memories=memories, counter=await services.counter(), emitter=told)
     assert found == {"player": "- 玩家是医生"}
     assert [warning["category"] for warning in scene.warnings] == ["memory_unavailable"]
 

@@ -15,7 +15,7 @@ from graph.chat import ChatFailed, build_chat
 from graph.summarize import build_summarize
 from personalab.operations.instances import new_instance
 from personalab.services import Services
-from personalab.story.lines import NO_REPLY
+from personalab.story.transcript import NO_REPLY
 from personalab.testing.rehearsal import RehearsalModel
 from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.graph.turns import lines, say

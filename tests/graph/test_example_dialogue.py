@@ -13,8 +13,7 @@ from graph.preview import preview_prompt
 from personalab.dialogue import Message
 from personalab.operations.instances import new_instance
 from personalab.services import Services
-from personalab.story.instance import Instructions
-from personalab.story.library import Character
+from personalab.story.records import Character, Instructions
 from personalab.testing.scripted import ScriptedModel
 from tests.graph.turns import say
 

@@ -16,7 +16,7 @@ from personalab.operations.instances import new_instance
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.storage.sessions import SessionCache
-from personalab.story.lines import AssistantLine, UserLine, dump_line
+from personalab.story.transcript import AssistantLine, UserLine, dump_line
 from personalab.testing.in_memory import InMemoryLibrary
 from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.conftest import FULL

@@ -12,8 +12,9 @@ import pytest
 from personalab.lab.assets import BaselineMeta, Case, Cases, SkillMeta
 from personalab.lab.options import RunOptions
 from personalab.operations.lab.projects import create_project
-from personalab.providers.chat_models import ModelSettings, open_model
+from personalab.providers.chat_models import open_model
 from personalab.providers.local import start_server
+from personalab.providers.model_settings import ModelSettings
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
 from tests.lab.running import BASELINES, NOW, SKILLS, evaluate

@@ -12,7 +12,7 @@ from personalab.dialogue import Message
 from personalab.ports import ReplyChunk
 from personalab.reasoning import ThinkingHabit
 from personalab.services import Services
-from personalab.story.lines import NO_REPLY
+from personalab.story.transcript import NO_REPLY
 from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.graph.turns import Events, lines, only, play, plot, say
 
@@ -195,7 +195,8 @@ async def test_retry_reads_on_again(services: Services, instance: str) -> None:
 async def test_error_message_that_quotes_a_tag_leaves_the_speech(
     services: Services, instance: str, server: Any
 ) -> None:
-    from personalab.providers.chat_models import ModelSettings, open_model
+    from personalab.providers.chat_models import open_model
+    from personalab.providers.model_settings import ModelSettings
     from tests.openai_server import errs_after
 
     services.models["rehearsal"] = open_model(

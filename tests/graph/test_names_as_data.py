@@ -20,13 +20,11 @@ from personalab.operations.instances import new_instance
 from personalab.operations.library import save_character
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
-from personalab.story.instance import Instructions
-from personalab.story.library import Character, called
-from personalab.story.lines import AssistantLine, UserLine
 from personalab.story.macros import Names
 from personalab.story.persona import evolve_messages, read_evolution
+from personalab.story.records import Character, Instructions, display_name
 from personalab.story.summary import SummaryPart, summary_messages
-from personalab.story.transcript import Turn
+from personalab.story.transcript import AssistantLine, Turn, UserLine
 from personalab.texts import PROMPT_LANGUAGES, PromptLanguage
 
 HEADING = re.compile(r"^[^\S\n]*[=＝]{3}.*$", re.MULTILINE)
@@ -119,8 +117,8 @@ def test_names_in_other_macros_survive() -> None:
 @given(HOSTILE)
 def test_a_character_is_called_by_one_line(name: str) -> None:
     for character in (Character("char_x", name, ""), Character("char_x", "X", "", source={"nickname": name})):
-        assert called(character) == _one_line(called(character))
-        assert called(character)
+        assert display_name(character) == _one_line(display_name(character))
+        assert display_name(character)
 
 
 def test_a_saved_name_is_one_line(story: Services) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from personalab.providers.chat_models import ModelSettings, open_model
+from personalab.providers.chat_models import open_model
 from personalab.providers.local import start_server
+from personalab.providers.model_settings import ModelSettings
 from personalab.services import Services
 from tests.graph.turns import lines, only, play, plot, say
 from tests.openai_server import (

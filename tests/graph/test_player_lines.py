@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from personalab.providers.chat_models import ModelSettings, open_model
+from personalab.providers.chat_models import open_model
+from personalab.providers.model_settings import ModelSettings
 from personalab.services import Services
 from personalab.testing.scripted import ScriptedModel
 from tests.graph.turns import lines, only, say

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from graph.learning import learn_story
+from graph.memorize import learn_story
 from graph.preview import preview_prompt
 from personalab.operations.instances import new_instance
 from personalab.operations.memory import add_entry

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from personalab.dialogue import Message
 from personalab.ports import ReplyChunk
-from personalab.providers.chat_models import ModelSettings, open_model
+from personalab.providers.chat_models import open_model
+from personalab.providers.model_settings import ModelSettings
 from personalab.reasoning import ThinkingHabit
 from personalab.services import Services
 from personalab.story.director import has_speech
-from personalab.story.lines import NO_REPLY, without_error_note
+from personalab.story.transcript import NO_REPLY, without_error_note
 from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.graph.turns import lines, only, play, plot, say
 from tests.openai_server import Event, OpenAIServer, delta, says

@@ -21,7 +21,7 @@ from personalab.operations.instances import new_instance
 from personalab.operations.reindex import reindex
 from personalab.ports import ReplyChunk
 from personalab.services import Services
-from personalab.story.lines import dump_object
+from personalab.story.transcript import dump_object
 from personalab.testing.in_memory import InMemoryLibrary
 from personalab.testing.rehearsal import RehearsalModel
 from personalab.testing.scripted import ScriptedModel, ScriptedReply

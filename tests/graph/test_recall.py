@@ -9,7 +9,7 @@ import pytest
 
 from personalab.operations.reindex import reindex
 from personalab.services import Services
-from personalab.story.lines import AssistantLine, Line, Metadata, Summary, UserLine, dump_line
+from personalab.story.transcript import AssistantLine, Line, Metadata, Summary, UserLine, dump_line
 from personalab.testing.scripted import ScriptedModel
 from tests.graph.turns import only, say, sent_words
 

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from graph.chat_turn import build_chat_turn
 from graph.runtime import GraphBuilder, StepContext, run_until_stopped, stream_graph
-from nodes.asking import never
+from nodes.structured_output import never_stop
 from personalab.dialogue import Message
 from personalab.errors import StorageError
 from personalab.operations.instances import new_instance
@@ -142,11 +142,11 @@ async def test_timeout_of_the_work_itself_is_not_taken_for_a_stop() -> None:
         raise TimeoutError
 
     with pytest.raises(TimeoutError):
-        await run_until_stopped(work(), never)
+        await run_until_stopped(work(), never_stop)
 
 
 async def test_cancellation_during_work_is_not_taken_for_a_stop() -> None:
-    task = asyncio.create_task(run_until_stopped(asyncio.sleep(60), never))
+    task = asyncio.create_task(run_until_stopped(asyncio.sleep(60), never_stop))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -13,8 +13,7 @@ from graph.compact import stream_compact
 from graph.memorize import stream_memorize
 from graph.summarize import stream_summary
 from graph.update_memory import stream_update
-from personalab.answer_schema import AnswerSchema
-from personalab.dialogue import Message
+from personalab.dialogue import AnswerSchema, Message
 from personalab.operations import archives
 from personalab.operations.archives import archive_of
 from personalab.ports import ReplyChunk

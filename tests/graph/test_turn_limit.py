@@ -8,7 +8,7 @@ import pytest
 
 from graph.summarize import stream_summary
 from personalab.services import Services
-from personalab.story.lines import MAX_TURN, AssistantLine, UserLine, dump_line
+from personalab.story.transcript import MAX_TURN, AssistantLine, UserLine, dump_line
 from tests.graph.turns import lines, only, say, snapshot
 
 pytestmark = pytest.mark.anyio

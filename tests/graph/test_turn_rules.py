@@ -11,9 +11,8 @@ import pytest
 
 from personalab.operations.instances import read_session, switch_background
 from personalab.services import Services
-from personalab.story.lines import UserLine
 from personalab.story.recall import Hit, RecallQuery, turn_event
-from personalab.story.transcript import Turn
+from personalab.story.transcript import Turn, UserLine
 from personalab.testing.in_memory import InMemoryLibrary
 from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.graph.turns import lines, only, play, plot, say, sent_words, snapshot

@@ -12,14 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graph.update_memory import build_update_memory, stream_update
-from nodes.update_memory.state import UpdateInput
+from nodes.update_memory import UpdateInput
 from personalab.operations.doctor import examine_root
 from personalab.operations.instances import new_instance
 from personalab.operations.personas import persona_history, undo_persona
 from personalab.services import Services
-from personalab.story.lines import AssistantLine, UserLine
 from personalab.story.persona import evolve_messages, read_evolution, turns_to_learn_from
-from personalab.story.transcript import Transcript
+from personalab.story.transcript import AssistantLine, Transcript, UserLine
 from personalab.testing.rehearsal_tasks import write_persona
 from personalab.testing.scripted import ScriptedModel
 from personalab.texts import PromptLanguage

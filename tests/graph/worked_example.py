@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from personalab.story.lines import AssistantLine, Line, Metadata, UserLine, dump_line
 from personalab.story.recall import StoryEvent
+from personalab.story.transcript import AssistantLine, Line, Metadata, UserLine, dump_line
 
 INPUT_42 = "你还记得我们之前的约定吗？"
 REPLY_42 = (

@@ -13,7 +13,7 @@ from mcp_types import CreateMessageRequestParams, CreateMessageResult, TextConte
 from personalab.dialogue import Message
 from personalab.ports import ReplyChunk
 from personalab.services import Services
-from personalab.story.lines import AssistantLine, Line, Metadata, UserLine, dump_line
+from personalab.story.transcript import AssistantLine, Line, Metadata, UserLine, dump_line
 from tests.conftest import NOW
 from tests.mcp_server.calls import call
 

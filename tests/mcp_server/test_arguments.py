@@ -39,11 +39,10 @@ from mcp_server.results import well_formed
 from mcp_server.server import build_server
 from mcp_server.texts import DESCRIPTIONS
 from personalab.retrieval.embedders import open_embedder
-from personalab.retrieval.memory.backend import open_backend
-from personalab.retrieval.memory.store import DatabaseMemoryStore
+from personalab.retrieval.memory.store import DatabaseMemoryStore, open_backend
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
-from personalab.story.lines import AssistantLine, Metadata, UserLine, dump_line
+from personalab.story.transcript import AssistantLine, Metadata, UserLine, dump_line
 from personalab.testing.in_memory import InMemoryLibrary
 from personalab.testing.scripted import ScriptedModel
 from personalab.texts import Language, languages

@@ -9,7 +9,7 @@ from mcp import Client
 
 from mcp_server.server import PersonaServer
 from personalab.services import Services
-from personalab.story.library import Character
+from personalab.story.records import Character
 from tests.mcp_server.calls import call, refused, text_of
 
 pytestmark = pytest.mark.anyio

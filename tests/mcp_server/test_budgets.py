@@ -26,9 +26,9 @@ from mcp_types import Tool as ListedTool
 from mcp_server.server import build_server
 from personalab.providers.tokens import OfflineCounter
 from personalab.services import Services
-from personalab.story.ids import is_id
-from personalab.story.library import Background, Character, OutlinePoint
-from personalab.story.lines import (
+from personalab.story.recall import StoryEvent
+from personalab.story.records import Background, Character, OutlinePoint, is_id
+from personalab.story.transcript import (
     AssistantLine,
     Line,
     Metadata,
@@ -37,7 +37,6 @@ from personalab.story.lines import (
     dump_line,
     line_fields,
 )
-from personalab.story.recall import StoryEvent
 from personalab.testing.in_memory import InMemoryLibrary
 from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.conftest import NOW, PROJECT

@@ -136,12 +136,12 @@ def test_operations_name_entries_by_the_labels_they_were_shown_with() -> None:
             ]
         }
     )
-    wishes = Reader(ZH).wishes(answer, shown, ("profile", "event"))
-    assert [(wish.verb, wish.content_id) for wish in wishes.operations] == [
+    requested = Reader(ZH).read_changes(answer, shown, ("profile", "event"))
+    assert [(wish.verb, wish.content_id) for wish in requested.operations] == [
         ("replace", memory.of("profile")[1].content_id),
         ("remove", memory.of("profile")[0].content_id),
     ]
-    assert [str(dropped.reason) for dropped in wishes.dropped] == ["no source message"]
+    assert [str(dropped.reason) for dropped in requested.dropped] == ["no source message"]
 
 
 @pytest.mark.parametrize(
@@ -158,14 +158,14 @@ def test_operations_name_entries_by_the_labels_they_were_shown_with() -> None:
 def test_an_operation_that_cannot_be_done_is_refused(operation: dict[str, Any]) -> None:
     shown = shown_entries(_memory("用户是医生"), ("profile", "event"), "", len, 1_000)
     with pytest.raises(ValueError, match=r".+"):
-        Reader(ZH).wishes(json.dumps({"operations": [operation]}), shown, ("profile", "event"))
+        Reader(ZH).read_changes(json.dumps({"operations": [operation]}), shown, ("profile", "event"))
 
 
 @given(st.text(st.characters(categories=["P", "S"]), min_size=1, max_size=20), st.sampled_from([ZH, EN]))
 def test_text_without_words_is_refused(text: str, talk: Conversation) -> None:
     row = {"op": "add", "type": "profile", "text": text, "reason": text, "messages": [0]}
     with pytest.raises(ValueError, match="has no words"):
-        Reader(talk).wishes(json.dumps({"operations": [row]}), ShownEntries({}), ("profile", "event"))
+        Reader(talk).read_changes(json.dumps({"operations": [row]}), ShownEntries({}), ("profile", "event"))
     with pytest.raises(ValueError, match="has no words"):
         Reader(talk).findings(json.dumps({"facts": [row]}))
 
@@ -183,11 +183,11 @@ def test_shipped_question_for_changes_has_no_sample_value_to_copy(
 
 def test_longer_texts_than_asked_for_are_read() -> None:
     asked = (
-        Reader(EN).wishes_schema(ShownEntries({}), ("profile",)).schema["properties"]["operations"]["items"]
+        Reader(EN).changes_schema(ShownEntries({}), ("profile",)).schema["properties"]["operations"]["items"]
     )
     text = "The user waits. " * (asked["properties"]["text"]["maxLength"] // 16 + 1)
     row = {"op": "add", "text": text, "reason": "told", "messages": [0]}
-    found = Reader(EN).wishes(json.dumps({"operations": [row]}), ShownEntries({}), ("profile",))
+    found = Reader(EN).read_changes(json.dumps({"operations": [row]}), ShownEntries({}), ("profile",))
     assert [wish.text for wish in found.operations] == [text.strip()]
 
 
@@ -195,7 +195,7 @@ def test_too_many_operations_are_refused() -> None:
     operation = {"op": "add", "type": "profile", "text": "用户是医生", "messages": [0]}
     answer = json.dumps({"operations": [operation] * (MAX_OPERATIONS + 1)})
     with pytest.raises(ValueError, match="more than"):
-        Reader(ZH).wishes(answer, ShownEntries({}), ("profile",))
+        Reader(ZH).read_changes(answer, ShownEntries({}), ("profile",))
 
 
 @pytest.mark.parametrize(
@@ -225,9 +225,9 @@ def test_insights_come_with_their_confidence_and_operations_on_the_mind_list() -
             "operations": [{"op": "add", "text": "The user is proud of their work", "messages": [0]}],
         }
     )
-    wishes = Reader(EN).minds(answer, ShownEntries({}))
-    assert (wishes.insights, wishes.confidence_score) == ("The user seems proud.", 0.8)
-    assert wishes.operations[0].content_type == "mind"
+    requested = Reader(EN).minds(answer, ShownEntries({}))
+    assert (requested.insights, requested.confidence_score) == ("The user seems proud.", 0.8)
+    assert requested.operations[0].content_type == "mind"
 
 
 _JSON: Any = st.recursive(
@@ -248,7 +248,7 @@ def test_any_json_is_read_or_refused_by_a_value_error(item: dict[str, Any], name
     with suppress(ValueError):
         reader.findings(answer)
     with suppress(ValueError):
-        reader.wishes(answer, shown, ("profile", "event"))
+        reader.read_changes(answer, shown, ("profile", "event"))
     with suppress(ValueError):
         reader.minds(answer, shown)
 

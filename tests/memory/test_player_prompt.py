@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from personalab.errors import BadRecord
 from personalab.memory.changes import Operation, revise
-from personalab.memory.player_prompt import player_text
 from personalab.memory.records import Memory, MemoryEntry, check_name, empty_memory, new_id
+from personalab.memory.search import player_text
 
 NOW = "2025-10-16T10:30:00Z"
 TEMPLATES = {"player_memory_events": "events:\n"}

@@ -14,7 +14,7 @@ from personalab.operations.doctor import DoctorReport, Finding, examine_root
 from personalab.operations.instances import read_session
 from personalab.operations.reindex import reindex
 from personalab.services import Services, open_services
-from personalab.story.lines import AssistantLine, UserLine, dump_line
+from personalab.story.transcript import AssistantLine, UserLine, dump_line
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from personalab.operations.doctor import examine_root
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
-from personalab.story.lines import AssistantLine, Metadata, UserLine, dump_line, parse_line
+from personalab.story.transcript import AssistantLine, Metadata, UserLine, dump_line, parse_line
 
 WHOLE = b"".join(
     [

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from personalab.archive.cards import without_id
+from personalab.data_files import dump_json
 from personalab.operations.exporting import ExportFormat, export_entry
 from personalab.operations.importing import import_content
 from personalab.operations.imports import ImportOptions, ImportReport
 from personalab.services import Services
-from personalab.storage.files import dump_json
 from tests.archive import making
 from tests.graph.turns import snapshot
 

@@ -14,6 +14,7 @@ import pytest
 
 from personalab.archive.cards import with_id
 from personalab.archive.veloca import check_archive
+from personalab.data_files import dump_json
 from personalab.errors import PersonaLabError, StorageError, UserError
 from personalab.operations.exporting import (
     EXPORT_FORMATS,
@@ -26,8 +27,7 @@ from personalab.operations.importing import import_content, import_files
 from personalab.operations.imports import ImportOptions
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
-from personalab.storage.files import dump_json
-from personalab.story.lines import dump_object
+from personalab.story.transcript import dump_object
 from tests.archive import making
 from tests.graph.turns import lines as lines_in
 from tests.graph.turns import snapshot

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from personalab.data_files import dump_json
 from personalab.operations.exporting import ExportFormat, export_entry
 from personalab.operations.importing import import_content, import_files
 from personalab.operations.imports import ImportOptions, ImportReport
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
-from personalab.storage.files import dump_json
 from tests.archive import making
 from tests.graph.turns import snapshot
 

@@ -19,8 +19,8 @@ from personalab.operations.imports import Arriving, ImportOptions, ImportReport
 from personalab.operations.recall import look_up
 from personalab.services import Services, open_services
 from personalab.storage.veloca import VelocaStore
-from personalab.story.library import Character
 from personalab.story.recall import RecallQuery
+from personalab.story.records import Character
 from tests.archive import making
 from tests.graph.turns import lines, say, snapshot
 

@@ -8,7 +8,7 @@ import pytest
 
 from personalab.operations.overview import last_words, list_stories
 from personalab.services import Services
-from personalab.story.lines import NO_REPLY, AssistantLine, Summary, UserLine, dump_line
+from personalab.story.transcript import NO_REPLY, AssistantLine, Summary, UserLine, dump_line
 from tests.conftest import NOW
 
 

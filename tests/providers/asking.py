@@ -10,7 +10,8 @@ from typing import Literal
 from personalab.dialogue import Message
 from personalab.errors import ProviderError
 from personalab.ports import ReplyModel
-from personalab.providers.chat_models import ModelSettings, open_model
+from personalab.providers.chat_models import open_model
+from personalab.providers.model_settings import ModelSettings
 from personalab.settings import environment_proxies
 from personalab.story.events import Usage
 from tests.openai_server import OpenAIServer

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from personalab.errors import StorageError, UserError
 from personalab.lab.calling import Call, CallAnswer
-from personalab.providers.claude_cli import ClaudeCli, answer_left, is_under_way, read_result
+from personalab.providers.claude_cli import ClaudeCli, answer_left, is_running, read_result
 from personalab.texts import say
 from tests.providers.fake_cli import FakeCli, install, question
 
@@ -314,5 +314,5 @@ def test_what_is_left_of_a_call_is_read_without_asking_for_it(fake: FakeCli) -> 
     failed = answer_left(fake.spool, "two")
     assert failed is not None
     assert failed.error_code == "provider.cli_crashed"
-    assert not is_under_way(fake.spool, "call_1")
+    assert not is_running(fake.spool, "call_1")
     assert len(fake.calls()) == 2

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessageChunk
 
-from personalab.providers.content_blocks import content_parts, field_reasoning
 from personalab.providers.langchain_source import parts_of
 from personalab.providers.openai_source import EventReader
+from personalab.providers.provider_model import content_parts, field_reasoning
 
 REASONING_BLOCKS = [
     {"type": "thinking", "thinking": "T"},

@@ -17,8 +17,9 @@ import pytest
 from personalab.dialogue import Message
 from personalab.errors import ProviderError
 from personalab.ports import ReplyChunk
-from personalab.providers.chat_models import ModelSettings, open_model
+from personalab.providers.chat_models import open_model
 from personalab.providers.local import LocalServer, start_server
+from personalab.providers.model_settings import ModelSettings
 from tests.providers.asking import ask, listen
 
 CONTEXT = 1024
@@ -94,7 +95,8 @@ def test_cancelling_stops_the_generation(gguf_path: Path) -> None:
 def test_the_terminal_stays_clean_and_the_process_may_end_in_mid_reply(gguf_path: Path) -> None:
     program = f"""
 import asyncio
-from personalab.providers.chat_models import ModelSettings, open_model
+from personalab.providers.chat_models import open_model
+from personalab.providers.model_settings import ModelSettings
 async def main():
     model = open_model("local:{gguf_path}", settings=ModelSettings(local_context=512, local_threads=1))
     async for chunk in model.stream([{{"role": "user", "content": "Tell me a long story."}}]):

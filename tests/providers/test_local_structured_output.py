@@ -13,11 +13,11 @@ from typing import Any, cast
 import jsonschema
 import pytest
 
-from personalab.answer_schema import AnswerSchema
-from personalab.dialogue import Message
+from personalab.dialogue import AnswerSchema, Message
 from personalab.ports import ReplyChunk, SchemaModel
-from personalab.providers.chat_models import ModelSettings, open_model
-from personalab.providers.schema_requests import SchemaSupport
+from personalab.providers.chat_models import open_model
+from personalab.providers.model_settings import ModelSettings
+from personalab.providers.provider_model import SchemaSupport
 from tests.answer_schemas import JSON_QUESTIONS, JsonQuestion
 
 SETTINGS = ModelSettings(local_context=2048, local_threads=1, max_output_tokens=1_200, temperature=1.0)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from personalab.errors import ProviderError
-from personalab.providers.chat_models import ModelSettings, open_model
-from personalab.providers.model_settings import ReasoningEffort
+from personalab.providers.chat_models import open_model
+from personalab.providers.model_settings import ModelSettings, ReasoningEffort
 from tests.providers.asking import ask
 
 SETTINGS = ModelSettings(rehearsal_delay=0)
@@ -88,7 +88,8 @@ def test_an_unknown_name_is_refused(name: str) -> None:
 def test_opening_models_imports_no_heavy_library() -> None:
     program = """
 import sys
-from personalab.providers.chat_models import ModelSettings, open_model
+from personalab.providers.chat_models import open_model
+from personalab.providers.model_settings import ModelSettings
 from personalab.providers.model_settings import ReasoningEffort
 from personalab.providers.tokens import OfflineCounter
 open_model("rehearsal", settings=ModelSettings())

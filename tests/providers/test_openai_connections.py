@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from personalab.errors import ProviderError
 from personalab.ports import ReplyChunk, ReplyModel
-from personalab.providers.chat_models import ModelSettings, open_model
+from personalab.providers.chat_models import open_model
+from personalab.providers.model_settings import ModelSettings
 
 pytestmark = pytest.mark.anyio
 

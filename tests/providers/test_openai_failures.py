@@ -7,8 +7,9 @@ import time
 
 import pytest
 
-from personalab.providers.chat_models import ModelSettings, open_model
+from personalab.providers.chat_models import open_model
 from personalab.providers.failures import REASON_LENGTH
+from personalab.providers.model_settings import ModelSettings
 from tests.openai_server import (
     CONTEXT_OVERFLOWS,
     Answer,

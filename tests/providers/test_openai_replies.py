@@ -11,8 +11,9 @@ import pytest
 from langgraph.constants import TAG_NOSTREAM
 
 from personalab.ports import ReplyChunk
-from personalab.providers.chat_models import ModelSettings, open_model
+from personalab.providers.chat_models import open_model
 from personalab.providers.langchain_source import NOSTREAM_TAG
+from personalab.providers.model_settings import ModelSettings
 from tests.openai_server import DONE, OpenAIServer, delta, hangs_after, says, usage
 from tests.providers import asking
 from tests.providers.asking import HELLO, KEY, ask, listen, model_at

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from personalab.dialogue import Message
+from personalab.dialogue import Message, well_formed
 from personalab.providers import openai_source
 from personalab.providers.openai_source import MessageTexts
-from personalab.providers.well_formed import well_formed
 
 _TEXTS = st.text(st.characters(exclude_categories=()) | st.sampled_from('"\\{}[]\n\ud83d\ude00'), max_size=30)
 _MESSAGES = st.lists(

@@ -12,7 +12,8 @@ import pytest
 
 from personalab.dialogue import Message
 from personalab.ports import ReplyChunk, ReplyModel
-from personalab.providers.chat_models import ModelSettings, open_model
+from personalab.providers.chat_models import open_model
+from personalab.providers.model_settings import ModelSettings
 from tests.openai_server import OpenAIServer, says
 from tests.providers.asking import HELLO, listen
 

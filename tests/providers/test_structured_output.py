@@ -17,18 +17,22 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
 from pydantic import Field
 
-from personalab.answer_schema import AnswerSchema, list_schema, object_schema, text_schema
-from personalab.dialogue import Message
+from personalab.dialogue import AnswerSchema, Message, list_schema, object_schema, text_schema
 from personalab.errors import ProviderError
 from personalab.ports import ReplyChunk, ReplyModel, SchemaModel, stream_answer, stream_speech
 from personalab.providers.chat_executor import ChatExecutor
-from personalab.providers.langchain_source import LangChainSource
-from personalab.providers.lent import Remembering
+from personalab.providers.connections import OpenAIEndpoint
+from personalab.providers.langchain_source import LangChainSource, open_chat_openai
 from personalab.providers.model_settings import ModelSettings
-from personalab.providers.openai_chat import OpenAIEndpoint, open_chat_openai
 from personalab.providers.openai_source import OpenAISource
-from personalab.providers.provider_model import ProviderModel, ReplySource
-from personalab.providers.schema_requests import SchemaSupport, openai_format, schema_options
+from personalab.providers.provider_model import (
+    ProviderModel,
+    ReplySource,
+    SchemaSupport,
+    openai_format,
+    schema_options,
+)
+from personalab.providers.temporary_model import CachingModel
 from personalab.testing.scripted import ScriptedModel
 from tests.openai_server import (
     CONTEXT_OVERFLOWS,
@@ -352,11 +356,11 @@ def test_remembering_model_passes_the_schema_on_and_knows_the_question_by_its_me
 ) -> None:
     server.script(says(ANSWER), says("never asked for"))
     answers: dict[str, str] = {}
-    assert ask_json(Remembering(model_at(server), answers)).text == ANSWER
+    assert ask_json(CachingModel(model_at(server), answers)).text == ANSWER
     assert formats(server) == [SENT]
-    assert ask(Remembering(model_at(server), answers)).text == ANSWER
+    assert ask(CachingModel(model_at(server), answers)).text == ANSWER
     assert len(server.requests) == 1
-    plain = Remembering(ScriptedModel(["x"]), {})
+    plain = CachingModel(ScriptedModel(["x"]), {})
     assert ask_json(plain).text == "x"
 
 

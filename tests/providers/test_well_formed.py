@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from personalab.providers.well_formed import PairJoiner, well_formed
+from personalab.dialogue import PairJoiner, well_formed
 
 ANY_TEXT = st.text(
     st.characters(exclude_categories=()) | st.sampled_from("\ud83d\ude00\udfff\ud800"), max_size=12

@@ -10,8 +10,7 @@ from personalab.errors import ProviderError
 from personalab.memory.changes import Operation, revise
 from personalab.memory.records import ContentType, Conversation, Memory, StoryPlace, read_request
 from personalab.memory.search import MemorySearch
-from personalab.retrieval.memory.backend import Backend, open_backend
-from personalab.retrieval.memory.store import DatabaseMemoryStore
+from personalab.retrieval.memory.store import Backend, DatabaseMemoryStore, open_backend
 from personalab.testing.in_memory import InMemoryBackend
 
 NOW = "2025-10-16T10:30:00Z"

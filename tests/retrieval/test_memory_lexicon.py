@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from personalab.retrieval.memory.backend import SearchableText
 from personalab.retrieval.memory.search import LexicalTexts
+from personalab.retrieval.memory.store import SearchableText
 
 _WORDS = st.sampled_from(["猫", "灯塔", "lighthouse", "tea", "sea", "song", "tea sea", "猫 tea"])
 _TYPES = st.sampled_from(["profile", "event"])

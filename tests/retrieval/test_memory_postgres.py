@@ -20,8 +20,8 @@ import pytest
 from personalab.errors import BadRecord, PersonaLabError, StorageError
 from personalab.memory.changes import Change, MemoryRevision, Operation, Step, revise
 from personalab.memory.records import Memory, MemoryEntry, new_id
-from personalab.retrieval.memory.backend import TextKind
 from personalab.retrieval.memory.postgres import PostgresBackend
+from personalab.retrieval.memory.store import TextKind
 from tests.conftest import NOW, PROJECT
 from tests.retrieval.postgres_process import SESSION, said, said_in_story
 

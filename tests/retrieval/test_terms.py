@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from personalab.retrieval.terms import Terms, normalise, shared_words, stem
+from personalab.retrieval.lexical import Terms, normalise, shared_words, stem
 
 ANY_TEXT = st.text(st.characters(), max_size=60)
 

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 import pytest
 import uvicorn
 
-from personalab.serving.address import listen
 from personalab.serving.connections import PatientProtocol
+from personalab.serving.server import listen
 from tests.web.serving import SECONDS
 
 CLIENT, OTHER_CLIENT = "127.0.0.1", "127.0.0.2"

@@ -23,10 +23,9 @@ from personalab.retrieval.chroma import ChromaFolder
 from personalab.services import Services
 from personalab.settings import read_settings
 from personalab.storage.preferences import PreferenceFiles
-from personalab.story.lines import AssistantLine, UserLine, dump_line
 from personalab.story.prompt import FAR_OVER, PromptMaterial, assemble, check_budget
 from personalab.story.recall import FINDABLE_CHARACTERS, QUERY_CHARACTERS, plan_lookup, turn_event
-from personalab.story.transcript import Transcript
+from personalab.story.transcript import AssistantLine, Transcript, UserLine, dump_line
 from personalab.testing.scripted import ScriptedModel
 from personalab.texts import PROMPT_LANGUAGES
 from tests.web.conftest import live_app

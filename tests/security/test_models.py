@@ -26,10 +26,9 @@ from graph.update_memory import build_update_memory
 from mcp_server.server import build_server
 from nodes.chat_turn.state import TurnContext
 from personalab.errors import ProviderError, UserError
-from personalab.providers.chat_models import ModelSettings, open_model
-from personalab.providers.configured_models import ConfiguredModels
-from personalab.providers.model_files import MAX_SCRIPT_BYTES
-from personalab.providers.model_opening import ModelOpener
+from personalab.providers.chat_models import open_model
+from personalab.providers.model_opening import MAX_SCRIPT_BYTES, ModelOpener
+from personalab.providers.model_settings import ConfiguredModels, ModelSettings
 from personalab.services import Services
 from tests.lab.running import BASELINES, SKILLS, add_assets, evaluate, make_project
 from tests.mcp_server.calls import call, refused

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from personalab.data_files import replace_file
 from personalab.operations.doctor import examine_root
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
-from personalab.storage.files import replace_file
 from tests.conftest import PROJECT
 
 

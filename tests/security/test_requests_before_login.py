@@ -13,10 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personalab.services import Services
-from personalab.serving.bodies import BodyLimits, LimitedBody
-from personalab.serving.clients import FailedLogins
+from personalab.serving.access import BodyLimits, FailedLogins, LimitedBody, RequestLimits
 from personalab.serving.connections import MAX_UNAUTHENTICATED_PER_CLIENT, UnauthenticatedConnections
-from personalab.serving.door import RequestLimits
 from tests.mcp_server.processes import world
 from tests.security.attacking import CLIENT, OTHER_CLIENT, RawConnection, connect, memory_of, request
 from tests.web.conftest import live_app

@@ -19,7 +19,7 @@ from personalab.errors import StorageError
 from personalab.lab.findings import RoundConfig
 from personalab.operations.lab.calls import spooled_calls
 from personalab.providers.chat_executor import ChatExecutor
-from personalab.providers.claude_cli import answer_left, is_under_way
+from personalab.providers.claude_cli import answer_left, is_running
 from personalab.services import Services
 from personalab.storage.lab.iterations import IterationFiles
 from personalab.storage.lab.sessions import SessionFiles
@@ -84,7 +84,7 @@ def test_planted_files_never_lead_outside(fake: FakeCli, outside: Path, name: st
         with contextlib.suppress(StorageError):
             assert fake.run(question()).status == "ok"
         with contextlib.suppress(StorageError):
-            is_under_way(fake.spool, "call_1")
+            is_running(fake.spool, "call_1")
             answer_left(fake.spool, "call_1")
         with contextlib.suppress(StorageError):
             fake.executor().forget(fake.spool, "call_1")

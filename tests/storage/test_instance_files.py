@@ -20,7 +20,7 @@ from personalab.services import Services
 from personalab.storage import instance_files
 from personalab.storage.instance_files import read_instance, write_instance
 from personalab.storage.stories import StoryFiles
-from personalab.story.lines import AssistantLine, Metadata, UserLine, dump_line
+from personalab.story.transcript import AssistantLine, Metadata, UserLine, dump_line
 from tests.archive.random_instances import again, instances
 from tests.graph.worked_example import lay_out
 

@@ -18,11 +18,9 @@ from personalab.errors import StorageError, UserError
 from personalab.ports import HeldLock
 from personalab.services import Services
 from personalab.storage.lorebooks import LorebookFiles
-from personalab.storage.personas import MAX_HISTORY_BYTES, PersonaFiles
 from personalab.storage.stories import StoryFiles
 from personalab.storage.story_lock import FileStoryLock
-from personalab.storage.story_ports import FileStoryStore
-from personalab.story.instance import CharacterState
+from personalab.storage.story_ports import MAX_HISTORY_BYTES, FileStoryStore, PersonaFiles
 from personalab.story.persona_history import (
     PersonaHistory,
     edited_by_hand,
@@ -31,6 +29,7 @@ from personalab.story.persona_history import (
     revision_of,
     undo_growth,
 )
+from personalab.story.records import CharacterState
 
 BASE = "她是守灯人。"
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from personalab.storage.reply_line import ReplyLine, recover
-from personalab.story.lines import AssistantLine, parse_line
+from personalab.story.transcript import AssistantLine, parse_line
 
 TIME = "2025-10-16T10:30:15Z"
 anything = st.text(st.characters(), max_size=12)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from personalab.errors import StorageError
 from personalab.storage.sessions import SessionCache, SessionWriter
-from personalab.story.lines import AssistantLine, Metadata, UserLine, dump_line, line_fields, parse_line
+from personalab.story.transcript import AssistantLine, Metadata, UserLine, dump_line, line_fields, parse_line
 
 HEAD = Metadata("inst_001", "sess_001", "2025-10-16T10:00:00Z")
 

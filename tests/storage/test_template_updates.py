@@ -8,8 +8,7 @@ import pytest
 
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
-from personalab.storage.seed import SEEDED
-from personalab.storage.template_updates import EARLIER
+from personalab.storage.seed import EARLIER, SEEDED
 
 OLD = {
     "zh/system_prompt": "",

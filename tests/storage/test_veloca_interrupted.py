@@ -13,7 +13,7 @@ from types import FrameType
 
 import pytest
 
-from personalab.storage.locked import locked_file
+from personalab.data_files import locked_file
 from personalab.storage.veloca import VelocaStore
 from personalab.storage.veloca_files import place_of
 from tests.archive.test_veloca_rules import SESSION, SOURCE

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personalab.dialogue import Message
-from personalab.story.examples import parse_examples
-from personalab.story.macros import Names
+from personalab.story.macros import Names, parse_examples
 
 NAMES = Names("Ann Lee", "Zoe")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from personalab.story.lines import MAX_TURN, UserLine, parse_line
+from personalab.story.transcript import MAX_TURN, UserLine, parse_line
 
 
 def test_the_greatest_turn_is_read_and_one_more_is_refused_by_its_name() -> None:

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from personalab.config import Config
 from personalab.settings import read_settings
 from personalab.storage.preferences import PreferenceFiles
-from personalab.story.lines import AssistantLine, Line, Summary, UserLine
 from personalab.story.prompt import PromptMaterial, assemble, past_turns
-from personalab.story.transcript import Transcript
+from personalab.story.transcript import AssistantLine, Line, Summary, Transcript, UserLine
 from personalab.texts import PROMPT_LANGUAGES, Language
 
 TEMPLATES = {

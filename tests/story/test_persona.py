@@ -10,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personalab.errors import UserError
-from personalab.story.instance import CharacterState
-from personalab.story.lines import AssistantLine, UserLine
 from personalab.story.persona import (
     MAX_CHANGES,
     MAX_PERSONA,
@@ -32,7 +30,8 @@ from personalab.story.persona_history import (
     revision_of,
     undone,
 )
-from personalab.story.transcript import Transcript
+from personalab.story.records import CharacterState
+from personalab.story.transcript import AssistantLine, Transcript, UserLine
 
 BASE = "Alserqi，废土黑帮老大，曾经掌控北区，被最信任的心腹背叛后失去一切，如今独自在废墟之间寻找那个人。"
 OLD = "变得多疑。不再轻易相信他人。"

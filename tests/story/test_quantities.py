@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from personalab.story.quantities import figure_in
+from personalab.story.persona import figure_in
 
 SCORES = """
 信任度 80%

@@ -24,13 +24,10 @@ from personalab.story.director import (
     silent_prefix,
     without_markers,
 )
-from personalab.story.ids import check_id, is_id
-from personalab.story.instance import PLOT_STATUSES, PlotState
-from personalab.story.library import Background, OutlinePoint
-from personalab.story.lines import AssistantLine, Summary, UserLine
 from personalab.story.prompt import PromptMaterial, assemble, window_start
 from personalab.story.recall import extract_query, plan_lookup
-from personalab.story.transcript import Transcript, Turn, usable_reply
+from personalab.story.records import PLOT_STATUSES, Background, OutlinePoint, PlotState, check_id, is_id
+from personalab.story.transcript import AssistantLine, Summary, Transcript, Turn, UserLine, usable_reply
 from personalab.texts import fill
 
 SHIPPED = Path(__file__).parents[2] / "data" / "shipped"

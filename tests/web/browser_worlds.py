@@ -13,7 +13,7 @@ import httpx
 
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
-from personalab.story.lines import AssistantLine, Line, UserLine, dump_line
+from personalab.story.transcript import AssistantLine, Line, UserLine, dump_line
 from tests.mcp_server.processes import with_provider, world
 from tests.web.serving import SECONDS, Served, serving, wait_until
 from tests.web.slow_model import SlowModel

@@ -15,8 +15,8 @@ import uvicorn
 from fastapi import FastAPI
 
 from personalab.services import Services
-from personalab.serving.address import listen
 from personalab.serving.connections import PatientProtocol
+from personalab.serving.server import listen
 from tests.mcp_server.processes import begin_stories, with_provider, world
 from tests.web.browser import browser, visit
 from tests.web.serving import SECONDS, Served, serving

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from personalab.story.lines import Line
+from personalab.story.transcript import Line
 from tests.mcp_server.panel_host.host import launch
 from tests.web.browser import Tab, Visits, expect, visiting
 from tests.web.browser_worlds import House, house, said

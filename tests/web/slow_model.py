@@ -12,10 +12,9 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import overload
 
-from personalab.dialogue import Message
+from personalab.dialogue import Message, well_formed
 from personalab.errors import ProviderError
 from personalab.ports import ReplyChunk
-from personalab.providers.well_formed import well_formed
 from personalab.story.events import Usage
 from tests.openai_server import DONE, Behaviour, OpenAIServer, Request, Step, delta, usage
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from personalab.story.lines import NO_REPLY, AssistantLine, Line, UserLine, dump_line
+from personalab.story.transcript import NO_REPLY, AssistantLine, Line, UserLine, dump_line
 from tests.web.browser import PHONE, Visits, expect, violations
 from tests.web.browser_chat import Chat
 from tests.web.browser_worlds import HOSTILE, TIME, House, house, long_history

@@ -13,8 +13,8 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 
-from personalab.serving.address import listen
 from personalab.serving.connections import PatientProtocol
+from personalab.serving.server import listen
 from tests.web.serving import SECONDS, Served
 
 pytestmark = pytest.mark.anyio

@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 
 from personalab.errors import UserError
 from personalab.services import Services
-from personalab.serving.address import names_of
-from personalab.serving.clients import Rate, one_client
-from personalab.serving.door import COOKIE, has_pass, pass_for
+from personalab.serving.access import COOKIE, Rate, has_pass, one_client, pass_for
+from personalab.serving.server import host_names
 from tests.mcp_server.processes import run, world
 from tests.web.serving import SECONDS, Served
 from web.app import Limits
@@ -163,16 +162,16 @@ def _files(root: Path) -> dict[str, bytes]:
 
 
 def test_a_proxy_may_have_a_name_that_was_allowed() -> None:
-    names = names_of("127.0.0.1", None, ["lab.example"])
+    names = host_names("127.0.0.1", None, ["lab.example"])
     assert names.is_our_origin("https://lab.example", "127.0.0.1:8765")
     assert not names.is_our_origin("https://other.example", "127.0.0.1:8765")
-    anywhere = names_of("0.0.0.0", "token")
+    anywhere = host_names("0.0.0.0", "token")
     assert anywhere.is_ours("any.example")
     assert anywhere.is_our_origin("https://any.example", "any.example")
     assert not anywhere.is_our_origin("https://evil.example", "any.example")
     assert not anywhere.is_our_origin("null", "")
     with pytest.raises(UserError, match=r"https://lab\.example"):
-        names_of("127.0.0.1", None, ["https://lab.example"])
+        host_names("127.0.0.1", None, ["https://lab.example"])
 
 
 # --- the token
@@ -235,7 +234,7 @@ def test_no_cookie_breaks_the_door(cookies: str, token: str) -> None:
 
 def test_no_comparison_of_a_secret_stops_at_the_first_wrong_letter() -> None:
     """Read from the source: there is no other way to see it."""
-    source = (Path(__file__).parents[2] / "personalab" / "serving" / "door.py").read_text(encoding="utf-8")
+    source = (Path(__file__).parents[2] / "personalab" / "serving" / "access.py").read_text(encoding="utf-8")
     compared = source[source.index("def is_bearer") :]
     assert compared.count("hmac.compare_digest") == 3
     assert "== token" not in compared

@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 
-from personalab.serving.door import Ours
+from personalab.serving.access import GuardedPaths
 from web.errors import add_error_handlers
 
 pytestmark = pytest.mark.anyio
@@ -52,7 +52,7 @@ async def test_a_request_that_cannot_be_read_is_told_where_it_is_wrong(
 
 async def test_a_long_reason_is_cut() -> None:
     app = FastAPI()
-    add_error_handlers(app, Ours())
+    add_error_handlers(app, GuardedPaths())
 
     @app.get("/api/long")
     def refuse() -> None:  # pyright: ignore[reportUnusedFunction] (the decorator uses it)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from personalab.providers.well_formed import well_formed
+from personalab.dialogue import well_formed
 from personalab.services import Services, open_services
-from personalab.story.lines import NO_REPLY
+from personalab.story.transcript import NO_REPLY
 from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.conftest import NOW
 from tests.web.conftest import Live, live_app

@@ -29,7 +29,7 @@ from schemathesis.specs.openapi.checks import (
 
 from personalab.operations.instances import new_instance
 from personalab.services import open_services
-from personalab.serving.address import listen
+from personalab.serving.server import listen
 from personalab.settings import read_settings
 from tests.lab.running import make_project
 from tests.web.serving import wait_until

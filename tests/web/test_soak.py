@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from personalab.services import Services
-from personalab.serving.address import listen
-from personalab.serving.running import cut_off_unread
+from personalab.serving.server import cut_off_unread, listen
 from tests.conftest import NOW
 from tests.web.conftest import live_app
 from tests.web.soaking import Client, Counting

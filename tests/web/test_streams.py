@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from personalab.services import Services
-from personalab.story.lines import UserLine, dump_line
+from personalab.story.transcript import UserLine, dump_line
 from tests.conftest import NOW
 from tests.web.conftest import Live, live_app
 from tests.web.listening import Heard, last_id, listen, listening, take, text_of

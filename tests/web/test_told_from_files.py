@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from personalab.services import Services, open_services
 from personalab.storage.sessions import Session, SessionCache, SessionWriter
 from personalab.storage.story_lock import FileStoryLock, HeldFileLock
-from personalab.story.lines import NO_REPLY, AssistantLine, UserLine, dump_line
+from personalab.story.transcript import NO_REPLY, AssistantLine, UserLine, dump_line
 from tests.conftest import NOW
 from tests.web.conftest import Live
 from tests.web.listening import listen, listening, take, text_of

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from personalab.providers.well_formed import well_formed
+from personalab.dialogue import well_formed
 from tests.web.listening import Heard, last_id, parsed, reasoning_of, text_of
 from web.watching import Log, after, size_of
 

@@ -14,16 +14,16 @@ from pydantic import Field
 
 from graph.summarize import stream_summary
 from graph.update_memory import stream_update
-from nodes.summarize.state import SummaryInput
-from nodes.update_memory.state import UpdateInput
+from nodes.summarize import SummaryInput
+from nodes.update_memory import UpdateInput
+from personalab.dialogue import well_formed
 from personalab.errors import NotFound
 from personalab.operations.personas import persona_history, undo_persona
 from personalab.operations.summaries import undo_summary
-from personalab.providers.lent import Remembering, lent
-from personalab.providers.well_formed import well_formed
+from personalab.providers.temporary_model import CachingModel, temporary_model
 from personalab.storage.story_lock import running
-from personalab.story.ids import check_id
 from personalab.story.persona_history import revision_of
+from personalab.story.records import check_id
 from web.api.jobs import started
 from web.desk import AppContext, ContextDep
 from web.jobs import Job
@@ -186,7 +186,7 @@ def _begin(
     async def answered() -> AsyncGenerator[Any]:
         model = await desk.services.model()
         answers = desk.previews.answers(kind, instance_id, fresh=fresh)
-        with lent(desk.services.models, Remembering(model, answers)) as name:
+        with temporary_model(desk.services.models, CachingModel(model, answers)) as name:
             async with aclosing(work(name)) as parts:
                 async for part in parts:
                     if "type" not in part and part.get("status") != "preview":

@@ -13,7 +13,7 @@ from personalab.operations.library import MAX_GREETINGS
 from personalab.operations.overview import LastWords, Story, list_stories
 from personalab.operations.pictures import picture_mark
 from personalab.services import Services
-from personalab.story.library import Background, Character
+from personalab.story.records import Background, Character
 from personalab.texts import say
 from web.desk import ContextDep
 from web.shapes import Id, InstanceId, Named, Readable, RequestModel, ResponseModel

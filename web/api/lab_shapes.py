@@ -8,11 +8,11 @@ from typing import Annotated, Literal, cast
 from fastapi import Path
 from pydantic import Field, model_validator
 
+from personalab.dialogue import well_formed
 from personalab.lab.assets import SkillType, Status, TagStatus
 from personalab.lab.leaderboard import Staleness
 from personalab.lab.projects import ProjectStatus
 from personalab.lab.records import AssetKind
-from personalab.providers.well_formed import well_formed
 from personalab.texts import PromptLanguage
 from web.shapes import Fields, Id, RequestModel, ResponseModel
 

@@ -21,8 +21,8 @@ from personalab.operations.library import (
 from personalab.operations.overview import worlds_of
 from personalab.operations.pictures import character_picture, picture_mark
 from personalab.services import Services
-from personalab.storage.stories import Kind, Listed
-from personalab.story.library import Background, Character
+from personalab.storage.stories import Kind, StoryListing
+from personalab.story.records import Background, Character
 from personalab.texts import PromptLanguage
 from web.desk import ContextDep
 from web.shapes import BackgroundId, CharacterId, Readable, RequestModel, ResponseModel
@@ -172,7 +172,7 @@ async def list_characters(desk: ContextDep) -> CharacterList:
     return CharacterList(characters=await asyncio.to_thread(read))
 
 
-def _character_entry(services: Services, listed: Listed) -> CharacterEntry:
+def _character_entry(services: Services, listed: StoryListing) -> CharacterEntry:
     found = listed.record
     if not isinstance(found, Character):
         return CharacterEntry(
@@ -268,7 +268,7 @@ async def list_backgrounds(desk: ContextDep) -> BackgroundList:
     return BackgroundList(backgrounds=await asyncio.to_thread(read))
 
 
-def _background_entry(services: Services, listed: Listed) -> BackgroundEntry:
+def _background_entry(services: Services, listed: StoryListing) -> BackgroundEntry:
     found = listed.record
     if not isinstance(found, Background):
         return BackgroundEntry(
@@ -329,5 +329,5 @@ def _picture(services: Services, character_id: str) -> str | None:
     return f"/api/characters/{character_id}/picture?v={mark}" if mark else None
 
 
-def _why(services: Services, listed: Listed) -> str:
+def _why(services: Services, listed: StoryListing) -> str:
     return listed.error.message(services.preferences.language()) if listed.error else ""

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query
 
-from graph.learning import learn_story
+from graph.memorize import learn_story
 from personalab.errors import NotFound
 from personalab.memory.changes import Change
 from personalab.memory.records import MAX_NAME, ContentType, empty_memory, saved_response
@@ -32,8 +32,7 @@ from personalab.operations.memory import (
     user_or_player,
 )
 from personalab.services import Services
-from personalab.story.instance import InstanceState
-from personalab.story.library import Character
+from personalab.story.records import Character, InstanceState
 from personalab.tasks import end_tasks
 from web.api.jobs import started
 from web.api.memory_shapes import (
@@ -276,11 +275,11 @@ async def _learning(
     """Learn from a story; yield how far it is and, last, what came of it."""
     news: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
 
-    def tell(done: int, total: int) -> None:
+    def report_progress(done: int, total: int) -> None:
         news.put_nowait({"type": "progress", "done": done, "total": total, "stage": "memorize"})
 
     learning = asyncio.create_task(
-        learn_story(services, instance_id, model=None, tell=tell, stop_asked=stop_asked)
+        learn_story(services, instance_id, model=None, report_progress=report_progress, stop_asked=stop_asked)
     )
     learning.add_done_callback(lambda _: news.put_nowait(None))
     try:

@@ -10,16 +10,14 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import Field
 
+from personalab.dialogue import well_formed
 from personalab.errors import NotFound, PersonaLabError
 from personalab.operations.instances import PAGE_TURNS
-from personalab.providers.well_formed import well_formed
 from personalab.services import Services
 from personalab.storage.story_lock import held_turn, running
 from personalab.story.director import current_point, mark_outline
-from personalab.story.instance import InstanceState, PlotStatus
-from personalab.story.library import NO_BACKGROUND, Background
-from personalab.story.lines import AssistantLine
-from personalab.story.transcript import Transcript, Turn, usable_reply
+from personalab.story.records import NO_BACKGROUND, Background, InstanceState, PlotStatus
+from personalab.story.transcript import AssistantLine, Transcript, Turn, usable_reply
 from web.desk import ContextDep
 from web.shapes import InstanceId, Named, Plot, ResponseModel, SessionId
 from web.turns import TURN_TASKS, ReplyRef, succeeding_attempt

@@ -11,8 +11,7 @@ from fastapi.responses import PlainTextResponse
 from pydantic import Field
 
 from personalab.errors import Busy, UserError
-from personalab.serving.clients import FailedLogins
-from personalab.serving.door import COOKIE, client_of, is_token, pass_for
+from personalab.serving.access import COOKIE, FailedLogins, client_of, is_token, pass_for
 from web.desk import ContextDep
 from web.shapes import RequestModel, ResponseModel
 

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from nodes.chat_turn.append_input import MAX_INPUT_CHARACTERS
 from nodes.chat_turn.state import TurnInput
-from personalab.story.lines import MAX_REQUEST_ID_CHARACTERS, AssistantLine
+from personalab.story.transcript import MAX_REQUEST_ID_CHARACTERS, AssistantLine
 from web.desk import ContextDep
 from web.errors import ErrorDetail
 from web.shapes import (

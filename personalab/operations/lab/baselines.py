@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from personalab.data_files import dump_json
 from personalab.errors import StorageError, UserError, as_reason
 from personalab.lab.assets import BaselineMeta, Case, Cases
 from personalab.lab.editing import case_ids, change_case, new_case
@@ -38,7 +39,6 @@ from personalab.operations.lab.skills import (
 from personalab.operations.lab.tags import fitted, language_of
 from personalab.ports import AnswerNeeded
 from personalab.services import Services
-from personalab.storage.files import dump_json
 from personalab.storage.lab.assets import StoredBaseline
 from personalab.tasks import run_uncancellable
 

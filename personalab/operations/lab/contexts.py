@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from personalab.data_files import replace_file
 from personalab.errors import UserError
 from personalab.lab.context import estimated_tokens, exceeds, room_beside
 from personalab.lab.judging import judge_call
 from personalab.lab.projects import ContextConfig
-from personalab.storage.files import replace_file
 from personalab.storage.lab.assets import StoredSkill
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.texts import PROMPT_LANGUAGES, PromptLanguage

@@ -41,9 +41,8 @@ from personalab.storage.lab.outside import (
     read_outside,
     write_folder,
 )
-from personalab.story.ids import check_id
-from personalab.story.library import Character, called
 from personalab.story.macros import Names, player_name
+from personalab.story.records import Character, check_id, display_name
 from personalab.tasks import run_uncancellable
 from personalab.texts import say
 
@@ -235,7 +234,7 @@ async def import_persona(services: Services, character_id: str) -> ImportResult:
         character = services.stories.character(character_id)
         config = services.preferences.read().config
         language = character.language or config.prompt_language
-        names = Names(called(character), player_name(config, language))
+        names = Names(display_name(character), player_name(config, language))
         source = source_of(character_id)
         old = skill_from(services.assets, source, PURPOSE)
         coming = ComingSkill(

@@ -18,7 +18,7 @@ from personalab.lab.resuming import CallRow, row_of, short_hash, unreadable
 from personalab.operations.lab.calls import spooled_calls
 from personalab.operations.lab.tasks import Pending, Task, open_sheet
 from personalab.providers.call_spool import forget_call
-from personalab.providers.claude_cli import answer_left, is_under_way
+from personalab.providers.claude_cli import answer_left, is_running
 from personalab.storage.lab.project_journal import CallJournal
 from personalab.storage.lab.projects import ProjectPlace
 
@@ -58,7 +58,7 @@ class Leftovers:
 
     def _settle(self, call_id: str, task: Task | None, found: re.Match[str] | None) -> None:
         spool = self.place.spool
-        if is_under_way(spool, call_id):
+        if is_running(spool, call_id):
             return
         answer = answer_left(spool, call_id)
         if answer is not None:

@@ -9,12 +9,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from personalab.data_files import dump_json
 from personalab.errors import BadRecord, PersonaLabError, Reason, StorageError, json_reason
 from personalab.lab.formats import EVALS, KEPT, SKILL_MD, SKILL_MD_NAMES
 from personalab.lab.formats.evals import evals_json, has_same_extras, read_evals
 from personalab.lab.formats.skill_md import SkillMd, has_same_head, name_in_file, read_skill_md, skill_md
 from personalab.lab.records import Filled, Record
-from personalab.storage.files import dump_json
 from personalab.storage.lab.assets import AssetFiles, Stored, StoredBaseline, StoredSkill
 from personalab.storage.lab.outside import OutsideFile
 

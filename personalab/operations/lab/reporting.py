@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
+from personalab.data_files import read_bytes
 from personalab.errors import PersonaLabError, UserError, reason_of, worded
 from personalab.lab.assets import CONTENT_FILE
 from personalab.lab.findings import IterationReport, Provenance
@@ -44,7 +45,6 @@ from personalab.lab.reports.html import html_report
 from personalab.lab.reports.junit import junit_report, not_passed
 from personalab.lab.resuming import arm_folder, case_file
 from personalab.services import Services
-from personalab.storage.files import read_bytes
 from personalab.storage.lab.iterations import IterationFiles
 from personalab.storage.lab.project_journal import read_journal
 from personalab.storage.lab.projects import ProjectPlace

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from personalab.errors import ProviderError, Reason
 from personalab.memory.records import ContentType
 from personalab.ports import Embedder
+from personalab.retrieval.embedders import query_vector
 from personalab.retrieval.lexical import LexicalIndex, Mask
-from personalab.retrieval.memory.backend import Backend, PendingText, SearchableText, TextKind, Vectors
-from personalab.retrieval.offline_embedder import query_vector
+from personalab.retrieval.memory.store import Backend, PendingText, SearchableText, TextKind, Vectors
 from personalab.retrieval.ranking import confidence, fuse, rival_score
 
 _FEW = 1_000

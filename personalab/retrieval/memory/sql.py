@@ -26,7 +26,7 @@ from personalab.memory.records import (
     new_id,
 )
 from personalab.ports import LearnedBefore, MemoryName
-from personalab.retrieval.memory.backend import MemoryVersion, SearchableText, TextKind
+from personalab.retrieval.memory.store import MemoryVersion, SearchableText, TextKind
 
 Row = tuple[Any, ...]
 Table = Literal["memory_contents", "conversations", "memory_changes"]
@@ -52,7 +52,7 @@ _UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionErro
 _log = logging.getLogger("personalab.memory")
 
 
-class Result(Protocol):
+class SqlResult(Protocol):
     """What a statement gave."""
 
     @property
@@ -69,10 +69,10 @@ class Result(Protocol):
         ...
 
 
-class Session(Protocol):
+class SqlSession(Protocol):
     """A connection that reads one state, or writes one transaction."""
 
-    def execute(self, statement: str, values: Sequence[Any] = (), /) -> Result:
+    def execute(self, statement: str, values: Sequence[Any] = (), /) -> SqlResult:
         """Run a statement."""
         ...
 
@@ -114,36 +114,36 @@ class SqlRecords:
 
     # --- what a database adds
 
-    def _read(self, work: Callable[[Session], _T]) -> _T:
+    def _read(self, work: Callable[[SqlSession], _T]) -> _T:
         """Read one state of the database, with one statement."""
         raise NotImplementedError
 
-    def _write(self, work: Callable[[Session], _T], *, repeatable: bool = True) -> _T:
+    def _write(self, work: Callable[[SqlSession], _T], *, repeatable: bool = True) -> _T:
         """Work in one transaction; what is not ``repeatable`` is not done again if it may have been kept."""
         raise NotImplementedError
 
-    def _entries_changed(self, session: Session, memory_id: str, types: Iterable[ContentType]) -> None:
+    def _entries_changed(self, session: SqlSession, memory_id: str, types: Iterable[ContentType]) -> None:
         """Update a memory's lists of strings, its count of entries and their stamp."""
         raise NotImplementedError
 
-    def _conversations_changed(self, session: Session, memory_id: str, added: int) -> None:
+    def _conversations_changed(self, session: SqlSession, memory_id: str, added: int) -> None:
         """Update a memory's count of conversations and their stamp."""
         raise NotImplementedError
 
-    def _memory_added(self, session: Session, memory_id: str) -> None:
+    def _memory_added(self, session: SqlSession, memory_id: str) -> None:
         """Give a new memory its stamps."""
 
-    def _entries_removed(self, session: Session, memory_id: str, content_ids: Sequence[str]) -> None:
+    def _entries_removed(self, session: SqlSession, memory_id: str, content_ids: Sequence[str]) -> None:
         """Note that the vectors of these entries are to go."""
 
-    def _memory_removed(self, session: Session, memory_id: str) -> None:
+    def _memory_removed(self, session: SqlSession, memory_id: str) -> None:
         """Note that all vectors of a memory are to go."""
 
     def _conversation_columns(self, conversation: Conversation) -> dict[str, object]:
         """Return further columns of a conversation."""
         return {}
 
-    def _take_out(self, session: Session, row: UnreadableRow) -> Mapping[str, Any] | None:
+    def _take_out(self, session: SqlSession, row: UnreadableRow) -> Mapping[str, Any] | None:
         """Delete a row and keep it in ``set_aside``; ``None`` where it is gone by now."""
         raise NotImplementedError
 
@@ -211,7 +211,7 @@ class SqlRecords:
     def forget(self, agent_id: str, user_id: str) -> bool:
         """Delete a memory and all that belongs to it but how far its stories were saved."""
 
-        def delete(session: Session) -> bool:
+        def delete(session: SqlSession) -> bool:
             query = "DELETE FROM memories WHERE agent_id = ? AND user_id = ? RETURNING memory_id"
             gone = session.execute(query, [agent_id, user_id]).fetchall()
             for (memory_id,) in gone:
@@ -224,7 +224,9 @@ class SqlRecords:
         """Create a pair's memory, if there is none yet."""
         self._write(lambda session: self._begin(session, agent_id, user_id, now))
 
-    def _begin(self, session: Session, agent_id: str, user_id: str, at: str, named: str | None = None) -> str:
+    def _begin(
+        self, session: SqlSession, agent_id: str, user_id: str, at: str, named: str | None = None
+    ) -> str:
         """Find the pair's memory, or create it, and hold it until the transaction ends."""
         pair = (agent_id, user_id)
         for _ in range(_TRIES):
@@ -261,7 +263,7 @@ class SqlRecords:
     def save_conversation(self, conversation: Conversation) -> Conversation:
         """Save a conversation, begin its memory, and note how far a story has been saved; in one transaction."""
 
-        def save(session: Session) -> Conversation:
+        def save(session: SqlSession) -> Conversation:
             pair = (conversation.agent_id, conversation.user_id)
             memory_id = self._begin(session, *pair, conversation.created_at, conversation.memory_id)
             if conversation.story is not None:
@@ -271,7 +273,7 @@ class SqlRecords:
 
         return self._write(save)
 
-    def _saved_before(self, session: Session, conversation: Conversation) -> Conversation | None:
+    def _saved_before(self, session: SqlSession, conversation: Conversation) -> Conversation | None:
         """Find the conversation that was saved before, by what was said or by its id."""
         query = (
             f"{self._conversation} WHERE (memory_id = ? AND {self.digest} = ?) OR conversation_id = ?"
@@ -287,7 +289,7 @@ class SqlRecords:
         self._set_aside(session, broken)
         return found[0] if found else None
 
-    def _insert(self, session: Session, conversation: Conversation) -> Conversation:
+    def _insert(self, session: SqlSession, conversation: Conversation) -> Conversation:
         result, memory_id = conversation.pipeline_result, str(conversation.memory_id)
         columns: dict[str, object] = {
             "conversation_id": conversation.conversation_id,
@@ -357,7 +359,7 @@ class SqlRecords:
     ) -> bool:
         """Store a change and a result in one transaction, if the memory is still at the change's base version."""
 
-        def keep(session: Session) -> bool:
+        def keep(session: SqlSession) -> bool:
             if conversation_id is not None and not (again and has_succeeded(result)):
                 self._check_unlearned(session, conversation_id)
             if revised.change is not None and not self._change(session, revised.memory, revised.change):
@@ -372,14 +374,14 @@ class SqlRecords:
 
         return self._write(keep)
 
-    def _check_unlearned(self, session: Session, conversation_id: str) -> None:
+    def _check_unlearned(self, session: SqlSession, conversation_id: str) -> None:
         query = f"SELECT pipeline_result FROM conversations WHERE conversation_id = ?{self.for_update}"
         row = session.execute(query, [conversation_id]).fetchone()
         with suppress(*_UNREADABLE):  # what cannot be read is no success
             if row is not None and row[0] is not None and has_succeeded(_object(row[0])):
                 raise LearnedBefore(conversation_id)
 
-    def _change(self, session: Session, memory: Memory, change: Change) -> bool:
+    def _change(self, session: SqlSession, memory: Memory, change: Change) -> bool:
         """Take the memory from one version to the next, writing only what is another."""
         moved = session.execute(
             "UPDATE memories SET version = ?, updated_at = ? WHERE memory_id = ? AND version = ?",
@@ -407,7 +409,7 @@ class SqlRecords:
         )
         return True
 
-    def _write_steps(self, session: Session, memory_id: str, steps: Sequence[Step]) -> None:
+    def _write_steps(self, session: SqlSession, memory_id: str, steps: Sequence[Step]) -> None:
         """Write the entries that are another; one whose text stays keeps its vector."""
         gone = [step.entry.content_id for step in steps if step.after is None]
         if gone:
@@ -449,7 +451,7 @@ class SqlRecords:
             self._write(lambda session: self._set_aside(session, broken))
         return found
 
-    def _set_aside(self, session: Session, broken: Iterable[UnreadableRow]) -> None:
+    def _set_aside(self, session: SqlSession, broken: Iterable[UnreadableRow]) -> None:
         """Move rows that cannot be read out of the way; none is lost."""
         for row in broken:
             whole = self._take_out(session, row)

@@ -17,7 +17,7 @@ from pathlib import Path
 from personalab.data_files import check_regular, make_folder, open_regular
 from personalab.errors import BadRecord, Busy, PersonaLabError, Reason, StorageError
 from personalab.retrieval.chroma import exclusive_lock
-from personalab.retrieval.memory.sql import Session
+from personalab.retrieval.memory.sql import SqlSession
 
 _FIRST = (
     """
@@ -361,7 +361,7 @@ def _copied(new: sqlite3.Connection, table: str, row: dict[str, object]) -> bool
         return False
 
 
-def new_stamp(session: Session) -> int:
+def new_stamp(session: SqlSession) -> int:
     """Make a number that was never used before."""
     found = session.execute("SELECT value FROM meta WHERE name = 'stamp'").fetchone()
     stamp = max(time.time_ns(), int(found[0]) + 1 if found else 0)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from personalab.data_files import MAX_JSON_BYTES, dump_json
 from personalab.errors import UserError
 from personalab.lab.assets import (
     CONTENT_FILE,
@@ -23,7 +24,6 @@ from personalab.lab.editing import MAX_CASES, edit_baseline, edit_skill
 from personalab.lab.findings import Provenance
 from personalab.lab.naming import check_folder_name, history_name, is_folder_name, numbered
 from personalab.lab.records import SHORT, AssetKind, Record, asset_folder
-from personalab.storage.files import MAX_JSON_BYTES, dump_json
 from personalab.storage.lab.shelves import (
     BASELINE_FILES,
     MAX_CONTENT_BYTES,

@@ -10,12 +10,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+from personalab.data_files import make_folder_below, read_json, replace_file, write_json, writing
 from personalab.lab.assets import SkillMeta
 from personalab.lab.findings import ExplorationLog, IterationReport, RoundConfig
 from personalab.lab.iterating import IterationPlan
 from personalab.lab.naming import numbered
 from personalab.lab.records import asset_folder, compact_time
-from personalab.storage.files import make_folder_below, read_json, replace_file, write_json, writing
 
 FOLDER = "iterations"
 _STOP = "x_stop"

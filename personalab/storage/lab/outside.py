@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from personalab.data_files import replace_file, sync_folder, writing
 from personalab.errors import NotFound, PersonaLabError, StorageError, UserError
 from personalab.storage.exchange import opened
-from personalab.storage.files import replace_file, sync_folder, writing
 
 MAX_FILES = 500
 MAX_BYTES = 32 * 1024 * 1024

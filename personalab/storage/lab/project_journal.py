@@ -14,11 +14,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, cast
 
-from personalab.data_files import open_regular, without_bom
+from personalab.data_files import open_regular, read_bytes, refuse_link, without_bom, writing
 from personalab.lab.calling import amount_of
 from personalab.lab.planning import Known
 from personalab.lab.resuming import Role
-from personalab.storage.files import read_bytes, refuse_link, writing
 
 MAX_JOURNAL = 512 * 1024 * 1024
 

@@ -12,7 +12,15 @@ from typing import Annotated, Any, Self, TypeVar, cast
 
 from pydantic import Field, ValidationError, model_validator
 
-from personalab.data_files import open_regular
+from personalab.data_files import (
+    MAX_JSON_BYTES,
+    make_folder_below,
+    open_regular,
+    read_bytes,
+    read_json,
+    replace_file,
+    write_json,
+)
 from personalab.errors import BadRecord, Invalid, NotFound, PersonaLabError, Reason, StorageError
 from personalab.lab.assets import CONTENT_FILE, Cases
 from personalab.lab.findings import AnalysisReport
@@ -20,14 +28,6 @@ from personalab.lab.options import RunOptions, options_from
 from personalab.lab.projects import BaselineRef, ProjectConfig, Result, RunSummary, SkillRef
 from personalab.lab.records import Count, Record
 from personalab.lab.resuming import CallRow, CaseCalls
-from personalab.storage.files import (
-    MAX_JSON_BYTES,
-    make_folder_below,
-    read_bytes,
-    read_json,
-    replace_file,
-    write_json,
-)
 
 CONFIG, RUN, JOURNAL, SPOOL = "config.json", "x_run.json", "calls.jsonl", "x_spool"
 SUMMARY, EXTRA_SUMMARY, CONTROLS = "summary.json", "x_summary.json", "x_controls.json"

@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from personalab.data_files import locked_file, make_folder_below, write_json, writing
 from personalab.errors import NotFound, PersonaLabError, UserError
 from personalab.lab.naming import numbered
 from personalab.lab.options import RunOptions
 from personalab.lab.projects import ProjectConfig
 from personalab.lab.records import SHORT, compact_time
 from personalab.leases import Leases
-from personalab.storage.files import make_folder_below, write_json, writing
 from personalab.storage.lab.project_place import (
     CONFIG,
     RUN,
@@ -27,9 +27,8 @@ from personalab.storage.lab.project_place import (
     read_config,
 )
 from personalab.storage.lab.workspace import copy_folder
-from personalab.storage.locked import locked_file
 from personalab.storage.story_lock import FileStoryLock, LockCodes, running
-from personalab.story.ids import is_id
+from personalab.story.records import is_id
 
 __all__ = ["BaselineCopy", "ProjectFiles", "ProjectPlace", "ProjectProblem", "SkillCopy"]
 

@@ -17,19 +17,22 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from personalab.data_files import FOLDER_MODE, make_folder, open_regular, without_bom
+from personalab.data_files import (
+    FOLDER_MODE,
+    MAX_JSON_BYTES,
+    create_file,
+    locked_file,
+    make_folder,
+    make_folder_below,
+    open_regular,
+    replace_file,
+    sync_folder,
+    without_bom,
+    writing,
+)
 from personalab.errors import Because, Reason, StorageError, UserError, as_reason, json_reason
 from personalab.lab.naming import VersionFolder, version_folder
 from personalab.lab.records import AssetKind
-from personalab.storage.files import (
-    MAX_JSON_BYTES,
-    create_file,
-    make_folder_below,
-    replace_file,
-    sync_folder,
-    writing,
-)
-from personalab.storage.locked import locked_file
 
 KIND_FOLDERS: Mapping[AssetKind, str] = {"skill": "skills", "baseline": "baselines"}
 MAX_EXTRA_BYTES = 64 * 1024 * 1024

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from personalab.answer_schema import AnswerSchema
-from personalab.dialogue import Message, repair_messages
+from personalab.dialogue import AnswerSchema, Message, repair_messages
 from personalab.errors import PersonaLabError, ProviderError, UserError, as_reason
 from personalab.leases import STOP_POLL_SECONDS
 from personalab.ports import AnswerNeeded, ReplyModel, stream_answer
@@ -17,21 +16,23 @@ from personalab.story.events import Usage, added_usage
 from personalab.tasks import end_tasks
 
 T = TypeVar("T")
+ReportProgress = Callable[[int, int], None]
+"""Takes how many parts of the work are done, and how many there are."""
 MAX_ANSWER = 400_000
 """Maximum characters of an answer; no model needs more."""
 _END_SECONDS = 0.5
 """Seconds that a model may take to clean up."""
 
-_log = logging.getLogger("personalab.asking")
+_log = logging.getLogger("personalab.structured_output")
 
 
-def never() -> bool:
+def never_stop() -> bool:
     """Return that no stop was requested."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
-class Answered(Generic[T]):
+class StructuredAnswer(Generic[T]):
     """What was read from an answer, the answer itself, and what it cost where the provider says so."""
 
     value: T
@@ -39,7 +40,7 @@ class Answered(Generic[T]):
     usage: Usage | None
 
 
-class Asker:
+class StructuredModel:
     """Asks a model, and counts what it used."""
 
     def __init__(
@@ -49,7 +50,7 @@ class Asker:
         *,
         refusal: str = "provider.unusable_answer",
         stopped: str = "work_stopped",
-        stop_asked: Callable[[], bool] = never,
+        stop_asked: Callable[[], bool] = never_stop,
     ) -> None:
         self._model = model
         self._repair = repair
@@ -60,19 +61,19 @@ class Asker:
 
     async def ask(
         self, messages: Sequence[Message], read: Callable[[str], T], schema: AnswerSchema | None = None
-    ) -> Answered[T]:
+    ) -> StructuredAnswer[T]:
         """Ask until ``read`` takes the answer, at most twice; its ``ValueError`` tells the model what was wrong.
 
         Providers that can enforce the schema do so, both times.
         """
         answer, usage = await self._answer(messages, schema)
         try:
-            return Answered(read(answer), answer, usage)
+            return StructuredAnswer(read(answer), answer, usage)
         except ValueError as error:
             again = repair_messages(messages, answer, str(error), self._repair)
         answer, more = await self._answer(again, schema)
         try:
-            return Answered(read(answer), answer, added_usage(usage, more))
+            return StructuredAnswer(read(answer), answer, added_usage(usage, more))
         except ValueError as error:
             raise ProviderError(self._refusal, retryable=True, reason=as_reason(error)) from error
 

@@ -1,17 +1,42 @@
-"""Records of a story's state.
-
-Each record is read from a JSON object and written back into it, so that unknown fields survive.
-"""
+"""The JSON records of a story: characters, backgrounds, an instance's state, and the ids that become part of a path."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
-from personalab.errors import Invalid
-from personalab.story.ids import is_id
+from personalab.errors import BadRecord, Invalid, Reason, UserError
 from personalab.texts import PROMPT_LANGUAGES, PromptLanguage
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_DEVICES = frozenset(
+    ["con", "prn", "aux", "nul", *(f"com{n}" for n in range(10)), *(f"lpt{n}" for n in range(10))]
+)
+
+
+def is_id(value: object) -> bool:
+    """Return whether a value may be used as an id."""
+    return isinstance(value, str) and _ID.fullmatch(value) is not None and value.lower() not in _DEVICES
+
+
+def check_id(value: object, what: str) -> str:
+    """Return the id unchanged, or refuse it before any path is built from it."""
+    text = check_given(value, what)
+    if is_id(text):
+        return text
+    raise UserError("bad_id", what=what, value=text[:80])
+
+
+def check_given(value: object, what: str) -> str:
+    """Return the text that names something, or refuse a call that leaves it out or gives something else."""
+    if value is None:
+        raise UserError("id_missing", what=what)
+    if not isinstance(value, str):
+        raise BadRecord("field_wrong", field=what, reason=Reason("not_text"))
+    return value
+
 
 PlotStatus = Literal["completed", "in_progress", "pending"]
 PLOT_STATUSES: tuple[PlotStatus, ...] = get_args(PlotStatus)
@@ -30,6 +55,14 @@ def text_of(data: Mapping[str, Any], name: str, default: str | None = None) -> s
     if not isinstance(value, str):
         raise Invalid("field_missing_or_not_text", field=name)
     return value
+
+
+def rows_of(data: Mapping[str, Any], name: str) -> list[object]:
+    """Take a field that is a list; a missing one is empty."""
+    value = data.get(name, [])
+    if not isinstance(value, list):
+        raise Invalid("field_not_list", field=name)
+    return cast("list[object]", value)
 
 
 def _number_of(data: Mapping[str, Any], name: str, default: int) -> int:
@@ -62,11 +95,7 @@ class PlotState:
 
     def fields(self) -> dict[str, Any]:
         """Return its JSON object."""
-        return {
-            "current_plot_index": self.current_plot_index,
-            "current_status": self.current_status,
-            "no_update_count": self.no_update_count,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,3 +214,140 @@ def language_of(data: Mapping[str, Any]) -> PromptLanguage | None:
     """Take the language a character speaks, where its file names one we have."""
     value = data.get("language")
     return value if value in PROMPT_LANGUAGES else None
+
+
+MAX_NAME = 400
+"""A longer name is no name to be called by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Character:
+    """``definition.json``: a character as its author wrote it."""
+
+    character_id: str
+    name: str
+    base_persona: str
+    language: PromptLanguage | None = None
+    source: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    greetings: tuple[str, ...] = ()
+    """What a story may open with; the first is the usual one."""
+    instructions: Instructions = NO_INSTRUCTIONS
+
+    @classmethod
+    def read(cls, character_id: str, data: object) -> Character:
+        """Read it from its JSON value; the folder's name is the id."""
+        found = object_of(data)
+        name = text_of(found, "name", character_id)
+        return cls(
+            character_id,
+            name,
+            text_of(found, "base_persona"),
+            language_of(found),
+            found,
+            _texts(found, "greetings"),
+            Instructions.read(found),
+        )
+
+    def fields(self) -> dict[str, Any]:
+        """Return its JSON object, with what was unknown in the file."""
+        known: dict[str, Any] = {
+            "character_id": self.character_id,
+            "name": self.name,
+            "base_persona": self.base_persona,
+        }
+        if self.language:
+            known["language"] = self.language
+        if self.greetings or "greetings" in self.source:
+            known["greetings"] = list(self.greetings)
+        return {**self.source, **known, **self.instructions.fields(self.source)}
+
+
+def initial_state(character: Character) -> CharacterState:
+    """Return who a character is at the beginning of a story: later changes of the library leave it alone."""
+    return CharacterState(
+        character.base_persona,
+        language=character.language,
+        name=display_name(character),
+        instructions=character.instructions,
+    )
+
+
+def placeholder(character_id: str, name: str) -> Character:
+    """Make the character of a chat whose card has not been imported yet: it has a name and nothing else."""
+    return Character(character_id, name, name)
+
+
+def is_placeholder(character: Character) -> bool:
+    """Return whether a character is still what ``placeholder`` made, so that no one's words are overwritten."""
+    made = placeholder(character.character_id, character.name)
+    return character.fields() == made.fields()
+
+
+def display_name(character: Character) -> str:
+    """Return a character's name in its story: the nickname its author gave it, or else its name."""
+    given = character.source.get("nickname")
+    nickname = one_line(given) if isinstance(given, str) and len(given) <= MAX_NAME else ""
+    return nickname or one_line(character.name[:MAX_NAME]) or character.character_id
+
+
+def one_line(name: str) -> str:
+    """Write a name on one line: line breaks and runs of blanks become single spaces."""
+    return " ".join(name.split())
+
+
+def _texts(data: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    found = data.get(name, [])
+    if not isinstance(found, list) or not all(isinstance(text, str) for text in cast("list[object]", found)):
+        raise Invalid("field_not_texts", field=name)
+    return tuple(cast("list[str]", found))
+
+
+@dataclass(frozen=True, slots=True)
+class OutlinePoint:
+    """One point the story is meant to pass; ``index`` counts from 1."""
+
+    index: int
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """``background.json``: a world and the line its story follows."""
+
+    background_id: str
+    name: str = ""
+    world_setting: str = ""
+    story_outline: tuple[OutlinePoint, ...] = ()
+    source: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @classmethod
+    def read(cls, background_id: str, data: object) -> Background:
+        """Read it from its JSON value; the points are numbered by their order."""
+        found = object_of(data)
+        points = rows_of(found, "story_outline")
+        outline = tuple(
+            OutlinePoint(place, text_of(object_of(point, f"point {place}"), "content"))
+            for place, point in enumerate(points, start=1)
+        )
+        return cls(
+            background_id,
+            text_of(found, "name", background_id),
+            text_of(found, "world_setting", ""),
+            outline,
+            found,
+        )
+
+    def fields(self) -> dict[str, Any]:
+        """Return its JSON object, with what was unknown in the file."""
+        return {
+            **self.source,
+            "background_id": self.background_id,
+            "name": self.name,
+            "world_setting": self.world_setting,
+            "story_outline": [
+                {"index": point.index, "content": point.content} for point in self.story_outline
+            ],
+        }
+
+
+NO_BACKGROUND = Background("")

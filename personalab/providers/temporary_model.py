@@ -6,13 +6,12 @@ import secrets
 from collections.abc import AsyncIterator, Generator, MutableMapping, Sequence
 from contextlib import contextmanager
 
-from personalab.answer_schema import AnswerSchema
-from personalab.dialogue import Message, digest
+from personalab.dialogue import AnswerSchema, Message, digest
 from personalab.ports import ReplyChunk, ReplyModel, stream_answer
 
 
 @contextmanager
-def lent(models: MutableMapping[str, ReplyModel], model: ReplyModel) -> Generator[str]:
+def temporary_model(models: MutableMapping[str, ReplyModel], model: ReplyModel) -> Generator[str]:
     """Register a model under a temporary name that ends with its own, so that what is known by that name applies."""
     name = f"{secrets.token_hex(8)}:{model.name}"
     models[name] = model
@@ -22,7 +21,7 @@ def lent(models: MutableMapping[str, ReplyModel], model: ReplyModel) -> Generato
         models.pop(name, None)
 
 
-class Remembering:
+class CachingModel:
     """A model that repeats its earlier answer to the same question."""
 
     def __init__(self, model: ReplyModel, answers: MutableMapping[str, str]) -> None:

@@ -1,17 +1,58 @@
-"""Conversion between messages of a thread and lines of a session."""
+"""The state of a chat in messages, the choice of its story, and its session shown as messages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langgraph.graph.message import add_messages
+from typing_extensions import TypedDict  # pydantic reads schemas from it on Python 3.11
 
+from nodes.chat_turn.state import TurnContext
 from personalab.errors import UserError
+from personalab.operations.overview import list_stories
 from personalab.services import Services
+from personalab.story.records import check_id
 from personalab.story.transcript import Turn, shown_reply
 from personalab.texts import Language
+
+
+class ChatState(TypedDict):
+    """The messages of a thread.
+
+    The newest human message is what the player says. After a run the thread shows the story's current session as it
+    is in the file.
+    """
+
+    messages: Annotated[list[AnyMessage], add_messages]
+
+
+@dataclass(kw_only=True)
+class ChatContext(TurnContext):
+    """What a caller may choose for one run."""
+
+    instance_id: str | None = None
+    """The story to play; may be left out where the data root has only one."""
+
+
+_LISTED = 20
+
+
+def choose_story(services: Services, given: object) -> str:
+    """Return the story that was named, or the only one there is; else say which there are and how to name one."""
+    if given is not None and given != "":
+        return check_id(given, "instance_id")
+    stories = list_stories(services)
+    if len(stories) == 1:
+        return stories[0].instance_id
+    if not stories:
+        raise UserError("no_story_yet")
+    listed = ", ".join(story.instance_id for story in stories[:_LISTED])
+    raise UserError("no_story_chosen", stories=listed + (", …" if len(stories) > _LISTED else ""))
+
 
 SHOWN_TURNS = 100
 """A thread shows at most so many turns of a session."""

@@ -16,31 +16,33 @@ from nodes.chat_turn.state import TurnOutput
 from personalab.errors import PersonaLabError
 from personalab.ports import Preferences
 from personalab.services import Services
-from personalab.story.care import CareTask, undone_lately
-from personalab.story.events import CareEvent
+from personalab.story.events import PostTurnEvent
+from personalab.story.summary import PostTurnTask, was_undone_recently
 from personalab.texts import say
 
-_log = logging.getLogger("personalab.care")
+_log = logging.getLogger("personalab.post_turn")
 
 
-async def take_care(services: Services, turn: TurnOutput, *, model: str | None) -> AsyncGenerator[CareEvent]:
-    """Do what is due after a turn, and tell what is begun, done or could not be done."""
+async def run_post_turn(
+    services: Services, turn: TurnOutput, *, model: str | None
+) -> AsyncGenerator[PostTurnEvent]:
+    """Do what is due after a turn, and emit what is begun, done or failed."""
     if turn.get("status") != "done" or not turn.get("care_due"):
         return
     preferences = await services.story_ports.settings.preferences()
-    care = _Care(services, turn, preferences, model)
+    work = _PostTurnWork(services, turn, preferences, model)
     for task in turn.get("care_due", []):
         try:
-            async for event in care.memorize() if task == "memorize" else care.summarize():
+            async for event in work.memorize() if task == "memorize" else work.summarize():
                 yield event
         except PersonaLabError as error:
-            yield care.failed(task, error)
+            yield work.failed(task, error)
         except Exception as error:  # noqa: BLE001 (the turn is over and whole, whatever fails after it)
-            _log.error("what follows a turn failed in an unexpected way", exc_info=error)
-            yield care.failed(task, type(error).__name__)
+            _log.error("work after a turn failed unexpectedly", exc_info=error)
+            yield work.failed(task, type(error).__name__)
 
 
-class _Care:
+class _PostTurnWork:
     """What is done after one turn."""
 
     def __init__(
@@ -52,9 +54,9 @@ class _Care:
         self._preferences = preferences
         self._model = model
 
-    async def memorize(self) -> AsyncIterator[CareEvent]:
+    async def memorize(self) -> AsyncIterator[PostTurnEvent]:
         """Learn from the turns since the last time, if there are enough of them."""
-        from graph.learning import learn_story
+        from graph.memorize import learn_story
         from personalab.operations.learning import unlearned
 
         if not self._preferences.memory.enabled:
@@ -63,23 +65,23 @@ class _Care:
         waiting = await unlearned(self._services, self._instance_id, user_id)
         if waiting.fresh_turns < self._preferences.config.auto_memorize_turns:
             return
-        yield self._told("memorize", "begun", turns=waiting.turns)
+        yield self._event("memorize", "begun", turns=waiting.turns)
         learned = await learn_story(self._services, self._instance_id, model=self._model)
         if learned.error:
             yield self.failed("memorize", str(learned.error.get("message", "")))
             return
         instance = await self._services.story_ports.stories.instance(self._instance_id)
         words = {"count": len(learned.steps), "turns": learned.turns, "agent_id": instance.character_id}
-        yield self._told("memorize", "done", **words)
+        yield self._event("memorize", "done", **words)
 
-    async def summarize(self) -> AsyncIterator[CareEvent]:
+    async def summarize(self) -> AsyncIterator[PostTurnEvent]:
         """Summarize the session, unless a person has just undone that."""
         from graph.summarize import stream_summary
 
         instance = await self._services.story_ports.stories.instance(self._instance_id)
-        if undone_lately(instance, self._turn or 0, self._preferences.config.summary_last_n_turns):
+        if was_undone_recently(instance, self._turn or 0, self._preferences.config.summary_last_n_turns):
             return
-        yield self._told("summarize", "begun")
+        yield self._event("summarize", "begun")
         result: dict[str, Any] = {}
         call = stream_summary(self._services, {"instance_id": self._instance_id}, model=self._model)
         async with aclosing(call) as stream:
@@ -91,12 +93,12 @@ class _Care:
             return
         words = {"count": len(result.get("points", [])), "old": result.get("session_id")}
         names = {"new": result.get("new_session_id"), "instance_id": self._instance_id}
-        yield self._told("summarize", "done", **words, **names)
+        yield self._event("summarize", "done", **words, **names)
 
-    def failed(self, task: CareTask, reason: object) -> CareEvent:
+    def failed(self, task: PostTurnTask, reason: object) -> PostTurnEvent:
         """Return the event for work that failed."""
-        return self._told(task, "error", reason=reason)
+        return self._event(task, "error", reason=reason)
 
-    def _told(self, task: CareTask, status: str, **words: object) -> CareEvent:
+    def _event(self, task: PostTurnTask, status: str, **words: object) -> PostTurnEvent:
         message = say(f"care.{task}.{status}", self._preferences.config.language, **words)
         return {"type": "care", "turn": self._turn, "task": task, "status": status, "message": message}

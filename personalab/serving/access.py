@@ -1,31 +1,229 @@
-"""Access control for HTTP: host names, origins, the token and request sizes.
+"""Access control for HTTP: host names, origins, the token, request bodies, and limits per client.
 
 Plain ASGI, so that streams pass untouched.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
+import ipaddress
 import json
 import math
+import secrets
+import time
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
-from personalab.serving.address import HostNames
-from personalab.serving.bodies import (
-    AUTHENTICATED_BODY,
-    UNAUTHENTICATED_BODY,
-    BodyLimits,
-    Fault,
-    LimitedBody,
-    Receive,
-    Send,
-)
-from personalab.serving.clients import FailedLogins, one_client
+from personalab.serving.server import HostNames
 from personalab.texts import Language, say
+
+_KNOWN = 4_096
+"""Number of clients remembered; the one seen longest ago is dropped first."""
+_REMEMBERED_CREDENTIALS = 32
+
+Clock = Callable[[], float]
+
+
+def one_client(address: str) -> str:
+    """Return the client an address belongs to: in IPv6 a client has a whole /64 network."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv4Address):
+        return address
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.IPv6Address(int(found) >> 64 << 64))
+
+
+class Rate:
+    """A token bucket per client: so many calls a second on average, and so many at once."""
+
+    def __init__(self, a_second: float, at_once: int, clock: Clock = time.monotonic) -> None:
+        self._a_second = a_second
+        self._at_once = at_once
+        self._clock = clock
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait(self, client: str) -> float:
+        """Count a call; return 0 if it may proceed, else the number of seconds until it may."""
+        now = self._clock()
+        left, seen = self._left.pop(client, (float(self._at_once), now))
+        left = min(float(self._at_once), left + (now - seen) * self._a_second)
+        allowed = left >= 1
+        self._left[client] = (left - 1 if allowed else left, now)
+        while len(self._left) > _KNOWN:
+            self._left.popitem(last=False)
+        return 0.0 if allowed else (1 - left) / self._a_second
+
+
+@dataclass(slots=True)
+class _LoginRecord:
+    failures: int = 0
+    last_failure: float = 0.0
+    blocked_until: float = 0.0
+    has_logged_in: bool = False
+    credentials: deque[bytes] = field(default_factory=lambda: deque[bytes](maxlen=_REMEMBERED_CREDENTIALS))
+    """Digests of the wrong credentials seen last: a program that repeats an old one is not guessing."""
+
+
+class FailedLogins:
+    """Slows down clients that guess the token, each on its own.
+
+    The first wrong credentials of a client cost nothing; each further one blocks its next attempt for twice as long
+    as the one before. A blocked attempt is rejected without saying whether it was right, except for a client that has
+    logged in before: a stranger who shares its address (behind a proxy that hides addresses) cannot lock it out.
+    """
+
+    def __init__(
+        self,
+        *,
+        free_failures: int = 10,
+        first_seconds: float = 1.0,
+        longest_seconds: float = 60.0,
+        forget_seconds: float = 900.0,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._free_failures = free_failures
+        self._first_seconds = first_seconds
+        self._longest_seconds = longest_seconds
+        self._forget_seconds = forget_seconds
+        self._clock = clock
+        self._key = secrets.token_bytes(32)
+        self._records: OrderedDict[str, _LoginRecord] = OrderedDict()
+
+    def admit(self, client: str, credential: str, *, is_right: bool) -> bool:
+        """Return whether a client may log in with a credential; count a wrong one that it has not tried before."""
+        record = self._record(client)
+        is_blocked = record.blocked_until > self._clock()
+        if is_right and (record.has_logged_in or not is_blocked):
+            record.has_logged_in = True
+            return True
+        if not is_blocked:
+            self._count(record, credential)
+        return False
+
+    def wait(self, client: str) -> float:
+        """Return the number of seconds until the client's next attempt is looked at."""
+        record = self._records.get(client)
+        return max(0.0, record.blocked_until - self._clock()) if record else 0.0
+
+    def _record(self, client: str) -> _LoginRecord:
+        record = self._records.setdefault(client, _LoginRecord())
+        self._records.move_to_end(client)
+        while len(self._records) > _KNOWN:
+            self._records.popitem(last=False)
+        return record
+
+    def _count(self, record: _LoginRecord, credential: str) -> None:
+        now = self._clock()
+        if now - record.last_failure > self._forget_seconds:
+            record.failures = 0
+            record.credentials.clear()
+        digest = hashlib.blake2b(
+            credential.encode("utf-8", "surrogatepass"), key=self._key, digest_size=16
+        ).digest()
+        if digest in record.credentials:
+            return
+        record.credentials.append(digest)
+        record.failures += 1
+        record.last_failure = now
+        if (over := record.failures - self._free_failures) > 0:
+            seconds = self._first_seconds * 2.0 ** min(over - 1, 30)
+            record.blocked_until = now + min(seconds, self._longest_seconds)
+
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Fault = Literal["body_too_large", "body_too_slow"]
+
+
+@dataclass(frozen=True, slots=True)
+class BodyLimits:
+    """How large a body may be and how fast it has to arrive.
+
+    Only the time spent waiting for the client counts, not the time the server takes to process what has arrived.
+    """
+
+    size: int
+    seconds: float = 600.0
+    """Deadline of the whole body."""
+    grace_seconds: float = 20.0
+    """Time before the minimum rate applies."""
+    bytes_a_second: float = 8_192.0
+    """Minimum rate, on average since the beginning."""
+
+    def seconds_for(self, received: int) -> float:
+        """Return how long a client may have taken to send so many bytes and begin the next."""
+        return min(self.seconds, self.grace_seconds + received / self.bytes_a_second)
+
+
+AUTHENTICATED_BODY = BodyLimits(4 * 1024 * 1024)
+UNAUTHENTICATED_BODY = BodyLimits(8 * 1024, seconds=10.0, grace_seconds=10.0)
+"""Limits of a request without a valid token, where one is set."""
+
+
+class LimitedBody:
+    """Passes a request's body on within its limits; when it exceeds one, the client appears to disconnect."""
+
+    def __init__(
+        self, receive: Receive, send: Send, limits: BodyLimits, refuse: Callable[[Fault], Awaitable[None]]
+    ) -> None:
+        self._receive = receive
+        self._send = send
+        self._limits = limits
+        self._refuse = refuse
+        self._received = 0
+        self._waited = 0.0
+        self._is_complete = False
+        self._has_response = False
+        self.is_refused = False
+
+    async def receive(self) -> Message:
+        """Return the next message from the client."""
+        if self.is_refused:
+            return {"type": "http.disconnect"}
+        if self._is_complete:
+            return await self._receive()
+        try:
+            message = await self._next()
+        except TimeoutError:
+            return await self._end("body_too_slow")
+        if message["type"] != "http.request":
+            self._is_complete = True  # a disconnect, or a protocol without bodies
+            return message
+        self._received += len(message.get("body", b""))
+        self._is_complete = not message.get("more_body", False)
+        return await self._end("body_too_large") if self._received > self._limits.size else message
+
+    async def _next(self) -> Message:
+        loop = asyncio.get_running_loop()
+        begin = loop.time()
+        try:
+            async with asyncio.timeout(self._limits.seconds_for(self._received) - self._waited):
+                return await self._receive()
+        finally:
+            self._waited += loop.time() - begin
+
+    async def _end(self, fault: Fault) -> Message:
+        self.is_refused = True
+        if not self._has_response:
+            await self._refuse(fault)
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        """Pass the response on, unless the request was refused meanwhile."""
+        if not self.is_refused:
+            self._has_response = True
+            await self._send(message)
+
 
 Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -39,13 +237,13 @@ _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plai
 
 
 @dataclass(frozen=True, slots=True)
-class Ours:
-    """Which paths a door guards, and how; others belong to whoever else is in the same server."""
+class GuardedPaths:
+    """Which paths are guarded, and how; others belong to another application in the same server."""
 
     guarded: tuple[str, ...] | None = None
     """Paths (also as prefixes before a slash) that are protected; all, if the server has no other application."""
     open: tuple[str, ...] = ()
-    """Paths behind the door that need no token: the page's own files, the way to log in, a sign of life."""
+    """Guarded paths that need no token: the page's own files, the way to log in, a sign of life."""
     large: tuple[str, ...] = ()
     """Paths that take large bodies."""
 
@@ -86,7 +284,7 @@ class AccessMiddleware:
         self,
         app: App,
         *,
-        ours: Ours,
+        paths: GuardedPaths,
         names: HostNames,
         language: Callable[[], Language],
         token: str | None = None,
@@ -94,7 +292,7 @@ class AccessMiddleware:
         logins: FailedLogins | None = None,
     ) -> None:
         self._app = app
-        self._ours = ours
+        self._paths = paths
         self._names = names
         self._language = language
         self._token = token
@@ -103,7 +301,7 @@ class AccessMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it here."""
-        if scope["type"] not in ("http", "websocket") or not self._ours.guards(scope["path"]):
+        if scope["type"] not in ("http", "websocket") or not self._paths.guards(scope["path"]):
             await self._app(scope, receive, send)
             return
         headers = _headers(scope)
@@ -133,7 +331,7 @@ class AccessMiddleware:
     def _limits_of(self, scope: Scope, *, is_known: bool) -> BodyLimits:
         if not is_known:
             return self._limits.unauthenticated
-        is_large = _below(scope["path"], self._ours.large)
+        is_large = _below(scope["path"], self._paths.large)
         return replace(self._limits.body, size=self._limits.large_size) if is_large else self._limits.body
 
     def _foreign(self, scope: Scope, headers: dict[str, list[str]]) -> _Refusal | None:
@@ -164,7 +362,7 @@ class AccessMiddleware:
 
     def _unknown(self, scope: Scope, headers: dict[str, list[str]]) -> _Refusal | None:
         """Refuse a request without the token, unless its path needs none."""
-        if self._ours.is_open(scope["path"]):
+        if self._paths.is_open(scope["path"]):
             return None
         if _credential(headers) and (seconds := self._logins.wait(client_of(scope))):
             return _Refusal(429, "too_many_logins", seconds)

@@ -1,1 +1,0 @@
-"""The step of a chat over messages."""

@@ -1,1 +1,0 @@
-"""The steps that turn a conversation into memories of an agent about a user."""

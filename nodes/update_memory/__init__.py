@@ -1,1 +1,0 @@
-"""The steps by which a character's persona grows with its experiences."""
