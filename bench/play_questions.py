@@ -17,8 +17,13 @@ from typing import Any
 
 from nodes.asking import Asker
 from personalab.answer_schema import AnswerSchema
-from personalab.archive.compacting import account_schema, compact_messages, cut_into_pieces, read_account
 from personalab.archive.veloca import ArchiveEntry
+from personalab.archive.veloca_compaction import (
+    account_schema,
+    compact_messages,
+    cut_into_pieces,
+    read_account,
+)
 from personalab.dialogue import Message
 from personalab.errors import PersonaLabError
 from personalab.lab.analysis import AnalysedSkill, AnalysisReader, analysis_call, shown_skills

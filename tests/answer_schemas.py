@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from personalab.answer_schema import AnswerSchema
-from personalab.archive.compacting import account_schema, read_account
+from personalab.archive.veloca_compaction import account_schema, read_account
 from personalab.lab.analysis import AnalysedSkill, AnalysisReader, analysis_call, shown_skills
 from personalab.lab.dimensions import CATEGORIES, DIMENSIONS
 from personalab.lab.findings import AdvantageSegment

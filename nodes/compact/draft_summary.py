@@ -9,7 +9,7 @@ from typing import Any
 
 from nodes.asking import Asker
 from nodes.compact.state import CompactState
-from personalab.archive.compacting import (
+from personalab.archive.veloca_compaction import (
     account_schema,
     check_unchanged,
     compact_messages,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from personalab.archive.loading import object_at
+from personalab.archive.foreign_files import object_at
 from personalab.errors import BadRecord, Reason, as_reason
 from personalab.story.library import Background
 

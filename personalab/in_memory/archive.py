@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import cast
 
-from personalab.archive.compacting import check_unchanged
 from personalab.archive.veloca import CompactedDialogue, new_id, to_milliseconds
-from personalab.archive.veloca_compaction import CompactionMaterial, compacted, material_of
-from personalab.archive.veloca_names import find_entry, find_session
-from personalab.archive.veloca_rules import Archive
+from personalab.archive.veloca_archive import Archive, find_entry, find_session
+from personalab.archive.veloca_compaction import CompactionMaterial, check_unchanged, compacted, material_of
 from personalab.errors import NotFound
 from personalab.in_memory.stories import InMemoryStories
 from personalab.tasks import complete

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from personalab.archive.veloca_rules import Archive
+from personalab.archive.veloca_archive import Archive
 from personalab.config import Config, DirectorModule, LoreModule, MemoryModule, RecallModule
 from personalab.errors import NotFound, StorageError, UserError
 from personalab.ports import Clock, HeldLock, Preferences

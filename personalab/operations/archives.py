@@ -22,13 +22,13 @@ from personalab.archive.veloca import (
     Record,
     Role,
 )
-from personalab.archive.veloca_names import (
+from personalab.archive.veloca_archive import (
+    EntryFilter,
     check_archive_name,
     find_entry,
     find_named,
     find_session,
 )
-from personalab.archive.veloca_rules import EntryFilter
 from personalab.data_files import make_folder
 from personalab.errors import BadRecord, NotFound, Reason, UserError
 from personalab.ports import ConversationArchive

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from personalab.archive.books import read_book
-from personalab.archive.card_reading import read_card
-from personalab.archive.loading import MAX_CARD_BYTES, load_json
+from personalab.archive.cards import read_card
+from personalab.archive.foreign_files import MAX_CARD_BYTES, load_json
 from personalab.errors import PersonaLabError, as_reason
 from personalab.operations.doctor_findings import Finding
 from personalab.services import Services

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from personalab.archive.books import read_book
-from personalab.archive.card_reading import clean_name
-from personalab.archive.cards import read_card
+from personalab.archive.cards import clean_name, read_card
+from personalab.archive.foreign_files import MAX_CARD_BYTES, load_json
 from personalab.archive.instances import InstanceFiles, LibraryEntry
-from personalab.archive.loading import MAX_CARD_BYTES, load_json
 from personalab.errors import BadRecord, PersonaLabError, StorageError, as_reason
 from personalab.operations.imports import ImportNote
 from personalab.storage.files import dump_json, read_bytes

@@ -10,23 +10,27 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from personalab.archive.book_shapes import book_as, shape_of, with_name
-from personalab.archive.books import check_book_says_something, read_book
-from personalab.archive.card_reading import check_card_says_something
+from personalab.archive.books import book_as, check_book_says_something, read_book, shape_of, with_name
 from personalab.archive.cards import (
     Card,
     book_of,
     card_of,
     character_of,
+    check_card_says_something,
     marked_id,
     read_card,
     without_id,
 )
-from personalab.archive.charx import read_charx
-from personalab.archive.detecting import Format
-from personalab.archive.loading import MAX_CARD_BYTES, MAX_CARRIER_BYTES, load_json, object_at
-from personalab.archive.naming import id_for, id_of_bytes
-from personalab.archive.pictures import with_main_icon
+from personalab.archive.charx import read_charx, with_main_icon
+from personalab.archive.foreign_files import (
+    MAX_CARD_BYTES,
+    MAX_CARRIER_BYTES,
+    Format,
+    id_for,
+    id_of_bytes,
+    load_json,
+    object_at,
+)
 from personalab.archive.png import read_card_png, without_cards
 from personalab.archive.worlds import meaning_of, read_world
 from personalab.errors import BadRecord, UserError

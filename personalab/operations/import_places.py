@@ -16,8 +16,7 @@ from functools import cached_property
 from itertools import chain, takewhile
 from typing import Any, cast
 
-from personalab.archive.loading import MAX_CARD_BYTES, load_json
-from personalab.archive.naming import numbered
+from personalab.archive.foreign_files import MAX_CARD_BYTES, load_json, numbered
 from personalab.errors import BadRecord, PersonaLabError, StorageError, UserError
 from personalab.operations.import_joining import Placeholders
 from personalab.operations.imports import ImportOptions, Outcome

@@ -14,9 +14,9 @@ from functools import cached_property
 from itertools import count
 from pathlib import Path
 
-from personalab.archive.card_reading import clean_name
+from personalab.archive.cards import clean_name
 from personalab.archive.chats import each_line_of, read_chat
-from personalab.archive.detecting import MAX_RECORD_BYTES
+from personalab.archive.foreign_files import MAX_RECORD_BYTES, id_for, load_json, numbered
 from personalab.archive.instances import (
     ForeignConversation,
     InstanceFiles,
@@ -24,8 +24,6 @@ from personalab.archive.instances import (
     instance_of,
     sessions_of,
 )
-from personalab.archive.loading import load_json
-from personalab.archive.naming import id_for, numbered
 from personalab.archive.veloca_lines import SessionLines
 from personalab.errors import BadRecord, PersonaLabError, UserError
 from personalab.operations.import_along import bring_along

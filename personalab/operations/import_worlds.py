@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from personalab.archive.card_reading import read_card
+from personalab.archive.cards import read_card
 from personalab.errors import BadRecord, PersonaLabError
 from personalab.operations.import_places import ImportTargets
 from personalab.operations.imports import Imported, ImportReport, NamedWorld, Outcome

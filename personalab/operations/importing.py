@@ -17,8 +17,7 @@ from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import BinaryIO, cast
 
-from personalab.archive.detecting import Format, detect
-from personalab.archive.naming import called_by_file
+from personalab.archive.foreign_files import Format, called_by_file, detect
 from personalab.errors import PersonaLabError, UserError
 from personalab.operations.import_joining import join_stories
 from personalab.operations.import_library import bring_book, bring_card, bring_world

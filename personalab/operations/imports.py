@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, get_args
 
-from personalab.archive.detecting import Format
+from personalab.archive.foreign_files import Format
 from personalab.errors import PersonaLabError
 from personalab.texts import Language, say
 

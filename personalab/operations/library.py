@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeVar
 
-from personalab.archive.card_reading import Card, clean_name, read_card
-from personalab.archive.loading import MAX_CARD_BYTES, load_json
+from personalab.archive.cards import Card, clean_name, read_card
+from personalab.archive.foreign_files import MAX_CARD_BYTES, load_json
 from personalab.archive.worlds import MAX_NAME, MAX_POINT, MAX_POINTS, MAX_TEXT
 from personalab.errors import NotFound, PersonaLabError, UserError
 from personalab.services import Services

@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Literal
 
-from personalab.archive.loading import MAX_CARRIER_BYTES
-from personalab.archive.pictures import icon_in_charx
+from personalab.archive.charx import icon_in_charx
+from personalab.archive.foreign_files import MAX_CARRIER_BYTES
 from personalab.archive.png import without_cards
 from personalab.errors import BadRecord, NotFound
 from personalab.operations.library import kept_card

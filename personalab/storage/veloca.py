@@ -28,6 +28,12 @@ from personalab.archive.veloca import (
     new_id,
     to_milliseconds,
 )
+from personalab.archive.veloca_archive import (
+    EntryFilter,
+    changed,
+    check_fresh,
+    made,
+)
 from personalab.archive.veloca_compaction import (
     CompactionMaterial,
     Context,
@@ -35,12 +41,6 @@ from personalab.archive.veloca_compaction import (
     context_of,
     material_of,
     undone,
-)
-from personalab.archive.veloca_rules import (
-    EntryFilter,
-    changed,
-    check_fresh,
-    made,
 )
 from personalab.errors import BadRecord, Reason, UserError
 from personalab.storage.veloca_backups import VerifyReport, verify_archive

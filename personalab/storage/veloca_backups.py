@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from personalab.archive.veloca import ArchiveProblem, Array, check_archive
-from personalab.archive.veloca_rules import Archive
+from personalab.archive.veloca_archive import Archive
 from personalab.errors import BadRecord, StorageError, as_reason
 from personalab.storage.veloca_files import (
     MAX_ARCHIVE_BYTES,

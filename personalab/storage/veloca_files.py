@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from personalab.archive.loading import load_json
-from personalab.archive.veloca_rules import Archive
+from personalab.archive.foreign_files import load_json
+from personalab.archive.veloca_archive import Archive
 from personalab.errors import BadRecord, StorageError, as_reason
 from personalab.storage.veloca_journal import JournalScan, Stamp, read_from, scan, stamp_of
 from personalab.storage.veloca_lock import archive_lock

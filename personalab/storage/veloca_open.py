@@ -12,7 +12,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from personalab.archive.veloca import Record
-from personalab.archive.veloca_rules import Archive, encode_records
+from personalab.archive.veloca_archive import Archive, encode_records
 from personalab.errors import BadRecord, Busy, StorageError, UserError, as_reason
 from personalab.storage.files import writing
 from personalab.storage.veloca_backups import broken, is_gone

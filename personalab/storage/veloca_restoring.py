@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from personalab.archive.veloca_rules import Archive
+from personalab.archive.veloca_archive import Archive
 from personalab.errors import BadRecord, StorageError, as_reason
 from personalab.storage.files import writing
 from personalab.storage.veloca_backups import is_gone, newest_good

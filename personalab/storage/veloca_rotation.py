@@ -11,7 +11,7 @@ import re
 import time
 from pathlib import Path
 
-from personalab.archive.veloca_rules import Archive
+from personalab.archive.veloca_archive import Archive
 from personalab.errors import BadRecord
 from personalab.storage.files import writing
 from personalab.storage.veloca_drafts import draft, keep_as, settle

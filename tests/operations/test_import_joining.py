@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from personalab.archive.naming import called_by_file, file_stem
+from personalab.archive.foreign_files import called_by_file, file_stem
 from personalab.operations.exporting import export_entry
 from personalab.operations.import_joining import join_stories
 from personalab.operations.importing import import_content, import_files
