@@ -26,8 +26,7 @@ from typing import Any, Literal, NoReturn, TypeAlias, cast
 from personalab.archive.foreign_files import object_at
 from personalab.errors import BadRecord, Reason
 from personalab.story.lore import Lorebook, LoreEntry
-from personalab.story.lore_decorators import Position, split_decorators
-from personalab.story.lore_entries import Logic
+from personalab.story.lore_entries import Logic, Position, split_decorators
 from personalab.story.lore_matching import PatternKey, read_key
 
 # --- conversion between shapes

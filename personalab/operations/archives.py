@@ -36,8 +36,7 @@ from personalab.services import Services
 from personalab.storage.conversation_archive import ArchivePlace, FileArchive, archive_in_root
 from personalab.storage.files import writing
 from personalab.storage.veloca import VelocaStore
-from personalab.storage.veloca_backups import VerifyReport, verify_archive
-from personalab.storage.veloca_restoring import restore_archive
+from personalab.storage.veloca_backups import VerifyReport, restore_archive, verify_archive
 from personalab.tasks import run_uncancellable
 from personalab.texts import Language
 

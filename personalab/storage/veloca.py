@@ -43,15 +43,19 @@ from personalab.archive.veloca_compaction import (
     undone,
 )
 from personalab.errors import BadRecord, Reason, UserError
-from personalab.storage.veloca_backups import VerifyReport, verify_archive
+from personalab.storage.veloca_backups import (
+    BACKUP_SECONDS,
+    Restored,
+    VerifyReport,
+    restore_archive,
+    verify_archive,
+)
 from personalab.storage.veloca_files import (
     MAX_ARCHIVE_BYTES,
     WAIT_SECONDS,
     place_of,
 )
 from personalab.storage.veloca_open import OpenArchive
-from personalab.storage.veloca_restoring import Restored, restore_archive
-from personalab.storage.veloca_rotation import BACKUP_SECONDS
 
 FOLD_BYTES = 8 * 1024 * 1024
 """A journal is folded when it has grown to this, or to half of the file if that is more."""

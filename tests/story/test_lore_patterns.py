@@ -10,14 +10,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from personalab.story.lore_matching import SHORT_TEXT, Allowance, Heard, PatternKey
-from personalab.story.lore_patterns import MAX_SIZE, MAX_STRIKES, ready, translated
+from personalab.story.lore_matching import (
+    MAX_SIZE,
+    MAX_STRIKES,
+    SHORT_TEXT,
+    Allowance,
+    Heard,
+    PatternKey,
+    ready,
+    translated,
+)
 
 _COMPILED = """
 import json, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 from personalab.story.lore_matching import Allowance, Heard, PatternKey
-from personalab.story.lore_patterns import ready
+from personalab.story.lore_matching import ready
 ready("a", "").search("a")
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for pattern in json.load(sys.stdin):

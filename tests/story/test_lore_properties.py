@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from personalab.config import LoreModule
 from personalab.story.lore import Lore, Lorebook, LoreEntry, activate
-from personalab.story.lore_decorators import split_decorators
+from personalab.story.lore_entries import split_decorators
 from personalab.story.lore_index import KeyIndex
 from personalab.story.lore_matching import Allowance, Heard, PatternKey, read_key, stands_alone
 
