@@ -24,7 +24,7 @@ from personalab.archive.instances import archive_of
 from personalab.archive.png import without_cards, write_card_png
 from personalab.archive.transcripts import transcript_of
 from personalab.errors import NotFound, StorageError, UserError, as_reason
-from personalab.operations.entries import KINDS, find_entry
+from personalab.operations.library import KINDS, find_entry
 from personalab.services import Services
 from personalab.storage.exchange import write_outside
 from personalab.storage.files import dump_json, read_bytes

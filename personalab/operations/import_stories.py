@@ -1,7 +1,8 @@
-"""Import of chats and archives as stories that can be continued.
+"""Import of chats and archives as stories that can be continued, with the character and background they name.
 
 An imported story never replaces another one. A conversation that was imported before is recognized by its
-digest, even if it was played since; a story of ours is recognized if its content is unchanged.
+digest, even if it was played since; a story of ours is recognized if its content is unchanged. The character and
+the background that a story is played with are saved where their ids are free.
 """
 
 from __future__ import annotations
@@ -13,30 +14,33 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
+from typing import Any, TypeVar
 
-from personalab.archive.cards import clean_name
+from personalab.archive.books import read_book
+from personalab.archive.cards import clean_name, read_card
 from personalab.archive.chats import each_line_of, read_chat
-from personalab.archive.foreign_files import MAX_RECORD_BYTES, id_for, load_json, numbered
+from personalab.archive.foreign_files import MAX_CARD_BYTES, MAX_RECORD_BYTES, id_for, load_json, numbered
 from personalab.archive.instances import (
     ForeignConversation,
     InstanceFiles,
+    LibraryEntry,
     carries_instance,
     instance_of,
     sessions_of,
 )
 from personalab.archive.veloca_lines import SessionLines
-from personalab.errors import BadRecord, PersonaLabError, UserError
-from personalab.operations.import_along import bring_along
+from personalab.errors import BadRecord, PersonaLabError, StorageError, UserError, as_reason
 from personalab.operations.imports import Arriving, Imported, ImportNote, ImportOptions
 from personalab.ports import Clock
 from personalab.storage.exchange import all_or_nothing
+from personalab.storage.files import dump_json, read_bytes
 from personalab.storage.instance_files import read_instance, write_instance
 from personalab.storage.stories import Kind, StoryFiles
 from personalab.storage.veloca import VelocaStore
 from personalab.storage.veloca_files import place_of
 from personalab.story.ids import is_id
 from personalab.story.instance import InstanceState, PlotState
-from personalab.story.library import MAX_NAME, Character, began_as, called, placeholder
+from personalab.story.library import MAX_NAME, Background, Character, began_as, called, placeholder
 from personalab.story.lines import Line, Metadata, dump_line
 
 FIRST_SESSION = "sess_001"
@@ -285,3 +289,84 @@ def _bare(files: InstanceFiles) -> InstanceFiles:
         character=None,
         background=None,
     )
+
+
+# --- the character and the background of a story
+
+
+_READERS: Mapping[str, Callable[[object], object]] = {
+    "card.json": read_card,
+    "lorebook.json": lambda data: read_book(data, "lorebook"),
+}
+"""What may come along beside a definition, and how it is checked."""
+T = TypeVar("T")
+
+
+def bring_along(stories: StoryFiles, files: InstanceFiles, made: list[Path]) -> tuple[ImportNote, ...]:
+    """Save a story's character and background, and report existing ones that are kept; the caller holds the lock."""
+    told: list[ImportNote] = []
+    if (entry := files.character) is not None:
+        character = _read(entry, "character", Character.read)
+        character = replace(character, name=clean_name(character.name)[:MAX_NAME] or entry.entry_id)
+        named = {"character_id": entry.entry_id}
+        if _is_free(stories, "characters", entry.entry_id, made):
+            stories.save_character(character, _beside(entry))
+            told.append(ImportNote("character_brought", named))
+        elif not _is_same(stories, "characters", entry, character.fields(), stories.character):
+            told.append(ImportNote("character_kept", named))
+    if (entry := files.background) is not None:
+        background = _read(entry, "background", Background.read)
+        named = {"background_id": entry.entry_id}
+        if _is_free(stories, "backgrounds", entry.entry_id, made):
+            stories.save_background(background, _beside(entry))
+            told.append(ImportNote("background_brought", named))
+        elif not _is_same(stories, "backgrounds", entry, background.fields(), stories.background):
+            told.append(ImportNote("background_kept", named))
+    return tuple(told)
+
+
+def _read(entry: LibraryEntry, where: str, read: Callable[[str, object], T]) -> T:
+    try:
+        return read(entry.entry_id, dict(entry.definition))
+    except ValueError as error:
+        raise BadRecord(
+            "field_wrong", field=f"personalab.{where}.definition", reason=as_reason(error)
+        ) from error
+
+
+def _is_free(stories: StoryFiles, kind: Kind, entry_id: str, made: list[Path]) -> bool:
+    folder = stories.root / kind / entry_id
+    if folder.exists():
+        return False
+    made.append(folder)
+    return True
+
+
+def _beside(entry: LibraryEntry) -> dict[str, bytes | None]:
+    for name, check in _READERS.items():
+        if name in entry.beside:
+            check(entry.beside[name])
+    return {name: dump_json(entry.beside[name]) for name in _READERS if name in entry.beside}
+
+
+def _is_same(
+    stories: StoryFiles,
+    kind: Kind,
+    entry: LibraryEntry,
+    fields: dict[str, Any],
+    read: Callable[[str], Character | Background],
+) -> bool:
+    """Return whether the existing entry equals the imported one, lorebook included."""
+    try:
+        here = read(entry.entry_id).fields()
+    except PersonaLabError:
+        return False
+    return here == fields and _kept_book(stories, kind, entry.entry_id) == entry.beside.get("lorebook.json")
+
+
+def _kept_book(stories: StoryFiles, kind: Kind, entry_id: str) -> object:
+    path = stories.beside(kind, entry_id, "lorebook.json")
+    try:
+        return load_json(read_bytes(path, stories.shown(path), MAX_CARD_BYTES))
+    except (StorageError, BadRecord):
+        return None

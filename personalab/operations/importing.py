@@ -19,11 +19,9 @@ from typing import BinaryIO, cast
 
 from personalab.archive.foreign_files import Format, called_by_file, detect
 from personalab.errors import PersonaLabError, UserError
-from personalab.operations.import_joining import join_stories
-from personalab.operations.import_library import bring_book, bring_card, bring_world
-from personalab.operations.import_places import ImportTargets
+from personalab.operations.import_library import bring_book, bring_card, bring_world, link_worlds
+from personalab.operations.import_places import ImportTargets, join_stories
 from personalab.operations.import_stories import Stories, bring_archive, bring_chat
-from personalab.operations.import_worlds import link_worlds
 from personalab.operations.imports import (
     NO_WISHES,
     UNNAMED,

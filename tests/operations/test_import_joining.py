@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from personalab.archive.foreign_files import called_by_file, file_stem
 from personalab.operations.exporting import export_entry
-from personalab.operations.import_joining import join_stories
+from personalab.operations.import_places import join_stories
 from personalab.operations.importing import import_content, import_files
 from personalab.operations.imports import Imported, ImportOptions, OnConflict
 from personalab.services import Services
