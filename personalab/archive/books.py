@@ -393,7 +393,7 @@ def read_book(data: object, name: str) -> Lorebook:
     )
 
 
-def check_book_says_something(book: Lorebook) -> None:
+def check_book_has_content(book: Lorebook) -> None:
     """Refuse a book whose entries could never be activated: its texts or keys are in another program's fields."""
     if not book.entries:
         return

@@ -149,7 +149,7 @@ def read_card(data: object) -> Card:
     return card
 
 
-def check_card_says_something(card: Card) -> None:
+def check_card_has_content(card: Card) -> None:
     """Refuse a card with nothing but a name: a file of another program, with fields of its own."""
     spec = card.data.get("spec")
     if isinstance(spec, str) and spec.lower().startswith(_SPEC):

@@ -185,7 +185,7 @@ Looks = Callable[[str], Iterable[object]]
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class ImportCandidate:
     """Something that seeks its place: its bytes, what it says, and how one is known that is there already."""
 
     kind: Kind
@@ -207,7 +207,7 @@ class ImportTargets:
     """The characters and backgrounds a batch adds to; created for each batch."""
 
     files: StoryFiles
-    wishes: ImportOptions
+    options: ImportOptions
     _sizes: dict[Kind, _Sizes] = field(default_factory=dict[Kind, _Sizes])
     _held: dict[tuple[Kind, bytes], list[str]] = field(default_factory=dict[tuple[Kind, bytes], list[str]])
     _looks: dict[tuple[Kind, str], dict[str, frozenset[bytes]]] = field(
@@ -219,47 +219,47 @@ class ImportTargets:
         """The characters that chats made."""
         return Placeholders(self.files)
 
-    def place(self, arrival: Arrival, ids: Sequence[str]) -> tuple[str, Outcome]:
+    def place(self, candidate: ImportCandidate, ids: Sequence[str]) -> tuple[str, Outcome]:
         """Choose an id, the first of these that can be had, and tell what becomes of the entry that has it."""
-        if self.wishes.new_id is not None:
-            return self._wished(arrival, self.wishes.new_id)
-        held = self._holding(arrival)
+        if self.options.new_id is not None:
+            return self._requested(candidate, self.options.new_id)
+        held = self._holding(candidate)
         taken = list(
-            dict.fromkeys([*held, *(one for entry_id in ids for one in self._taken(arrival, entry_id))])
+            dict.fromkeys([*held, *(one for entry_id in ids for one in self._taken(candidate, entry_id))])
         )
-        if held and not self.wishes.overwrite:
+        if held and not self.options.overwrite:
             return held[0], "same"
-        said = _digest(arrival.meaning()) if taken else b""
+        said = _digest(candidate.meaning()) if taken else b""
         for entry_id in taken:
-            if self._says(arrival, entry_id, said):
+            if self._says(candidate, entry_id, said):
                 return entry_id, "same"
-        if self.wishes.overwrite:
+        if self.options.overwrite:
             for entry_id in taken:
-                if entry_id in held or arrival.is_namesake(entry_id):
+                if entry_id in held or candidate.is_namesake(entry_id):
                     return entry_id, "replaced"
-        elif (marked := self._conflicting(arrival)) is not None:
-            return marked, "replaced" if self.wishes.on_conflict == "update" else "exists"
-        return self._free(arrival, ids), "new"
+        elif (marked := self._conflicting(candidate)) is not None:
+            return marked, "replaced" if self.options.on_conflict == "update" else "exists"
+        return self._free(candidate, ids), "new"
 
-    def _conflicting(self, arrival: Arrival) -> str | None:
+    def _conflicting(self, candidate: ImportCandidate) -> str | None:
         """Find the entry whose id an arrival carries though it says something else, unless a copy is wanted."""
-        is_here = arrival.marked is not None and self._exists(arrival.kind, arrival.marked)
-        return arrival.marked if is_here and self.wishes.on_conflict != "copy" else None
+        is_here = candidate.marked is not None and self._exists(candidate.kind, candidate.marked)
+        return candidate.marked if is_here and self.options.on_conflict != "copy" else None
 
-    def _wished(self, arrival: Arrival, entry_id: str) -> tuple[str, Outcome]:
-        if not self._exists(arrival.kind, check_id(entry_id, "id")):
+    def _requested(self, candidate: ImportCandidate, entry_id: str) -> tuple[str, Outcome]:
+        if not self._exists(candidate.kind, check_id(entry_id, "id")):
             return entry_id, "new"
-        is_held = self.kept(arrival.kind, entry_id) == arrival.raw and not self.wishes.overwrite
-        if is_held or self._says(arrival, entry_id, _digest(arrival.meaning())):
+        is_held = self.kept(candidate.kind, entry_id) == candidate.raw and not self.options.overwrite
+        if is_held or self._says(candidate, entry_id, _digest(candidate.meaning())):
             return entry_id, "same"
-        if self.wishes.overwrite:
+        if self.options.overwrite:
             return entry_id, "replaced"
         raise UserError("id_taken", entry_id=entry_id)
 
-    def _free(self, arrival: Arrival, ids: Sequence[str]) -> str:
+    def _free(self, candidate: ImportCandidate, ids: Sequence[str]) -> str:
         """Take the first id that is free, or else the last with a number."""
         candidates = chain(ids, numbered(ids[-1]))
-        return next(one for one in candidates if not self._exists(arrival.kind, one))
+        return next(one for one in candidates if not self._exists(candidate.kind, one))
 
     def saved(self, kind: Kind, entry_id: str, raw: bytes) -> None:
         """Remember what was saved in this batch."""
@@ -271,18 +271,18 @@ class ImportTargets:
     def _exists(self, kind: Kind, entry_id: str) -> bool:
         return (self.files.root / kind / entry_id).exists()
 
-    def _taken(self, arrival: Arrival, entry_id: str) -> Iterable[str]:
-        return takewhile(lambda one: self._exists(arrival.kind, one), numbered(check_id(entry_id, "id")))
+    def _taken(self, candidate: ImportCandidate, entry_id: str) -> Iterable[str]:
+        return takewhile(lambda one: self._exists(candidate.kind, one), numbered(check_id(entry_id, "id")))
 
-    def _holding(self, arrival: Arrival) -> list[str]:
+    def _holding(self, candidate: ImportCandidate) -> list[str]:
         """List the entries with exactly these original bytes."""
-        kind, raw = arrival.kind, arrival.raw
+        kind, raw = candidate.kind, candidate.raw
         for entry_id in self._unread(kind).pop(len(raw), []):
             if (kept := self.kept(kind, entry_id)) is not None:
                 self._held.setdefault((kind, _fingerprint(kept)), []).append(entry_id)
         found = self._held.get((kind, _fingerprint(raw)), [])
         held = (one for one in dict.fromkeys(found) if self.kept(kind, one) == raw)
-        return [entry_id for entry_id in held if arrival.is_its_own(entry_id)]
+        return [entry_id for entry_id in held if candidate.is_its_own(entry_id)]
 
     def _unread(self, kind: Kind) -> _Sizes:
         """List the files next to entries that were not read yet, by size."""
@@ -297,16 +297,16 @@ class ImportTargets:
                 sizes.setdefault(size, []).append(entry_id)
         return self._sizes[kind]
 
-    def _says(self, arrival: Arrival, entry_id: str, said: bytes) -> bool:
+    def _says(self, candidate: ImportCandidate, entry_id: str, said: bytes) -> bool:
         """Return whether an entry has the same content; a remembered match is verified before it counts."""
-        known = self._looks.setdefault((arrival.kind, entry_id), {})
-        if arrival.variant in known and said not in known[arrival.variant]:
+        known = self._looks.setdefault((candidate.kind, entry_id), {})
+        if candidate.variant in known and said not in known[candidate.variant]:
             return False
         try:
-            known[arrival.variant] = frozenset(map(_digest, arrival.looks(entry_id)))
+            known[candidate.variant] = frozenset(map(_digest, candidate.looks(entry_id)))
         except PersonaLabError:
-            known[arrival.variant] = frozenset()
-        return said in known[arrival.variant]
+            known[candidate.variant] = frozenset()
+        return said in known[candidate.variant]
 
     def kept(self, kind: Kind, entry_id: str, name: str = "", limit: int = MAX_CARD_BYTES) -> bytes | None:
         """Read what stands beside an entry, as it came unless named; ``None`` where nothing does that can be read."""

@@ -33,7 +33,7 @@ MAX_POINTS = 200
 MAX_POINT = 10_000
 
 
-def read_world(data: object, background_id: str) -> Background:
+def read_background(data: object, background_id: str) -> Background:
     """Read a world that comes from elsewhere."""
     found = object_at(data, "background")
     try:
@@ -52,7 +52,7 @@ def read_world(data: object, background_id: str) -> Background:
     return world
 
 
-def meaning_of(world: Background) -> dict[str, Any]:
+def background_content(world: Background) -> dict[str, Any]:
     """Return what a world says, whichever id it has."""
     return {name: value for name, value in world.fields().items() if name != "background_id"}
 
