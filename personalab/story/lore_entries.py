@@ -192,7 +192,7 @@ class PreparedEntry:
     """An entry ready for the search: its wishes read, its text without them."""
 
     entry: LoreEntry
-    wishes: Decorators
+    decorators: Decorators
     text: str
     hidden: str
     """What its text shows to the search alone."""
@@ -200,14 +200,14 @@ class PreparedEntry:
     @property
     def scan_depth(self) -> int | None:
         """How far back its keys are looked for, where it says so itself."""
-        wished = self.wishes.scan_depth
+        wished = self.decorators.scan_depth
         own = self.entry.scan_depth if wished is None else wished
         return None if own is None else min(own, MAX_DEPTH)
 
     @property
     def always(self) -> bool:
         """Whether it needs no key."""
-        return self.wishes.activate or (self.entry.constant and not self.wishes.dont_activate)
+        return self.decorators.activate or (self.entry.constant and not self.decorators.dont_activate)
 
     @property
     def rules(self) -> Rules:
@@ -223,12 +223,12 @@ class PreparedEntry:
     @property
     def stays(self) -> bool:
         """Whether it is there for good once its key occurred."""
-        return self.wishes.keep_activate_after_match and not self.always
+        return self.decorators.keep_activate_after_match and not self.always
 
     @property
     def remembers(self) -> bool:
         """Whether it matters what was said long ago."""
-        return self.stays or self.wishes.dont_activate_after_match
+        return self.stays or self.decorators.dont_activate_after_match
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +262,7 @@ class Lorebook:
         index = KeyIndex()
         named: list[tuple[int, str, bool]] = []
         for place, one in enumerate(prepared):
-            for key, calls in _asked(one):
+            for key, calls in _reported(one):
                 if _PLACEHOLDER.search(key):
                     named.append((place, key, calls))
                 elif (number := index.ask(key, one.rules)) is not None and calls:
@@ -284,15 +284,15 @@ class Lorebook:
             object.__setattr__(self, name, value)
 
 
-def _asked(one: PreparedEntry) -> Iterable[tuple[str, bool]]:
+def _reported(one: PreparedEntry) -> Iterable[tuple[str, bool]]:
     """Yield all keys of an entry, and whether each activates it alone."""
     for key in one.entry.keys:
         yield key, not one.always
-    entry, wishes = one.entry, one.wishes
+    entry, decorators = one.entry, one.decorators
     if one.is_selective:
         yield from ((key, False) for key in entry.secondary_keys)
-    yield from ((key, False) for group in wishes.additional_keys for key in group)
-    yield from ((key, False) for key in wishes.exclude_keys)
+    yield from ((key, False) for group in decorators.additional_keys for key in group)
+    yield from ((key, False) for key in decorators.exclude_keys)
 
 
 class NamedKeys:
@@ -338,9 +338,9 @@ def _names(fill: Callable[[str], str]) -> Hashable:
 
 
 def _prepared(entry: LoreEntry) -> PreparedEntry:
-    wishes, text = split_decorators(entry.content)
+    decorators, text = split_decorators(entry.content)
     hidden = "\n".join(_HIDDEN.findall(text)) if "{{" in text else ""
-    return PreparedEntry(entry, wishes, _HIDDEN.sub("", text) if hidden else text, hidden)
+    return PreparedEntry(entry, decorators, _HIDDEN.sub("", text) if hidden else text, hidden)
 
 
 def shown_text(prepared: PreparedEntry, fill: Callable[[str], str]) -> str:

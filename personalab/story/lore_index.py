@@ -14,10 +14,10 @@ from operator import add
 
 from personalab.story.lore_matching import (
     Allowance,
-    Heard,
     Key,
     PatternKey,
     PlainKey,
+    SearchText,
     Trouble,
     read_key,
     stands_alone,
@@ -88,7 +88,7 @@ class _WordFinder:
             self._filed.setdefault(rarest, []).append(word)
         self._files = frozenset(self._filed)
 
-    def found_in(self, heard: Heard, clock: _Clock, *, exact: bool) -> Iterator[int]:
+    def found_in(self, heard: SearchText, clock: _Clock, *, exact: bool) -> Iterator[int]:
         """Yield the numbers of the words that occur."""
         if not self._files or clock.is_over:
             return
@@ -186,7 +186,7 @@ class KeyIndex:
         self._known = {}
         return self
 
-    def plain_in(self, heard: Heard, allowance: Allowance) -> KeyOccurrences:
+    def plain_in(self, heard: SearchText, allowance: Allowance) -> KeyOccurrences:
         """Find the plain keys that occur."""
         known = self._plain.get(heard.raw)
         if known is not None:
@@ -201,7 +201,7 @@ class KeyIndex:
             self._plain.keep(heard.raw, found)
         return found
 
-    def patterns_in(self, heard: Heard, allowance: Allowance) -> KeyOccurrences:
+    def patterns_in(self, heard: SearchText, allowance: Allowance) -> KeyOccurrences:
         """Find the patterns that match; only those that call up an entry are tried."""
         known = self._matched.get(heard.raw) if self.patterns else KeyOccurrences()
         if known is not None:
@@ -239,7 +239,7 @@ class Occurrences:
     called: set[int] = field(default_factory=set[int])
     """The keys that occur in entries."""
 
-    def hear(self, numbers: Iterable[int], ago: int) -> list[int]:
+    def add_message(self, numbers: Iterable[int], ago: int) -> list[int]:
         """Note the keys of a message, the newest message first; give those that are new."""
         fresh: list[int] = []
         for number in numbers:
@@ -263,14 +263,14 @@ class Occurrences:
 
 
 @dataclass(slots=True)
-class _Asked:
+class _PatternSearch:
     """How far texts were searched for a pattern, and what came of it."""
 
     tried: int
     found: int | None = None
     trouble: Trouble | None = None
 
-    def look(self, key: PatternKey, texts: Sequence[Heard], end: int, allowance: Allowance) -> None:
+    def look(self, key: PatternKey, texts: Sequence[SearchText], end: int, allowance: Allowance) -> None:
         """Go on until the pattern is found, or to the end."""
         while self.found is None and self.tried < min(end, len(texts)):
             if not allowance.has_patterns:
@@ -287,24 +287,24 @@ class _Asked:
 class Patterns:
     """Patterns that are searched only after an entry was activated; each is tried once on a text."""
 
-    def __init__(self, heard: Sequence[Heard], allowance: Allowance) -> None:
-        self.calling: list[Heard] = []
+    def __init__(self, heard: Sequence[SearchText], allowance: Allowance) -> None:
+        self.calling: list[SearchText] = []
         """What entered, round by round."""
-        self._heard = heard
+        self._messages = heard
         self._allowance = allowance
-        self._asked: dict[tuple[PatternKey, int], _Asked] = {}
-        self._called: dict[PatternKey, _Asked] = {}
+        self._searches: dict[tuple[PatternKey, int], _PatternSearch] = {}
+        self._called: dict[PatternKey, _PatternSearch] = {}
 
     def first(self, key: PatternKey, start: int, end: int) -> int | Trouble | None:
         """Return the first message from ``start`` to ``end`` in which a pattern matches, or why that is unknown."""
-        asked = self._asked.setdefault((key, start), _Asked(start))
-        asked.look(key, self._heard, end, self._allowance)
+        asked = self._searches.setdefault((key, start), _PatternSearch(start))
+        asked.look(key, self._messages, end, self._allowance)
         if asked.found is not None and asked.found < end:
             return asked.found
         return asked.trouble
 
     def called(self, key: PatternKey) -> bool:
         """Return whether a pattern matches in the entries that were added."""
-        asked = self._called.setdefault(key, _Asked(0))
+        asked = self._called.setdefault(key, _PatternSearch(0))
         asked.look(key, self.calling, len(self.calling), self._allowance)
         return asked.found is not None

@@ -272,7 +272,7 @@ _BARE_SLASH = re.compile(r"(?:^|[^\\])/")
 _MEANING = frozenset("\\^$.|?*+()[]{}")
 
 
-class Heard:
+class SearchText:
     """A text that keys are looked for in; it is folded and taken apart once, when that is first needed."""
 
     __slots__ = ("_folded", "_pairs", "raw")
@@ -339,7 +339,7 @@ class PlainKey:
     case_sensitive: bool
     whole: bool
 
-    def found_in(self, heard: Heard) -> bool:
+    def found_in(self, heard: SearchText) -> bool:
         """Return whether the words occur."""
         text = heard.raw if self.case_sensitive else heard.folded
         return stands_alone(self.text, text) if self.whole else self.text in text
@@ -353,7 +353,7 @@ class PatternKey:
     pattern: str
     flags: str
 
-    def found_in(self, heard: Heard, allowance: Allowance) -> bool | Trouble:
+    def found_in(self, heard: SearchText, allowance: Allowance) -> bool | Trouble:
         """Return whether the pattern matches somewhere, or why that could not be determined."""
         if allowance.slow[self] >= MAX_STRIKES or not allowance.has_patterns:
             allowance.is_unsure = True
