@@ -27,7 +27,7 @@ from personalab.archive.veloca_compaction import (
     undone,
 )
 from personalab.errors import BadRecord, NotFound
-from tests.archive.test_veloca_rules import SESSION, TIME, an_entry
+from tests.archive.test_veloca_archive import SESSION, TIME, an_entry
 
 
 class Talk:

@@ -11,7 +11,7 @@ import pytest
 from personalab.archive.veloca import new_id
 from personalab.errors import StorageError
 from personalab.storage.veloca_backups import restore_archive, verify_archive
-from tests.archive.test_veloca_rules import SESSION, SOURCE
+from tests.archive.test_veloca_archive import SESSION, SOURCE
 from tests.storage.veloca_looking import beside, in_file, opened, said, talk
 
 HOUR = 3_600

@@ -17,7 +17,7 @@ from personalab.storage.veloca_backups import restore_archive, verify_archive
 from personalab.storage.veloca_files import place_of
 from personalab.storage.veloca_journal import encode_line
 from personalab.storage.veloca_open import OpenArchive
-from tests.archive.test_veloca_rules import SESSION, SOURCE, source
+from tests.archive.test_veloca_archive import SESSION, SOURCE, source
 from tests.killing import PROJECT
 from tests.storage.veloca_looking import beside, in_file, opened, said, talk
 
