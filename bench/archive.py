@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.table import Figure, median
 from personalab.archive.veloca import ArchiveEntry, ArchiveSession, new_id
-from personalab.archive.veloca_rules import Archive
+from personalab.archive.veloca_archive import Archive
 from personalab.storage.veloca import VelocaStore, utc_now
 
 SENTENCE = "夜里的风从旧铁路那边吹来，她把灯举高了一点，等他先开口。"

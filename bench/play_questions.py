@@ -16,8 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from nodes.structured_output import StructuredModel
-from personalab.archive.compacting import account_schema, compact_messages, cut_into_pieces, read_account
 from personalab.archive.veloca import ArchiveEntry
+from personalab.archive.veloca_compaction import (
+    account_schema,
+    compact_messages,
+    cut_into_pieces,
+    read_account,
+)
 from personalab.dialogue import AnswerSchema, Message
 from personalab.errors import PersonaLabError
 from personalab.lab.analysis import AnalysedSkill, AnalysisReader, analysis_call, shown_skills

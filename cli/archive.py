@@ -29,7 +29,7 @@ from cli.output import (
 from cli.running import DONE, FAILED, Refusal, language, one_of, services, wait_for
 from cli.texts import tell
 from cli.turns import read_text
-from personalab.archive.veloca_names import SHORT_ID
+from personalab.archive.veloca_archive import SHORT_ID
 from personalab.data_files import open_regular
 from personalab.errors import Reason, as_reason
 from personalab.operations import archives

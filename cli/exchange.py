@@ -96,8 +96,8 @@ async def _import(
 def _print_report(report: ImportReport, language: Language) -> None:
     for entry in report.imported:
         write(_row(entry, language))
-        for told in entry.told:
-            write(paint(f"    {masked(one_line(told.message(language)))}", DIM))
+        for noted in entry.notes:
+            write(paint(f"    {masked(one_line(noted.message(language)))}", DIM))
     for skipped in report.skipped:
         reason = masked(one_line(skipped.error.message(language)))
         note(

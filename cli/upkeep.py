@@ -11,7 +11,7 @@ from cli.texts import tell
 from personalab.texts import Language
 
 if TYPE_CHECKING:
-    from personalab.operations.doctor import DoctorReport, Finding
+    from personalab.operations.doctor_findings import DoctorReport, Finding
     from personalab.services import Services
 
 

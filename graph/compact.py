@@ -26,7 +26,7 @@ from nodes.compact.draft_summary import draft_summary
 from nodes.compact.read_entries import read_entries
 from nodes.compact.state import CompactInput, CompactOutput, CompactState
 from nodes.compact.store_compaction import store_compaction
-from personalab.archive.veloca_names import check_archive_name
+from personalab.archive.veloca_archive import check_archive_name
 from personalab.operations.archives import archive_at
 from personalab.ports import ConversationArchive
 from personalab.services import Services

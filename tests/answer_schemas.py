@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from personalab.archive.compacting import account_schema, read_account
+from personalab.archive.veloca_compaction import account_schema, read_account
 from personalab.dialogue import AnswerSchema
 from personalab.lab.analysis import AnalysedSkill, AnalysisReader, analysis_call, shown_skills
 from personalab.lab.dimensions import CATEGORIES, DIMENSIONS

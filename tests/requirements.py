@@ -37,8 +37,8 @@ _SUM, _LEARN, _PLAYER, _LEARNING, _COMPACT = (
     "contract/test_compact.py",
 )
 _STORE = "conformance/test_memory_store.py"
-_VELOCA, _VELOCA_RULES = "storage/test_veloca.py", "archive/test_veloca_rules.py"
-_VELOCA_HARD, _VELOCA_JOURNAL = "storage/test_veloca_hard_times.py", "storage/test_veloca_journal.py"
+_VELOCA, _VELOCA_ARCHIVE = "storage/test_veloca.py", "archive/test_veloca_archive.py"
+_VELOCA_REFUSALS, _VELOCA_JOURNAL = "storage/test_veloca_refusals.py", "storage/test_veloca_journal.py"
 _VELOCA_RESTORE, _HOSTILE = "storage/test_veloca_restoring.py", "archive/test_hostile_files.py"
 _AUTHORS, _LORE = "graph/test_authors_words.py", "story/test_lore.py"
 _SUBGRAPHS, _STUDIO_CHAT = "graph/test_subgraphs.py", "graph/test_studio_chat.py"
@@ -611,10 +611,10 @@ REQUIREMENTS: dict[str, Requirement] = {
         f"{_VELOCA}::test_records_are_changed_and_deleted_softly",
         f"{_VELOCA}::test_lists_are_cut_and_filtered",
         f"{_VELOCA}::test_tokens_are_summed_over_the_entries_in_use",
-        f"{_VELOCA_RULES}::test_the_sources_own_example_is_read_and_written_as_it_is",
-        f"{_VELOCA_RULES}::test_arguments_of_a_tool_call_are_json_text",
-        f"{_VELOCA_RULES}::test_fields_that_nobody_knows_survive_reading_and_writing",
-        f"{_VELOCA_RULES}::test_times_are_written_in_utc_with_milliseconds",
+        f"{_VELOCA_ARCHIVE}::test_the_sources_own_example_is_read_and_written_as_it_is",
+        f"{_VELOCA_ARCHIVE}::test_arguments_of_a_tool_call_are_json_text",
+        f"{_VELOCA_ARCHIVE}::test_fields_that_nobody_knows_survive_reading_and_writing",
+        f"{_VELOCA_ARCHIVE}::test_times_are_written_in_utc_with_milliseconds",
     ),
     "3.compact": _by(
         "A model's or the caller's summary stands for the entries before the trigger; undo brings them back",
@@ -630,9 +630,9 @@ REQUIREMENTS: dict[str, Requirement] = {
         "storage/test_veloca_killed.py::test_eight_processes_append_and_fold_at_once_and_every_record_is_there_once",
         "storage/test_veloca_killed.py::test_writers_that_are_killed_lose_nothing_they_acknowledged",
         "storage/test_veloca_killed.py::test_work_killed_at_any_step_is_done_or_not_and_the_next_try_succeeds",
-        f"{_VELOCA_HARD}::test_a_disk_that_is_full_leaves_the_old_state_and_a_usable_store",
-        f"{_VELOCA_HARD}::test_one_who_waits_in_vain_is_told_so",
-        f"{_VELOCA_HARD}::test_an_archive_in_a_folder_that_cannot_be_written_can_be_read",
+        f"{_VELOCA_REFUSALS}::test_a_disk_that_is_full_leaves_the_old_state_and_a_usable_store",
+        f"{_VELOCA_REFUSALS}::test_one_who_waits_in_vain_is_told_so",
+        f"{_VELOCA_REFUSALS}::test_an_archive_in_a_folder_that_cannot_be_written_can_be_read",
     ),
     "3.journal": _by(
         "What is written is there for others at once, folded on closing and on size into the source's format",
@@ -730,11 +730,11 @@ REQUIREMENTS: dict[str, Requirement] = {
     ),
     "3.joining": _by(
         "Cards, chats and lorebooks that belong together find each other; a card of ours never duplicates silently",
-        "operations/test_import_joining.py::test_card_joins_the_chat_that_was_imported_before_it",
-        "operations/test_import_joining.py::test_ambiguous_names_are_left_alone_and_named",
-        "operations/test_import_joining.py::test_changed_export_changes_nothing_unasked",
-        "operations/test_import_joining.py::test_missing_world_is_asked_for_and_linked_when_it_comes",
-        "operations/test_import_joining.py::test_world_info_is_exported_under_the_name_of_the_book",
+        "operations/test_import_placeholders.py::test_card_joins_the_chat_that_was_imported_before_it",
+        "operations/test_import_placeholders.py::test_ambiguous_names_are_left_alone_and_named",
+        "operations/test_import_placeholders.py::test_changed_export_changes_nothing_unasked",
+        "operations/test_import_placeholders.py::test_missing_world_is_asked_for_and_linked_when_it_comes",
+        "operations/test_import_placeholders.py::test_world_info_is_exported_under_the_name_of_the_book",
         "cli/test_exchange.py::test_person_at_a_terminal_is_asked_about_a_card_with_our_id",
         "web/test_exchange.py::test_card_with_our_id_offers_a_choice",
         "mcp_server/test_archives.py::test_card_with_our_id_offers_a_choice",

@@ -9,7 +9,7 @@ from typing import Any
 
 from nodes.compact.state import CompactState
 from nodes.structured_output import StructuredModel
-from personalab.archive.compacting import (
+from personalab.archive.veloca_compaction import (
     account_schema,
     check_unchanged,
     compact_messages,

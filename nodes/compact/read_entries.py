@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from nodes.compact.state import CompactState
-from personalab.archive.compacting import fingerprint
 from personalab.archive.veloca import MAX_MESSAGE
+from personalab.archive.veloca_compaction import fingerprint
 from personalab.errors import BadRecord, Reason
 from personalab.ports import ConversationArchive
 

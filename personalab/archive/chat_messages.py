@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
-from personalab.archive.card_reading import clean_name
-from personalab.archive.chat_times import sent_at, time_of
+from personalab.archive.cards import clean_name
+from personalab.archive.foreign_lines import sent_at, time_of
 from personalab.reasoning import separate_reasoning, split_reasoning
 from personalab.story.director import ANY_MARKER, without_markers
 from personalab.story.transcript import (

@@ -12,13 +12,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from personalab.archive.chat_times import time_of
-from personalab.archive.loading import object_at, text_at
-from personalab.archive.numbering import Numbering
+from personalab.archive.foreign_files import object_at, text_at
+from personalab.archive.foreign_lines import Numbering, time_of
 from personalab.archive.veloca import ARRAYS, NORMAL, OWN, CompactedDialogue, arrays_of
-from personalab.archive.veloca_kept import FOREIGN
-from personalab.archive.veloca_lines import SessionLines, records_of
-from personalab.archive.veloca_reading import foreign_line, foreign_summary, read_records, sessions_in
+from personalab.archive.veloca_lines import (
+    FOREIGN,
+    SessionLines,
+    foreign_line,
+    foreign_summary,
+    read_records,
+    records_of,
+    sessions_in,
+)
 from personalab.errors import BadRecord, Reason, UserError, as_reason
 from personalab.story.records import CharacterState, InstanceState, is_id
 from personalab.story.transcript import Line, Metadata

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from personalab.archive.card_reading import as_object, read_card
-from personalab.archive.loading import MAX_CARD_BYTES, MAX_CARRIER_BYTES, load_json
+from personalab.archive.cards import as_object, read_card
+from personalab.archive.foreign_files import MAX_CARD_BYTES, MAX_CARRIER_BYTES, load_json
 from personalab.errors import BadRecord, Reason
 from personalab.story.transcript import dump_object
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from personalab.archive.chat_messages import WORDS_ONLY, ShownReply
-from personalab.archive.chat_times import moment_of
+from personalab.archive.foreign_lines import moment_of
 from personalab.dialogue import indented
 from personalab.story.director import without_markers
 from personalab.story.transcript import (

@@ -2,7 +2,9 @@
 
 An archive is one JSON object with three arrays. Names and values are the source's: ``status`` is 0 for normal
 and 1 for deleted or unused, ``is_compaction`` is 0 for compacted and 1 for not. Fields that are not the
-source's are kept unchanged, and so is the original form of a value that another program wrote (``came``).
+source's are kept unchanged. Values that another program wrote slightly off the format are read where they have a
+single possible meaning, though ``verify`` lists them; a record that nobody changes is written back in its
+original form (``came``).
 """
 
 from __future__ import annotations
@@ -10,12 +12,12 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, cast, get_args
 
-from personalab.archive.loading import list_at, object_at
+from personalab.archive.foreign_files import list_at, object_at
 from personalab.errors import BadRecord, Reason
 from personalab.texts import Language, in_language, say
 
@@ -398,3 +400,69 @@ def _check_record(record: Record, number: int, seen: set[str], ids: Mapping[Arra
                 raise _wrong("trigger_entry_id", where, Reason("no_such_entry"))
         case ArchiveSession():
             pass
+
+
+# --- lenient reading
+
+
+_FIRST_MILLISECONDS, _LAST_MILLISECONDS = 10**11, 10**14
+"""Between 1973 and 5138: a number there can only be milliseconds."""
+
+
+def read_leniently(name: Array, data: object, where: str = "") -> Record:
+    """Read a record that another program may have written; what cannot be understood is refused."""
+    try:
+        return KINDS[name].read(data, where)
+    except BadRecord:
+        meant = _meant(cast("dict[str, Any]", data)) if isinstance(data, dict) else {}
+        if not meant:
+            raise
+        fields = cast("dict[str, Any]", data)
+        record = KINDS[name].read({**fields, **meant}, where)
+        return replace(record, came={key: fields.get(key) for key in meant})
+
+
+def stored(record: Record) -> dict[str, Any]:
+    """Return a record's JSON object as it is in the file: unchanged values keep their original form."""
+    fields = record.fields()
+    if record.came:
+        meant = _meant({**fields, **record.came})
+        fields.update({key: raw for key, raw in record.came.items() if meant.get(key) == fields[key]})
+    return fields
+
+
+def _meant(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the intended values of the fields that are not as the format has them."""
+    read = {key: reader(data[key]) for key, reader in _READERS.items() if key in data}
+    found = {key: value for key, value in read.items() if value is not None}
+    if data.get("tools") == []:
+        found["tools"] = None
+    if "message" in data and data["message"] is None and data.get("tools"):
+        found["message"] = ""
+    return found
+
+
+def _digits(value: object) -> int | None:
+    is_number = isinstance(value, str) and len(value) <= 15 and value.isascii() and value.isdecimal()
+    return int(cast("str", value)) if is_number else None
+
+
+def _lenient_flag(default: int) -> Callable[[object], int | None]:
+    return lambda value: default if value is None else _digits(value)
+
+
+def _moment(value: object) -> str | None:
+    """Read a time with a blank for its T, or one that is counted in milliseconds."""
+    if isinstance(value, str) and value[10:11] == " ":
+        return f"{value[:10]}T{value[11:]}"
+    if isinstance(value, int | float) and _FIRST_MILLISECONDS <= value < _LAST_MILLISECONDS:
+        return datetime.fromtimestamp(value / 1000, UTC).isoformat(timespec="milliseconds")
+    return None
+
+
+_READERS: Mapping[str, Callable[[object], Any]] = {
+    "token_consumption": _digits,
+    "status": _lenient_flag(NORMAL),
+    "is_compaction": _lenient_flag(NOT_COMPACTED),
+    "create_at": _moment,
+}

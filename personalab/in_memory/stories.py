@@ -11,11 +11,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
-from personalab.archive.compacting import check_unchanged
 from personalab.archive.veloca import CompactedDialogue, new_id, to_milliseconds
-from personalab.archive.veloca_compaction import CompactionMaterial, compacted, material_of
-from personalab.archive.veloca_names import find_entry, find_session
-from personalab.archive.veloca_rules import Archive
+from personalab.archive.veloca_archive import Archive, find_entry, find_session
+from personalab.archive.veloca_compaction import CompactionMaterial, check_unchanged, compacted, material_of
 from personalab.config import Config, DirectorModule, LoreModule, MemoryModule, RecallModule
 from personalab.errors import NotFound, StorageError, UserError
 from personalab.ports import Clock, HeldLock, Preferences

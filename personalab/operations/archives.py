@@ -22,21 +22,20 @@ from personalab.archive.veloca import (
     Record,
     Role,
 )
-from personalab.archive.veloca_names import (
+from personalab.archive.veloca_archive import (
+    EntryFilter,
     check_archive_name,
     find_entry,
     find_named,
     find_session,
 )
-from personalab.archive.veloca_rules import EntryFilter
 from personalab.data_files import make_folder, writing
 from personalab.errors import BadRecord, NotFound, Reason, UserError
 from personalab.ports import ConversationArchive
 from personalab.services import Services
 from personalab.storage.conversation_archive import ArchivePlace, FileArchive, archive_in_root
 from personalab.storage.veloca import VelocaStore
-from personalab.storage.veloca_backups import VerifyReport, verify_archive
-from personalab.storage.veloca_restoring import restore_archive
+from personalab.storage.veloca_backups import VerifyReport, restore_archive, verify_archive
 from personalab.tasks import run_uncancellable
 from personalab.texts import Language
 

@@ -11,31 +11,30 @@ import asyncio
 import os
 import re
 import shutil
+import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from personalab import config
-from personalab.data_files import make_folder, read_bytes, read_json, replace_file, write_json
-from personalab.errors import Busy, PersonaLabError, reason_of
+from personalab.archive.books import read_book
+from personalab.archive.cards import read_card
+from personalab.archive.foreign_files import MAX_CARD_BYTES, load_json
+from personalab.data_files import check_regular, make_folder, read_bytes, read_json, replace_file, write_json
+from personalab.errors import Busy, PersonaLabError, as_reason, reason_of
 from personalab.i18n import ABOUT
-from personalab.operations.doctor_archive import examine_archives, examine_beside
 from personalab.operations.doctor_findings import DoctorReport, Finding
 from personalab.operations.doctor_lab import examine_lab
-from personalab.operations.doctor_memory import examine_memories
-from personalab.operations.doctor_sessions import (
-    repair_session,
-    scan_session,
-    session_findings,
-    too_large,
-)
+from personalab.operations.doctor_sessions import repair_session, scan_session, session_findings, too_large
 from personalab.services import Services
+from personalab.storage.exchange import opened
 from personalab.storage.preferences import MAX_TEMPLATE_BYTES
 from personalab.storage.story_lock import running
+from personalab.storage.veloca_backups import verify_archive
 from personalab.story.persona_history import PersonaHistory, revision_of
 from personalab.story.records import (
     Background,
@@ -48,8 +47,6 @@ from personalab.story.records import (
 )
 from personalab.texts import PROMPT_LANGUAGES, Language
 
-__all__ = ["DoctorReport", "Finding", "examine_root"]
-
 Progress = Callable[[str], None]
 STALE_SECONDS = 60.0
 """Age in seconds at which a temporary file counts as abandoned."""
@@ -60,41 +57,41 @@ async def examine_root(
     services: Services, *, fix: bool = False, progress: Progress = lambda name: None
 ) -> DoctorReport:
     """Check every file of the data root; with ``fix``, repair what can be repaired."""
-    ward = _DoctorContext(services, fix=fix)
+    context = _DoctorContext(services, fix=fix)
     progress("config.json")
-    await asyncio.to_thread(ward.check_preferences)
+    await asyncio.to_thread(context.check_preferences)
     for kind in ("characters", "backgrounds"):
         progress(kind)
-        await asyncio.to_thread(ward.check_library, kind)
-    folders = await asyncio.to_thread(ward.instance_folders)
+        await asyncio.to_thread(context.check_library, kind)
+    folders = await asyncio.to_thread(context.instance_folders)
     for folder in folders:
         progress(f"instances/{folder.name}")
-        await _examine_instance(services, ward, folder)
+        await _examine_instance(services, context, folder)
     progress("event_library")
-    await _examine_index(services, ward)
+    await _examine_index(services, context)
     progress("memory")
-    ward.findings += await examine_memories(services, fix=fix)
+    context.findings += await examine_memories(services, fix=fix)
     progress("archive")
-    ward.findings += await asyncio.to_thread(examine_archives, services)
+    context.findings += await asyncio.to_thread(examine_archives, services)
     progress("workspace")
-    found, looked_at = await examine_lab(services, ward.leftovers, fix=fix)
-    return DoctorReport([*ward.findings, *found], len(ward.seen) + looked_at)
+    found, looked_at = await examine_lab(services, context.leftovers, fix=fix)
+    return DoctorReport([*context.findings, *found], len(context.seen) + looked_at)
 
 
-async def _examine_instance(services: Services, ward: _DoctorContext, folder: Path) -> None:
+async def _examine_instance(services: Services, context: _DoctorContext, folder: Path) -> None:
     """Look first; take the lock only where something can be repaired."""
-    found = await asyncio.to_thread(_Instance(ward, folder).check)
-    if ward.fix and any(finding.fixable for finding in found):
+    found = await asyncio.to_thread(_Instance(context, folder).check)
+    if context.fix and any(finding.fixable for finding in found):
         try:
             async with services.leases.holding(folder.name, "doctor", wait=services.settings.busy_seconds):
-                found = await asyncio.to_thread(_Instance(ward, folder, fix=True).check)
+                found = await asyncio.to_thread(_Instance(context, folder, fix=True).check)
         except PersonaLabError as error:
             code = "busy" if isinstance(error, Busy) else "not_repaired"
-            found.append(Finding(code, ward.shown(folder), params={"reason": error}))
-    ward.findings += found
+            found.append(Finding(code, context.shown(folder), params={"reason": error}))
+    context.findings += found
 
 
-async def _examine_index(services: Services, ward: _DoctorContext) -> None:
+async def _examine_index(services: Services, context: _DoctorContext) -> None:
     """Ask the event library for its state; it is derived, so a repair rebuilds it."""
     folder = services.settings.data_root / "event_library"
     if not folder.exists():
@@ -107,7 +104,7 @@ async def _examine_index(services: Services, ward: _DoctorContext) -> None:
     if code not in ("index_other_embedder", "index_unreadable"):
         return
     finding = Finding(code, "event_library", params=params, fixable=True)
-    ward.findings.append(await _rebuilt(services, finding) if ward.fix else finding)
+    context.findings.append(await _rebuilt(services, finding) if context.fix else finding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +292,7 @@ class _DoctorContext:
 class _Instance:
     """The examination of one instance; with ``fix``, the caller holds its lock."""
 
-    ward: _DoctorContext
+    context: _DoctorContext
     folder: Path
     fix: bool = False
     found: list[Finding] = field(default_factory=list[Finding])
@@ -303,20 +300,20 @@ class _Instance:
     def check(self) -> list[Finding]:
         """Check the state files and every session."""
         try:
-            state, finding = self.ward.read(self.folder / "instance_state.json", InstanceState.read)
+            state, finding = self.context.read(self.folder / "instance_state.json", InstanceState.read)
             self._add(finding)
             self._check_character(state)
             self._check_history()
             writing = self._check_lock()
             for folder in (self.folder, self.folder / "sessions"):
-                self.ward.leftovers(folder, self.found, fix=self.fix)
-            for path in self.ward.entries(self.folder / "sessions", self.found):
+                self.context.leftovers(folder, self.found, fix=self.fix)
+            for path in self.context.entries(self.folder / "sessions", self.found):
                 if path.suffix == ".jsonl" and not path.name.startswith("."):
                     self._check_session(path, state, writing=writing)
             if state is not None:
                 self._check_state(state)
         except OSError as error:
-            self._add(Finding("broken", self.ward.shown(self.folder), params={"reason": _why(error)}))
+            self._add(Finding("broken", self.context.shown(self.folder), params={"reason": _why(error)}))
         return self.found
 
     def _add(self, finding: Finding | None) -> None:
@@ -326,14 +323,14 @@ class _Instance:
     def _check_character(self, state: InstanceState | None) -> None:
         """Check the character's state; a missing one is rebuilt from the character's definition."""
         path = self.folder / "character_state.json"
-        _, finding = self.ward.read(path, _read_character)
+        _, finding = self.context.read(path, _read_character)
         if finding is not None and finding.code == "missing" and state is not None:
             with suppress(PersonaLabError):
-                character = self.ward.services.stories.character(state.character_id)
+                character = self.context.services.stories.character(state.character_id)
                 fresh = initial_state(character)
                 finding = replace(finding, fixable=True)
                 if self.fix:
-                    done = _works(lambda: write_json(path, fresh.fields(), self.ward.shown(path)))
+                    done = _works(lambda: write_json(path, fresh.fields(), self.context.shown(path)))
                     finding = replace(finding, fixed=done)
         self._add(finding)
 
@@ -342,7 +339,7 @@ class _Instance:
         path = self.folder / "persona_history.json"
         if not os.path.lexists(path):
             return
-        _, finding = self.ward.read(path, PersonaHistory.read)
+        _, finding = self.context.read(path, PersonaHistory.read)
         if finding is not None:
             finding = replace(finding, fixable=True)
             finding = replace(finding, fixed=_works(lambda: _set_aside(path))) if self.fix else finding
@@ -352,24 +349,24 @@ class _Instance:
         """Return whether another process is writing now; report a stop request that nobody waits for."""
         lock = self.folder / ".lock"
         if lock.exists() and not lock.is_file():
-            self._add(Finding("not_a_file", self.ward.shown(lock)))
+            self._add(Finding("not_a_file", self.context.shown(lock)))
             return False
         writing = not self.fix and running(self.folder) is not None
         for stop in [] if writing else sorted(self.folder.glob(".stop*")):
-            finding = Finding("stop_leftover", self.ward.shown(stop), fixable=True)
+            finding = Finding("stop_leftover", self.context.shown(stop), fixable=True)
             self._add(replace(finding, fixed=_removed(stop)) if self.fix else finding)
         return writing
 
     def _check_session(self, path: Path, state: InstanceState | None, *, writing: bool) -> None:
-        shown = self.ward.shown(path)
+        shown = self.context.shown(path)
         if not is_id(path.stem):
             self._add(Finding("bad_name", shown, level="note"))
             return
         if path.is_symlink():
-            self.ward.seen.add(path)
+            self.context.seen.add(path)
             self._add(Finding("not_a_file", shown))
             return
-        if (unfit := self.ward.unfit(path)) is not None:
+        if (unfit := self.context.unfit(path)) is not None:
             self._add(unfit)
             return
         try:
@@ -377,27 +374,29 @@ class _Instance:
                 self._add(Finding("broken", shown, params={"reason": reason}))
                 return
             scan = scan_session(path)
-            if self.ward.services.stories.closes_loop(self.folder.name, path.stem):
+            if self.context.services.stories.closes_loop(self.folder.name, path.stem):
                 scan.cut_loop()
         except OSError as error:
             self._add(Finding("broken", shown, params={"reason": _why(error)}))
             return
         found = session_findings(scan, shown, self.folder.name, path.stem, writing=writing)
         if self.fix and any(finding.fixable for finding in found):
-            created = (state.created_at if state else "") or self.ward.services.now()
-            stories = self.ward.services.stories
+            created = (state.created_at if state else "") or self.context.services.now()
+            stories = self.context.services.stories
             done = _works(lambda: repair_session(stories, self.folder.name, path, scan, created))
             found = [replace(finding, fixed=done and finding.fixable) for finding in found]
         self.found += found
 
     def _check_state(self, state: InstanceState) -> None:
         """Check what the state points to."""
-        stories = self.ward.services.stories
-        shown = self.ward.shown(self.folder / "instance_state.json")
+        stories = self.context.services.stories
+        shown = self.context.shown(self.folder / "instance_state.json")
         if state.instance_id != self.folder.name:
             self._add(_mismatch(shown, "instance_id", state.instance_id, self.folder.name))
         background = state.background_id
-        if background and not (is_id(background) and (self.ward.root / "backgrounds" / background).is_dir()):
+        if background and not (
+            is_id(background) and (self.context.root / "backgrounds" / background).is_dir()
+        ):
             self._add(Finding("background_missing", shown, params={"background_id": background[:80]}))
         if stories.session_path(self.folder.name, state.current_session_id).exists():
             return
@@ -468,3 +467,133 @@ def _works(repair: Callable[[], object]) -> bool:
     except (PersonaLabError, OSError):
         return False
     return True
+
+
+# --- cards, lorebooks and archives
+
+
+ARCHIVES = "archive"
+_SHOWN_PROBLEMS = 5
+"""Maximum number of problems reported per archive."""
+
+
+def examine_beside(services: Services, folder: Path) -> list[Finding]:
+    """Check the card and the lorebook next to a character or a background."""
+    reading: dict[str, Callable[[object], object]] = {
+        "card.json": read_card,
+        "lorebook.json": lambda data: read_book(data, folder.name),
+    }
+    found: list[Finding] = []
+    for name, read in reading.items():
+        path = folder / name
+        if not path.exists():
+            continue
+        try:
+            with opened(path) as (file, _):
+                read(load_json(file.read(MAX_CARD_BYTES + 1)))
+        except PersonaLabError as error:
+            found.append(
+                Finding("beside_broken", services.stories.shown(path), params={"reason": as_reason(error)})
+            )
+    return found
+
+
+def examine_archives(services: Services) -> list[Finding]:
+    """Check the archives of the data root; ``personalab archive restore`` brings a broken one back."""
+    folder = services.settings.data_root / ARCHIVES
+    found: list[Finding] = []
+    for path in sorted(folder.glob("*.json")) if folder.is_dir() else []:
+        shown = services.stories.shown(path)
+        try:
+            problems = verify_archive(path, wait=services.settings.busy_seconds).problems
+        except PersonaLabError as error:
+            found.append(Finding("archive_broken", shown, params={"reason": as_reason(error)}))
+            continue
+        for problem in problems[:_SHOWN_PROBLEMS]:
+            found.append(Finding("archive_broken", shown, params={"reason": problem}))
+    return found
+
+
+# --- the database of memories
+
+
+MEMORY_FILE = "memory/memory.db"
+_DATABASE_PARTS = ("", "-wal", "-shm")
+
+
+async def examine_memories(services: Services, *, fix: bool) -> list[Finding]:
+    """Check the database of memories; of a damaged file, what can be read is saved into a new one."""
+    path = services.settings.data_root / MEMORY_FILE
+    if services.settings.database:
+        return await _check_memory_store(services)
+    if not path.exists():
+        return []
+    try:
+        damage, aside = await asyncio.to_thread(inspect_database, path)
+    except (PersonaLabError, OSError) as error:
+        return [Finding("memory_unusable", MEMORY_FILE, params={"reason": as_reason(error)})]
+    if not damage:
+        notes = [Finding("memory_aside", MEMORY_FILE, params={"count": aside}, level="note")] if aside else []
+        return [*notes, *await _check_memory_store(services)]
+    finding = Finding("memory_broken", MEMORY_FILE, params={"reason": damage}, fixable=True)
+    if not fix:
+        return [finding]
+    await services.memories.close()
+    try:
+        broken, counts = await asyncio.to_thread(_salvaged_database, path)
+    except (OSError, sqlite3.Error, PersonaLabError) as error:
+        return [finding, Finding("not_repaired", MEMORY_FILE, params={"reason": reason_of(error)})]
+    params = {
+        "file": f"memory/{broken.name}",
+        "memories": counts["memories"],
+        "entries": counts["memory_contents"],
+        "conversations": counts["conversations"],
+    }
+    return [replace(finding, fixed=True), Finding("memory_saved", MEMORY_FILE, params=params, level="note")]
+
+
+async def _check_memory_store(services: Services) -> list[Finding]:
+    """Ask the store whether it can be used."""
+    try:
+        await services.memories.memories(limit=1)
+    except PersonaLabError as error:
+        name = "PERSONALAB_DATABASE" if services.settings.database else MEMORY_FILE
+        return [Finding("memory_unusable", name, params={"reason": reason_of(error)})]
+    return []
+
+
+def inspect_database(path: Path) -> tuple[str, int]:
+    """Return the damage of a database file, and the number of rows that were set aside in it."""
+    from personalab.retrieval.memory.sqlite_file import is_damage
+
+    for part in (*_DATABASE_PARTS, "-journal"):
+        check_regular(f"{path}{part}", shown=f"{MEMORY_FILE}{part}")
+    try:
+        with closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)
+        ) as connection:
+            found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+            if found != "ok":
+                return " ".join(found.split())[:200], 0
+            named = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'set_aside'"
+            if not connection.execute(named).fetchone()[0]:
+                return "", 0
+            return "", int(connection.execute("SELECT count(*) FROM set_aside").fetchone()[0])
+    except sqlite3.Error as error:
+        # A file that is locked or on a full disk is not damaged: the store itself says what is wrong.
+        return (" ".join(str(error).split())[:200] if is_damage(error) else ""), 0
+
+
+def _salvaged_database(path: Path) -> tuple[Path, dict[str, int]]:
+    """Set a damaged file aside and save what can be read of it; give where it is, and what was saved."""
+    from personalab.retrieval.memory.sqlite_file import salvage
+
+    number = 1
+    while any(path.with_name(f"{path.name}.broken{number}{part}").exists() for part in _DATABASE_PARTS):
+        number += 1
+    broken = path.with_name(f"{path.name}.broken{number}")
+    for part in _DATABASE_PARTS:
+        whole = path.with_name(path.name + part)
+        if whole.exists():
+            os.rename(whole, broken.with_name(broken.name + part))
+    return broken, salvage(broken, path)

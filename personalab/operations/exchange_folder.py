@@ -31,7 +31,7 @@ _ENDING = re.compile(r"(?:\.(?:lorebook|background|junit))?\.[A-Za-z0-9]+$")
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class ExchangeFile:
     """A file that was put into the folder."""
 
     name: str
@@ -60,15 +60,15 @@ def check_file_name(name: str) -> str:
 async def import_from_exchange(
     services: Services,
     name: str,
-    wishes: ImportOptions,
+    options: ImportOptions,
     on_progress: Progress,
 ) -> ImportReport:
     """Import a file from the folder."""
-    path = await asyncio.to_thread(_lying_there, exchange_folder(services), check_file_name(name))
-    return await import_files(services, [path], wishes, on_progress)
+    path = await asyncio.to_thread(_existing_file, exchange_folder(services), check_file_name(name))
+    return await import_files(services, [path], options, on_progress)
 
 
-def _lying_there(folder: Path, name: str) -> Path:
+def _existing_file(folder: Path, name: str) -> Path:
     path = folder / name
     if path.is_file() and not path.is_symlink():
         return path
@@ -86,7 +86,7 @@ async def export_to_exchange(
     session_id: str | None = None,
     markers: bool = False,
     reasoning: bool = False,
-) -> Put:
+) -> ExchangeFile:
     """Export a story, a character or a background into the folder, under a free name."""
     exported = await export_entry(
         services, entry_id, format, session_id=session_id, markers=markers, reasoning=reasoning
@@ -95,7 +95,7 @@ async def export_to_exchange(
     begun = bytearray()
     size = await write_export(replace(exported, chunks=_noted(exported.chunks, begun)), path)
     is_text = exported.media_type.startswith(_TEXTS)
-    return Put(
+    return ExchangeFile(
         path.name,
         size,
         exported.format,

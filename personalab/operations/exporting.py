@@ -8,20 +8,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from personalab.archive.book_shapes import book_as, with_name
+from personalab.archive.books import book_as, with_name
 from personalab.archive.cards import CardVersion, card_of, read_card, with_id
-from personalab.archive.charx import write_charx
+from personalab.archive.charx import picture_in_charx, with_main_icon, write_charx
 from personalab.archive.chat_messages import WORDS_ONLY, ShownReply
 from personalab.archive.chats import chat_of, user_named_in
+from personalab.archive.foreign_files import (
+    MAX_CARD_BYTES,
+    MAX_CARRIER_BYTES,
+    file_stem,
+    load_json,
+    object_at,
+)
 from personalab.archive.instances import archive_of
-from personalab.archive.loading import MAX_CARD_BYTES, MAX_CARRIER_BYTES, load_json, object_at
-from personalab.archive.naming import file_stem
-from personalab.archive.pictures import picture_in_charx, with_main_icon
 from personalab.archive.png import without_cards, write_card_png
 from personalab.archive.transcripts import transcript_of
 from personalab.data_files import dump_json, read_bytes
 from personalab.errors import NotFound, StorageError, UserError, as_reason
-from personalab.operations.entries import KINDS, find_entry
+from personalab.operations.library import KINDS, find_entry
 from personalab.services import Services
 from personalab.storage.exchange import write_outside
 from personalab.storage.instance_files import read_instance

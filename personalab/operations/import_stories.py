@@ -1,7 +1,8 @@
-"""Import of chats and archives as stories that can be continued.
+"""Import of chats and archives as stories that can be continued, with the character and background they name.
 
 An imported story never replaces another one. A conversation that was imported before is recognized by its
-digest, even if it was played since; a story of ours is recognized if its content is unchanged.
+digest, even if it was played since; a story of ours is recognized if its content is unchanged. The character and
+the background that a story is played with are saved where their ids are free.
 """
 
 from __future__ import annotations
@@ -13,23 +14,24 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
+from typing import Any, TypeVar
 
-from personalab.archive.card_reading import clean_name
+from personalab.archive.books import read_book
+from personalab.archive.cards import clean_name, read_card
 from personalab.archive.chats import each_line_of, read_chat
-from personalab.archive.detecting import MAX_RECORD_BYTES
+from personalab.archive.foreign_files import MAX_CARD_BYTES, MAX_RECORD_BYTES, id_for, load_json, numbered
 from personalab.archive.instances import (
     ForeignConversation,
     InstanceFiles,
+    LibraryEntry,
     carries_instance,
     instance_of,
     sessions_of,
 )
-from personalab.archive.loading import load_json
-from personalab.archive.naming import id_for, numbered
 from personalab.archive.veloca_lines import SessionLines
-from personalab.errors import BadRecord, PersonaLabError, UserError
-from personalab.operations.import_along import bring_along
-from personalab.operations.imports import Arriving, Imported, ImportNote, ImportOptions
+from personalab.data_files import dump_json, read_bytes
+from personalab.errors import BadRecord, PersonaLabError, StorageError, UserError, as_reason
+from personalab.operations.imports import Imported, ImportFile, ImportNote, ImportOptions
 from personalab.ports import Clock
 from personalab.storage.exchange import all_or_nothing
 from personalab.storage.instance_files import read_instance, write_instance
@@ -38,6 +40,7 @@ from personalab.storage.veloca import VelocaStore
 from personalab.storage.veloca_files import place_of
 from personalab.story.records import (
     MAX_NAME,
+    Background,
     Character,
     InstanceState,
     PlotState,
@@ -58,11 +61,11 @@ ORIGIN = "imported_from"
 
 
 @dataclass
-class Stories:
+class StoryImports:
     """The stories that are here, and whom they are told with, as far as a batch has looked."""
 
     files: StoryFiles
-    wishes: ImportOptions
+    options: ImportOptions
     now: Clock
     brought: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     """The instances that came from conversations, by their digests and characters."""
@@ -114,8 +117,8 @@ class Stories:
 
         ``was`` is the id it had where the conversation left: here it may be someone else's.
         """
-        if self.wishes.character is not None:
-            return self.files.character(self.wishes.character), False
+        if self.options.character is not None:
+            return self.files.character(self.options.character), False
         here = self.files.listed("characters", was).record if was is not None else None
         if isinstance(here, Character) and name.casefold() in (
             here.name.casefold(),
@@ -133,7 +136,7 @@ class Stories:
 
 
 @dataclass(frozen=True, slots=True)
-class _Arrival:
+class _Conversation:
     """A conversation that is to become a story; its sessions name an id that is not chosen yet."""
 
     created_at: str
@@ -143,68 +146,74 @@ class _Arrival:
     """Yields the lines of sessions that are not held in memory, reading them each time."""
 
 
-def bring_chat(stories: Stories, file: Arriving) -> Imported:
+def import_chat(stories: StoryImports, file: ImportFile) -> Imported:
     """Make a story of a chat, and a character if nobody has the name of the one who speaks."""
     stream = file.stream
     stream.seek(0)
-    told_by = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     while piece := stream.read(_PIECE_BYTES):
-        told_by.update(piece)
+        digest.update(piece)
     stream.seek(0)
     chat = read_chat(stream)
     name = (clean_name(chat.character_name) or file.called)[:MAX_NAME]
-    if not name and stories.wishes.character is None:
+    if not name and stories.options.character is None:
         raise UserError("chat_nameless")
     now = stories.now()
-    arrival = _Arrival(
+    conversation = _Conversation(
         chat.created_at or now,
         (SessionLines(FIRST_SESSION, ()),),
-        told_by.hexdigest(),
+        digest.hexdigest(),
         lambda: {FIRST_SESSION: each_line_of(chat, _NOT_YET, FIRST_SESSION, now)},
     )
-    told: list[ImportNote] = []
+    notes: list[ImportNote] = []
     with stories.files.library_lock(), all_or_nothing() as made:
         stories.look()
         character, is_new = stories.character(name, chat.character_id)
         if is_new:
             stories.files.save_character(character)
             made.append(stories.files.root / "characters" / character.character_id)
-            told.append(ImportNote("character_made", {"character_id": character.character_id, "name": name}))
-        imported = _settle(stories, file, character, arrival, made)
+            notes.append(ImportNote("character_made", {"character_id": character.character_id, "name": name}))
+        imported = _save_conversation(stories, file, character, conversation, made)
     if chat.others:
         names = ", ".join(sorted(chat.others)[:_SHOWN_NAMES]) + (
             "…" if len(chat.others) > _SHOWN_NAMES else ""
         )
-        told.append(ImportNote("several_speak", {"names": names, "name": character.name}))
-    return replace(imported, told=tuple(told))
+        notes.append(ImportNote("several_speak", {"names": names, "name": character.name}))
+    return replace(imported, notes=tuple(notes))
 
 
-def _settle(
-    stories: Stories, file: Arriving, character: Character, arrival: _Arrival, made: list[Path]
+def _save_conversation(
+    stories: StoryImports,
+    file: ImportFile,
+    character: Character,
+    conversation: _Conversation,
+    made: list[Path],
 ) -> Imported:
     """Make a story of a conversation, unless it was brought before."""
-    known = stories.brought.get((arrival.digest, character.character_id))
-    if known is not None and stories.wishes.new_id in (None, known):
+    known = stories.brought.get((conversation.digest, character.character_id))
+    if known is not None and stories.options.new_id in (None, known):
         return file.became("instance", known, character.name, "same")
-    current = arrival.sessions[-1].session_id
-    state = InstanceState(_NOT_YET, character.character_id, None, current, arrival.created_at, PlotState())
-    origin = {"file": Path(file.shown).name, "digest": arrival.digest}
-    files = InstanceFiles(
-        {**state.fields(), ORIGIN: origin}, initial_state(character).fields(), arrival.sessions
+    current = conversation.sessions[-1].session_id
+    state = InstanceState(
+        _NOT_YET, character.character_id, None, current, conversation.created_at, PlotState()
     )
-    instance_id = _write(stories, files, stories.free_ids, made, arrival.streamed)
+    origin = {"file": Path(file.shown).name, "digest": conversation.digest}
+    files = InstanceFiles(
+        {**state.fields(), ORIGIN: origin}, initial_state(character).fields(), conversation.sessions
+    )
+    instance_id = _write(stories, files, stories.free_ids, made, conversation.streamed)
     return file.became("instance", instance_id, character.name, "new")
 
 
 def _write(
-    stories: Stories,
+    stories: StoryImports,
     files: InstanceFiles,
     free: Iterator[str],
     made: list[Path],
     streamed: Callable[[], Mapping[str, Iterable[Line]]] = dict[str, Iterable[Line]],
 ) -> str:
     """Write a story under the id that was wished for, or the first free one."""
-    wished, folder = stories.wishes.new_id, stories.files.instances
+    wished, folder = stories.options.new_id, stories.files.instances
     for instance_id in [wished] if wished is not None else free:
         if wished is None and (folder / instance_id).exists():
             continue
@@ -222,26 +231,26 @@ def _write(
 # --- archives
 
 
-def bring_archive(stories: Stories, file: Arriving) -> list[Imported]:
+def import_archive(stories: StoryImports, file: ImportFile) -> list[Imported]:
     """Make a story again of an archive of ours, or a story of each session of another one."""
     doc = _document(file)
     if carries_instance(doc):
-        return [_bring_story(stories, file, instance_of(doc))]
-    if stories.wishes.character is None:
+        return [_import_story(stories, file, instance_of(doc))]
+    if stories.options.character is None:
         raise UserError("character_needed")
     conversations = sessions_of(doc)
     if not conversations:
         raise BadRecord("nothing_in_archive")
-    if stories.wishes.new_id is not None and len(conversations) > 1:
+    if stories.options.new_id is not None and len(conversations) > 1:
         raise UserError("id_for_many", count=len(conversations))
-    character = stories.files.character(stories.wishes.character)
-    arrivals = [_arrival(conversation) for conversation in conversations]
+    character = stories.files.character(stories.options.character)
+    digested = [_digested(conversation) for conversation in conversations]
     with stories.files.library_lock(), all_or_nothing() as made:
         stories.look()
-        return [_settle(stories, file, character, arrival, made) for arrival in arrivals]
+        return [_save_conversation(stories, file, character, conversation, made) for conversation in digested]
 
 
-def _document(file: Arriving) -> object:
+def _document(file: ImportFile) -> object:
     """Read an archive, including its journal if it is in use."""
     if file.path is not None and place_of(file.path).journal.exists():
         with VelocaStore(file.path) as store:
@@ -250,31 +259,31 @@ def _document(file: Arriving) -> object:
     return load_json(file.stream.read(MAX_RECORD_BYTES + 1), limit=MAX_RECORD_BYTES)
 
 
-def _arrival(conversation: ForeignConversation) -> _Arrival:
+def _digested(conversation: ForeignConversation) -> _Conversation:
     sessions = conversation.sessions(_NOT_YET)
-    told = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     for line in (line for session in sessions for line in session.lines):
-        told.update(dump_line(line))
-    return _Arrival(conversation.created_at, sessions, told.hexdigest())
+        digest.update(dump_line(line))
+    return _Conversation(conversation.created_at, sessions, digest.hexdigest())
 
 
-def _bring_story(stories: Stories, file: Arriving, files: InstanceFiles) -> Imported:
+def _import_story(stories: StoryImports, file: ImportFile, files: InstanceFiles) -> Imported:
     """Bring a story of ours, and those it is played with, where there is nobody of that id yet."""
     origin, name = files.instance_id, files.character_name
     imported = file.became("instance", origin, name, "new")
     with stories.files.library_lock(), all_or_nothing() as made:
         if (known := _known(stories, files)) is not None:
             return replace(imported, entry_id=known, outcome="same")
-        told = bring_along(stories.files, files, made)
+        notes = import_library_entries(stories.files, files, made)
         instance_id = _write(stories, files, numbered(origin), made)
     if instance_id != origin:
-        told = (*told, ImportNote("id_changed", {"instance_id": origin}))
-    return replace(imported, entry_id=instance_id, told=told)
+        notes = (*notes, ImportNote("id_changed", {"instance_id": origin}))
+    return replace(imported, entry_id=instance_id, notes=notes)
 
 
-def _known(stories: Stories, files: InstanceFiles) -> str | None:
+def _known(stories: StoryImports, files: InstanceFiles) -> str | None:
     """Find the story under the ids it would come in, if it is there as it is."""
-    wished = stories.wishes.new_id
+    wished = stories.options.new_id
     fresh = _bare(files)
     for instance_id in [wished] if wished is not None else numbered(files.instance_id):
         if not (stories.files.instances / instance_id).exists():
@@ -304,3 +313,86 @@ def _bare(files: InstanceFiles) -> InstanceFiles:
         character=None,
         background=None,
     )
+
+
+# --- the character and the background of a story
+
+
+_READERS: Mapping[str, Callable[[object], object]] = {
+    "card.json": read_card,
+    "lorebook.json": lambda data: read_book(data, "lorebook"),
+}
+"""What may come along beside a definition, and how it is checked."""
+T = TypeVar("T")
+
+
+def import_library_entries(
+    stories: StoryFiles, files: InstanceFiles, made: list[Path]
+) -> tuple[ImportNote, ...]:
+    """Save a story's character and background, and report existing ones that are kept; the caller holds the lock."""
+    notes: list[ImportNote] = []
+    if (entry := files.character) is not None:
+        character = _read(entry, "character", Character.read)
+        character = replace(character, name=clean_name(character.name)[:MAX_NAME] or entry.entry_id)
+        named = {"character_id": entry.entry_id}
+        if _is_free(stories, "characters", entry.entry_id, made):
+            stories.save_character(character, _beside(entry))
+            notes.append(ImportNote("character_brought", named))
+        elif not _is_same(stories, "characters", entry, character.fields(), stories.character):
+            notes.append(ImportNote("character_kept", named))
+    if (entry := files.background) is not None:
+        background = _read(entry, "background", Background.read)
+        named = {"background_id": entry.entry_id}
+        if _is_free(stories, "backgrounds", entry.entry_id, made):
+            stories.save_background(background, _beside(entry))
+            notes.append(ImportNote("background_brought", named))
+        elif not _is_same(stories, "backgrounds", entry, background.fields(), stories.background):
+            notes.append(ImportNote("background_kept", named))
+    return tuple(notes)
+
+
+def _read(entry: LibraryEntry, where: str, read: Callable[[str, object], T]) -> T:
+    try:
+        return read(entry.entry_id, dict(entry.definition))
+    except ValueError as error:
+        raise BadRecord(
+            "field_wrong", field=f"personalab.{where}.definition", reason=as_reason(error)
+        ) from error
+
+
+def _is_free(stories: StoryFiles, kind: Kind, entry_id: str, made: list[Path]) -> bool:
+    folder = stories.root / kind / entry_id
+    if folder.exists():
+        return False
+    made.append(folder)
+    return True
+
+
+def _beside(entry: LibraryEntry) -> dict[str, bytes | None]:
+    for name, check in _READERS.items():
+        if name in entry.beside:
+            check(entry.beside[name])
+    return {name: dump_json(entry.beside[name]) for name in _READERS if name in entry.beside}
+
+
+def _is_same(
+    stories: StoryFiles,
+    kind: Kind,
+    entry: LibraryEntry,
+    fields: dict[str, Any],
+    read: Callable[[str], Character | Background],
+) -> bool:
+    """Return whether the existing entry equals the imported one, lorebook included."""
+    try:
+        here = read(entry.entry_id).fields()
+    except PersonaLabError:
+        return False
+    return here == fields and _kept_book(stories, kind, entry.entry_id) == entry.beside.get("lorebook.json")
+
+
+def _kept_book(stories: StoryFiles, kind: Kind, entry_id: str) -> object:
+    path = stories.beside(kind, entry_id, "lorebook.json")
+    try:
+        return load_json(read_bytes(path, stories.shown(path), MAX_CARD_BYTES))
+    except (StorageError, BadRecord):
+        return None

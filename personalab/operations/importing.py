@@ -17,20 +17,26 @@ from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import BinaryIO, cast
 
-from personalab.archive.detecting import Format, detect
-from personalab.archive.naming import called_by_file
+from personalab.archive.foreign_files import Format, called_by_file, detect
 from personalab.data_files import writing
 from personalab.errors import PersonaLabError, UserError
-from personalab.operations.import_joining import join_stories
-from personalab.operations.import_library import bring_book, bring_card, bring_world
-from personalab.operations.import_places import ImportTargets
-from personalab.operations.import_stories import Stories, bring_archive, bring_chat
-from personalab.operations.import_worlds import link_worlds
+from personalab.operations.import_library import (
+    import_background,
+    import_book,
+    import_card,
+    link_worlds,
+)
+from personalab.operations.import_places import ImportTargets, join_stories
+from personalab.operations.import_stories import (
+    StoryImports,
+    import_archive,
+    import_chat,
+)
 from personalab.operations.imports import (
-    NO_WISHES,
+    DEFAULT_OPTIONS,
     UNNAMED,
-    Arriving,
     Imported,
+    ImportFile,
     ImportOptions,
     ImportReport,
     SkippedFile,
@@ -57,7 +63,7 @@ class _Batch:
 
     services: Services
     library: ImportTargets
-    stories: Stories
+    stories: StoryImports
     imported: list[tuple[int, Imported]] = field(default_factory=list[tuple[int, Imported]])
     skipped: list[tuple[int, SkippedFile]] = field(default_factory=list[tuple[int, SkippedFile]])
     done: int = 0
@@ -72,52 +78,52 @@ class _Batch:
 async def import_files(
     services: Services,
     paths: Sequence[Path],
-    wishes: ImportOptions = NO_WISHES,
+    options: ImportOptions = DEFAULT_OPTIONS,
     on_progress: Progress = lambda done, total, name: None,
 ) -> ImportReport:
     """Import files, and folders with everything in them; failed ones are listed with the reason."""
-    await asyncio.to_thread(_check, services, wishes)
+    await asyncio.to_thread(_check, services, options)
     files = await asyncio.to_thread(find_files, paths)
-    if wishes.new_id is not None and len(files) > 1:
+    if options.new_id is not None and len(files) > 1:
         raise UserError("id_for_many", count=len(files))
-    batch = _batch(services, wishes)
+    batch = _batch(services, options)
     waiting, later = deque(enumerate(files)), deque[_Placed]()
     while waiting or later:
         on_progress(batch.done, len(files), (waiting or later)[0][1].shown)
-        await run_uncancellable(_bring_some, batch, waiting or later, later if waiting else None)
+        await run_uncancellable(_import_some, batch, waiting or later, later if waiting else None)
     report = await _reported(batch, lambda name: on_progress(batch.done, len(files), name))
     on_progress(batch.done, len(files), "")
     return report
 
 
 async def import_content(
-    services: Services, name: str | None, content: bytes, wishes: ImportOptions = NO_WISHES
+    services: Services, name: str | None, content: bytes, options: ImportOptions = DEFAULT_OPTIONS
 ) -> ImportReport:
     """Import one file from its content; ``name`` is its name, if it has one."""
-    return await import_stream(services, name, BytesIO(content), wishes)
+    return await import_stream(services, name, BytesIO(content), options)
 
 
 async def import_stream(
     services: Services,
     name: str | None,
     stream: BinaryIO,
-    wishes: ImportOptions = NO_WISHES,
+    options: ImportOptions = DEFAULT_OPTIONS,
     on_indexing: Callable[[str], None] = lambda name: None,
 ) -> ImportReport:
     """Import one open file; ``on_indexing`` receives the progress of indexing a long story."""
-    await asyncio.to_thread(_check, services, wishes)
-    batch = _batch(services, wishes)
+    await asyncio.to_thread(_check, services, options)
+    batch = _batch(services, options)
     shown, called = name or UNNAMED, called_by_file(name or "")
 
-    def bring() -> None:
+    def work() -> None:
         try:
             found = detect(shown, stream, stream.seek(0, SEEK_END))
-            file = Arriving(shown, found, stream, called)
-            batch.imported += [(0, entry) for entry in _bring_as(batch, file)]
+            file = ImportFile(shown, found, stream, called)
+            batch.imported += [(0, entry) for entry in _import_as(batch, file)]
         except PersonaLabError as error:
             batch.skipped.append((0, SkippedFile(shown, error)))
 
-    await run_uncancellable(bring)
+    await run_uncancellable(work)
     return await _reported(batch, on_indexing)
 
 
@@ -145,31 +151,31 @@ def _put(spool: SpooledTemporaryFile[bytes], content: bytes) -> None:
         spool.write(content)
 
 
-def _batch(services: Services, wishes: ImportOptions) -> _Batch:
+def _batch(services: Services, options: ImportOptions) -> _Batch:
     stories = services.stories
-    return _Batch(services, ImportTargets(stories, wishes), Stories(stories, wishes, services.now))
+    return _Batch(services, ImportTargets(stories, options), StoryImports(stories, options, services.now))
 
 
-def _check(services: Services, wishes: ImportOptions) -> None:
+def _check(services: Services, options: ImportOptions) -> None:
     """Refuse options that no file could fulfil before any is imported."""
-    if wishes.new_id is not None:
-        check_id(wishes.new_id, "id")
-    if wishes.character is not None:
-        services.stories.character(wishes.character)
+    if options.new_id is not None:
+        check_id(options.new_id, "id")
+    if options.character is not None:
+        services.stories.character(options.character)
 
 
-def _bring_some(batch: _Batch, waiting: deque[_Placed], later: deque[_Placed] | None) -> None:
+def _import_some(batch: _Batch, waiting: deque[_Placed], later: deque[_Placed] | None) -> None:
     """Bring files in for a moment: one long one, or many short ones, between which nobody has to be woken."""
     until = time.monotonic() + _MOMENT_SECONDS
     while waiting:
         place, file = waiting.popleft()
-        if not _bring(batch, place, file, even_stories=later is None) and later is not None:
+        if not _import_one(batch, place, file, even_stories=later is None) and later is not None:
             later.append((place, file))
         if time.monotonic() >= until:
             return
 
 
-def _bring(batch: _Batch, place: int, file: FoundFile, *, even_stories: bool) -> bool:
+def _import_one(batch: _Batch, place: int, file: FoundFile, *, even_stories: bool) -> bool:
     """Import one file, or list why not; ``False`` if its turn comes later."""
     try:
         if file.error is not None:
@@ -178,26 +184,26 @@ def _bring(batch: _Batch, place: int, file: FoundFile, *, even_stories: bool) ->
             found = detect(file.path.name, stream, size)
             if found in _LATER and not even_stories:
                 return False
-            arriving = Arriving(file.shown, found, stream, called_by_file(file.path.name), file.path)
-            batch.imported += [(place, entry) for entry in _bring_as(batch, arriving)]
+            arriving = ImportFile(file.shown, found, stream, called_by_file(file.path.name), file.path)
+            batch.imported += [(place, entry) for entry in _import_as(batch, arriving)]
     except PersonaLabError as error:
         batch.skipped.append((place, SkippedFile(file.shown, error)))
     batch.done += 1
     return True
 
 
-def _bring_as(batch: _Batch, file: Arriving) -> list[Imported]:
+def _import_as(batch: _Batch, file: ImportFile) -> list[Imported]:
     match file.format:
         case "card_png" | "charx" | "card_json":
-            return [bring_card(batch.library, file)]
+            return [import_card(batch.library, file)]
         case "lorebook" | "world_info":
-            return [bring_book(batch.library, file)]
+            return [import_book(batch.library, file)]
         case "background":
-            return [bring_world(batch.library, file)]
+            return [import_background(batch.library, file)]
         case "veloca":
-            return bring_archive(batch.stories, file)
+            return import_archive(batch.stories, file)
         case "chat":
-            return [bring_chat(batch.stories, file)]
+            return [import_chat(batch.stories, file)]
 
 
 async def _reported(batch: _Batch, show: Callable[[str], None] = lambda name: None) -> ImportReport:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, get_args
 
-from personalab.archive.detecting import Format
+from personalab.archive.foreign_files import Format
 from personalab.errors import PersonaLabError
 from personalab.texts import Language, say
 
@@ -40,7 +40,7 @@ class ImportOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Arriving:
+class ImportFile:
     """A file to import."""
 
     shown: str
@@ -55,7 +55,7 @@ class Arriving:
         return Imported(self.shown, self.format, kind, entry_id, name, outcome)
 
 
-NO_WISHES = ImportOptions()
+DEFAULT_OPTIONS = ImportOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +94,14 @@ class Imported:
     entry_id: str
     name: str
     outcome: Outcome
-    told: tuple[ImportNote, ...] = ()
+    notes: tuple[ImportNote, ...] = ()
     options: tuple[OnConflict, ...] = ()
     """What the person may choose, where the outcome is ``exists``."""
     world: NamedWorld | None = None
 
     def with_note(self, code: str, **params: object) -> Imported:
         """Add something to know about it."""
-        return replace(self, told=(*self.told, ImportNote(code, params)))
+        return replace(self, notes=(*self.notes, ImportNote(code, params)))
 
     def fields(self, language: Language) -> dict[str, Any]:
         """Return it as JSON."""
@@ -117,7 +117,7 @@ class Imported:
             "id": self.entry_id,
             "name": self.name,
             "outcome": self.outcome,
-            "notes": [told.message(language) for told in self.told],
+            "notes": [note.message(language) for note in self.notes],
             **offered,
         }
 

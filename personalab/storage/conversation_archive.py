@@ -7,11 +7,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from personalab.archive.compacting import check_unchanged
 from personalab.archive.veloca import CompactedDialogue
-from personalab.archive.veloca_compaction import CompactionMaterial
-from personalab.archive.veloca_names import find_entry, find_session
-from personalab.archive.veloca_rules import EntryFilter
+from personalab.archive.veloca_archive import EntryFilter, find_entry, find_session
+from personalab.archive.veloca_compaction import CompactionMaterial, check_unchanged
 from personalab.errors import NotFound
 from personalab.storage.veloca import VelocaStore
 from personalab.tasks import run_uncancellable

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from personalab.archive.books import read_book
-from personalab.archive.loading import MAX_CARD_BYTES, load_json
+from personalab.archive.foreign_files import MAX_CARD_BYTES, load_json
 from personalab.errors import BadRecord, Because, Reason, as_reason
 from personalab.storage.stories import Kind, StoryFiles
 from personalab.story.events import Notice

@@ -28,6 +28,12 @@ from personalab.archive.veloca import (
     new_id,
     to_milliseconds,
 )
+from personalab.archive.veloca_archive import (
+    EntryFilter,
+    changed,
+    check_fresh,
+    made,
+)
 from personalab.archive.veloca_compaction import (
     CompactionMaterial,
     Context,
@@ -36,22 +42,20 @@ from personalab.archive.veloca_compaction import (
     material_of,
     undone,
 )
-from personalab.archive.veloca_rules import (
-    EntryFilter,
-    changed,
-    check_fresh,
-    made,
-)
 from personalab.errors import BadRecord, Reason, UserError
-from personalab.storage.veloca_backups import VerifyReport, verify_archive
+from personalab.storage.veloca_backups import (
+    BACKUP_SECONDS,
+    Restored,
+    VerifyReport,
+    restore_archive,
+    verify_archive,
+)
 from personalab.storage.veloca_files import (
     MAX_ARCHIVE_BYTES,
     WAIT_SECONDS,
     place_of,
 )
 from personalab.storage.veloca_open import OpenArchive
-from personalab.storage.veloca_restoring import Restored, restore_archive
-from personalab.storage.veloca_rotation import BACKUP_SECONDS
 
 FOLD_BYTES = 8 * 1024 * 1024
 """A journal is folded when it has grown to this, or to half of the file if that is more."""

@@ -1,4 +1,4 @@
-"""The journal of an archive, which holds changes until they are folded into the file.
+"""The journal of an archive, which holds changes until they are folded into the file, and atomic replacement of files.
 
 The journal is JSONL next to the archive. The first line, the head, says which file the journal belongs to and
 what was folded into that; each other line puts whole records. A line begins with a checksum of the rest of
@@ -9,8 +9,13 @@ silently.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
+import secrets
+import shutil
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +23,8 @@ from typing import Any, cast
 from zlib import crc32
 
 from personalab.archive.veloca import ID_FIELDS, Array
-from personalab.data_files import open_regular, writing
+from personalab.data_files import create_file, open_regular, sync_folder, writing
 from personalab.errors import StorageError, as_reason
-from personalab.storage.veloca_drafts import draft, settle
 
 Stamp = tuple[int, ...]
 """What tells one state of a file from another without reading it."""
@@ -275,3 +279,73 @@ def read_from(fd: int, start: int, end: int) -> bytes:
         parts.append(part)
         start += len(part)
     return b"".join(parts)
+
+
+# --- atomic replacement, with the permissions of the original
+
+
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
+
+def draft(path: Path, content: bytes, like: Path) -> Path:
+    """Write a file's new content beside it, safe on the disk, with the permissions of another; or leave nothing."""
+    fresh = _beside(path)
+    with writing(str(path)):
+        try:
+            with os.fdopen(create_file(fresh), "wb", buffering=0) as file:
+                _own_like(file.fileno(), like)
+                view = memoryview(content)
+                while view:
+                    view = view[file.write(view) :]
+                os.fsync(file.fileno())
+        except BaseException:
+            discard(fresh)
+            raise
+    return fresh
+
+
+def _own_like(fd: int, like: Path) -> None:
+    """Set a file's owner to that of another file, as far as that is permitted."""
+    try:
+        found = like.stat()
+    except FileNotFoundError:
+        return
+    with contextlib.suppress(OSError):
+        os.fchown(fd, found.st_uid, found.st_gid)
+    os.fchmod(fd, stat.S_IMODE(found.st_mode))
+
+
+def discard(fresh: Path) -> None:
+    """Remove a draft that is not needed; if that fails, the next fold clears it away."""
+    with contextlib.suppress(OSError):
+        fresh.unlink()
+
+
+def settle(fresh: Path, path: Path) -> None:
+    """Move a draft into the place of the file; if that fails, the draft is removed."""
+    with writing(str(path)):
+        try:
+            os.replace(fresh, path)
+            sync_folder(path.parent)
+        finally:
+            discard(fresh)
+
+
+def keep_as(path: Path, kept: Path) -> bool:
+    """Give a file a second name, or make a copy where hard links are unavailable; return whether there is one."""
+    with writing(str(kept)):
+        try:
+            os.link(path, kept)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            fresh = _beside(path)
+            shutil.copy2(path, fresh)
+            os.replace(fresh, kept)
+    return True
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")

@@ -12,14 +12,19 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from personalab.archive.veloca import Record
-from personalab.archive.veloca_rules import Archive, encode_records
+from personalab.archive.veloca_archive import Archive, encode_records
 from personalab.data_files import writing
 from personalab.errors import BadRecord, Busy, StorageError, UserError, as_reason
-from personalab.storage.veloca_backups import broken, is_gone
-from personalab.storage.veloca_drafts import discard, draft, settle
+from personalab.storage.veloca_backups import (
+    BACKUP_SECONDS,
+    broken,
+    is_gone,
+    join_backup,
+    make_backup,
+    make_room,
+)
 from personalab.storage.veloca_files import ArchiveLocation, HeldFile, clear_drafts, replay
-from personalab.storage.veloca_journal import Head, Journal, Stamp, stamp_of
-from personalab.storage.veloca_rotation import BACKUP_SECONDS, join_backup, make_backup, make_room
+from personalab.storage.veloca_journal import Head, Journal, Stamp, discard, draft, settle, stamp_of
 
 
 class OpenArchive:

@@ -22,7 +22,7 @@ from personalab.story.lore_entries import (
     shown_text,
 )
 from personalab.story.lore_matching import Allowance
-from personalab.story.lore_scan import MAX_ROUNDS, Called, LoreScan, LoreTrigger, Situation
+from personalab.story.lore_scan import MAX_ROUNDS, Activation, LoreQuery, LoreScan, LoreTrigger
 
 __all__ = ["NO_LORE", "Lore", "LoreEntry", "LoreHit", "Lorebook", "activate"]
 _REMEMBERED_COSTS = 4_096
@@ -52,20 +52,20 @@ def activate(
     """
     if not module.enabled or not books:
         return NO_LORE
-    scan = LoreScan(books, Situation(said, module, turn, fill, greeting), allowance)
-    shelf = _Shelf(books, module.max_tokens, count, fill, len(said))
-    called: list[Called] | None = scan.first()
+    scan = LoreScan(books, LoreQuery(said, module, turn, fill, greeting), allowance)
+    budget = _LoreBudget(books, module.max_tokens, count, fill, len(said))
+    called: list[Activation] | None = scan.first()
     for _ in range(MAX_ROUNDS):
-        entered = shelf.admit(called)
+        entered = budget.admit(called)
         called = scan.after(entered)
         if called is None:
             break
     else:
-        shelf.admit(called or [])
-    return shelf.lore(scan)
+        budget.admit(called or [])
+    return budget.lore(scan)
 
 
-class _Shelf:
+class _LoreBudget:
     """The room there is for entries, and what was put there or left out."""
 
     def __init__(
@@ -86,12 +86,12 @@ class _Shelf:
         self._texts: set[str] = set()
         self._hits: list[tuple[tuple[float, int, int], LoreHit]] = []
 
-    def admit(self, called: Sequence[Called]) -> list[tuple[Called, str]]:
+    def admit(self, called: Sequence[Activation]) -> list[tuple[Activation, str]]:
         """Admit the entries that fit, the most important first; return them with their texts."""
-        entered: list[tuple[Called, str]] = []
+        entered: list[tuple[Activation, str]] = []
         misses = 0
         for one in sorted(called, key=_rank):
-            text, tokens, left_out = self._judge(one) if misses < _MOST_MISSES else ("", 0, "budget")
+            text, tokens, left_out = self._evaluate(one) if misses < _MOST_MISSES else ("", 0, "budget")
             misses = 0 if not left_out else misses + (left_out == "budget")
             if not left_out:
                 self._texts.add(text)
@@ -104,7 +104,7 @@ class _Shelf:
             self._hits.append(((one.one.entry.order, one.book, one.place), hit))
         return entered
 
-    def _judge(self, called: Called) -> tuple[str, int, LeftOut]:
+    def _evaluate(self, called: Activation) -> tuple[str, int, LeftOut]:
         if called.lost:
             return "", 0, "group"
         self._fillable -= len(called.one.text)
@@ -143,10 +143,10 @@ class _Shelf:
         tokens: int = 0,
         text: str = "",
     ) -> LoreHit:
-        entry, wishes = one.entry, one.wishes
-        position = wishes.position
-        if position is None and wishes.depth is not None:
-            position = "before_char" if wishes.depth > self._messages else "after_char"
+        entry, decorators = one.entry, one.decorators
+        position = decorators.position
+        if position is None and decorators.depth is not None:
+            position = "before_char" if decorators.depth > self._messages else "after_char"
         return LoreHit(
             self._books[book].name,
             entry.entry_id,
@@ -185,12 +185,12 @@ def _unfinished(book: Lorebook) -> LoreHit:
     return LoreHit(book.name, "", book.name, "before_char", 0, "search", shown=False, left_out="search_slow")
 
 
-def _rank(called: Called) -> tuple[bool, bool, float, float, int, int]:
+def _rank(called: Activation) -> tuple[bool, bool, float, float, int, int]:
     """Order by importance: what comes last goes first where there is no room."""
     entry = called.one.entry
     priority = entry.order if entry.priority is None else entry.priority
     return (
-        called.one.wishes.ignore_on_max_context,
+        called.one.decorators.ignore_on_max_context,
         not called.one.always,
         -priority,
         -entry.order,

@@ -1,16 +1,138 @@
-"""Records of lorebooks and their entries, and of entries that were activated."""
+"""Records of lorebooks, their entries with the decorators in front of the text, and entries that were activated.
+
+A line ``@@name value`` is a decorator, ``@@@name value`` is the fallback for the one above it where that is
+not known (character cards V3). None of them ever reaches a prompt. Known are those that can be computed from
+the conversation and its length: ``activate``, ``dont_activate``, ``activate_only_after``,
+``activate_only_every``, ``keep_activate_after_match``, ``dont_activate_after_match``, ``scan_depth``,
+``depth`` (as before or after the character, because nothing is inserted between messages), ``position``
+(``before_desc``, ``after_desc``), ``is_greeting``, ``additional_keys``, ``exclude_keys`` and
+``ignore_on_max_context``. Unknown, and ignored: ``role``, ``instruct_depth``, ``reverse_depth``,
+``reverse_instruct_depth``, ``instruct_scan_depth``, ``is_user_icon``, ``disable_ui_prompt`` and any that are
+specific to a program.
+"""
 
 from __future__ import annotations
 
 import re
 import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from personalab.story.lore_decorators import Decorators, Position, split_decorators
 from personalab.story.lore_index import KeyIndex, Rules
 from personalab.story.macros import without_notes
+
+# --- decorators
+
+
+Position = Literal["before_char", "after_char"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decorators:
+    """What an author wishes of one entry."""
+
+    activate: bool = False
+    dont_activate: bool = False
+    activate_only_after: int | None = None
+    activate_only_every: int | None = None
+    keep_activate_after_match: bool = False
+    dont_activate_after_match: bool = False
+    scan_depth: int | None = None
+    depth: int | None = None
+    position: Position | None = None
+    is_greeting: int | None = None
+    additional_keys: tuple[tuple[str, ...], ...] = ()
+    """Of each group one key has to occur."""
+    exclude_keys: tuple[str, ...] = ()
+    ignore_on_max_context: bool = False
+
+    @property
+    def keys(self) -> int:
+        """How many keys it names."""
+        return sum(map(len, self.additional_keys)) + len(self.exclude_keys)
+
+
+NO_DECORATORS = Decorators()
+_MAX_LINES = 200
+"""Maximum decorators of an entry that count; later ones are removed as well."""
+_MAX_KEYS = 1_000
+"""A line names no more keys."""
+_POSITIONS: dict[str, Position] = {"before_desc": "before_char", "after_desc": "after_char"}
+
+
+def split_decorators(content: str) -> tuple[Decorators, str]:
+    """Take the decorators off the head of a text; blank lines between and after them go, too."""
+    if not content.lstrip().startswith("@@"):
+        return NO_DECORATORS, content
+    found = NO_DECORATORS
+    named: set[str] = set()
+    known = True
+    counted = 0
+    lines = content.split("\n")
+    for place, line in enumerate(lines):
+        written = line.strip()
+        if not written:
+            continue
+        if not written.startswith("@@"):
+            return found, "\n".join(lines[place:])
+        counted += 1
+        if counted > _MAX_LINES or (written.startswith("@@@") and known):
+            continue
+        name, _, value = written.lstrip("@").partition(" ")
+        wish = _read(name, value.strip(), found)
+        known = wish is not None
+        if wish is not None and (name not in named or name == "additional_keys"):
+            named.add(name)
+            found = replace(found, **wish)
+    return found, ""
+
+
+def _read(name: str, value: str, found: Decorators) -> dict[str, Any] | None:
+    reader = _READERS.get(name)
+    read = reader(value) if reader else None
+    if read is None:
+        return None
+    if name == "additional_keys":
+        return {name: (*found.additional_keys, read)}
+    return {name: read}
+
+
+def _yes(value: str) -> bool | None:
+    return None if value.lower() == "false" else True
+
+
+def _number(value: str) -> int | None:
+    return int(value) if value.isascii() and value.isdecimal() and len(value) < 10 else None
+
+
+def _period(value: str) -> int | None:
+    return _number(value) or None
+
+
+def _keys(value: str) -> tuple[str, ...] | None:
+    return tuple(key for part in value.split(",", _MAX_KEYS)[:_MAX_KEYS] if (key := part.strip())) or None
+
+
+_READERS: dict[str, Callable[[str], object]] = {
+    "activate": _yes,
+    "dont_activate": _yes,
+    "activate_only_after": _number,
+    "activate_only_every": _period,
+    "keep_activate_after_match": _yes,
+    "dont_activate_after_match": _yes,
+    "scan_depth": _number,
+    "depth": _number,
+    "position": _POSITIONS.get,
+    "is_greeting": _number,
+    "additional_keys": _keys,
+    "exclude_keys": _keys,
+    "ignore_on_max_context": _yes,
+}
+
+
+# --- entries
+
 
 Logic = Literal["and_any", "not_all", "not_any", "and_all"]
 Why = Literal["constant", "decorator", "key", "kept", "recursion", "pattern", "search"]
@@ -70,7 +192,7 @@ class PreparedEntry:
     """An entry ready for the search: its wishes read, its text without them."""
 
     entry: LoreEntry
-    wishes: Decorators
+    decorators: Decorators
     text: str
     hidden: str
     """What its text shows to the search alone."""
@@ -78,14 +200,14 @@ class PreparedEntry:
     @property
     def scan_depth(self) -> int | None:
         """How far back its keys are looked for, where it says so itself."""
-        wished = self.wishes.scan_depth
+        wished = self.decorators.scan_depth
         own = self.entry.scan_depth if wished is None else wished
         return None if own is None else min(own, MAX_DEPTH)
 
     @property
     def always(self) -> bool:
         """Whether it needs no key."""
-        return self.wishes.activate or (self.entry.constant and not self.wishes.dont_activate)
+        return self.decorators.activate or (self.entry.constant and not self.decorators.dont_activate)
 
     @property
     def rules(self) -> Rules:
@@ -101,12 +223,12 @@ class PreparedEntry:
     @property
     def stays(self) -> bool:
         """Whether it is there for good once its key occurred."""
-        return self.wishes.keep_activate_after_match and not self.always
+        return self.decorators.keep_activate_after_match and not self.always
 
     @property
     def remembers(self) -> bool:
         """Whether it matters what was said long ago."""
-        return self.stays or self.wishes.dont_activate_after_match
+        return self.stays or self.decorators.dont_activate_after_match
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +262,7 @@ class Lorebook:
         index = KeyIndex()
         named: list[tuple[int, str, bool]] = []
         for place, one in enumerate(prepared):
-            for key, calls in _asked(one):
+            for key, calls in _reported(one):
                 if _PLACEHOLDER.search(key):
                     named.append((place, key, calls))
                 elif (number := index.ask(key, one.rules)) is not None and calls:
@@ -162,15 +284,15 @@ class Lorebook:
             object.__setattr__(self, name, value)
 
 
-def _asked(one: PreparedEntry) -> Iterable[tuple[str, bool]]:
+def _reported(one: PreparedEntry) -> Iterable[tuple[str, bool]]:
     """Yield all keys of an entry, and whether each activates it alone."""
     for key in one.entry.keys:
         yield key, not one.always
-    entry, wishes = one.entry, one.wishes
+    entry, decorators = one.entry, one.decorators
     if one.is_selective:
         yield from ((key, False) for key in entry.secondary_keys)
-    yield from ((key, False) for group in wishes.additional_keys for key in group)
-    yield from ((key, False) for key in wishes.exclude_keys)
+    yield from ((key, False) for group in decorators.additional_keys for key in group)
+    yield from ((key, False) for key in decorators.exclude_keys)
 
 
 class NamedKeys:
@@ -216,9 +338,9 @@ def _names(fill: Callable[[str], str]) -> Hashable:
 
 
 def _prepared(entry: LoreEntry) -> PreparedEntry:
-    wishes, text = split_decorators(entry.content)
+    decorators, text = split_decorators(entry.content)
     hidden = "\n".join(_HIDDEN.findall(text)) if "{{" in text else ""
-    return PreparedEntry(entry, wishes, _HIDDEN.sub("", text) if hidden else text, hidden)
+    return PreparedEntry(entry, decorators, _HIDDEN.sub("", text) if hidden else text, hidden)
 
 
 def shown_text(prepared: PreparedEntry, fill: Callable[[str], str]) -> str:

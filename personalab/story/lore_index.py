@@ -1,4 +1,4 @@
-"""The index of a book's keys, which finds those that occur in a text.
+"""The index of a book's keys, and where in a conversation they occur.
 
 Each key is looked up once per text, however many entries have it, and a text is searched once, however many
 turns contain it. A search that takes too long stops; the part it did not search is reported, and not cached.
@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import add
 
 from personalab.story.lore_matching import (
     Allowance,
-    Heard,
     Key,
     PatternKey,
     PlainKey,
+    SearchText,
     Trouble,
     read_key,
     stands_alone,
 )
+
+# --- the index
+
 
 Rules = tuple[bool, bool, bool]
 """How keys are matched: by case, as whole words, as patterns."""
@@ -85,7 +88,7 @@ class _WordFinder:
             self._filed.setdefault(rarest, []).append(word)
         self._files = frozenset(self._filed)
 
-    def found_in(self, heard: Heard, clock: _Clock, *, exact: bool) -> Iterator[int]:
+    def found_in(self, heard: SearchText, clock: _Clock, *, exact: bool) -> Iterator[int]:
         """Yield the numbers of the words that occur."""
         if not self._files or clock.is_over:
             return
@@ -183,7 +186,7 @@ class KeyIndex:
         self._known = {}
         return self
 
-    def plain_in(self, heard: Heard, allowance: Allowance) -> KeyOccurrences:
+    def plain_in(self, heard: SearchText, allowance: Allowance) -> KeyOccurrences:
         """Find the plain keys that occur."""
         known = self._plain.get(heard.raw)
         if known is not None:
@@ -198,7 +201,7 @@ class KeyIndex:
             self._plain.keep(heard.raw, found)
         return found
 
-    def patterns_in(self, heard: Heard, allowance: Allowance) -> KeyOccurrences:
+    def patterns_in(self, heard: SearchText, allowance: Allowance) -> KeyOccurrences:
         """Find the patterns that match; only those that call up an entry are tried."""
         known = self._matched.get(heard.raw) if self.patterns else KeyOccurrences()
         if known is not None:
@@ -219,3 +222,89 @@ class KeyIndex:
         if not allowance.is_unsure:
             self._matched.keep(heard.raw, told)
         return told
+
+
+# --- occurrences in a conversation
+
+
+@dataclass(slots=True)
+class Occurrences:
+    """Where plain keys, and patterns that call, were found so far, by the keys' numbers."""
+
+    index: KeyIndex
+    newest: dict[int, int] = field(default_factory=dict[int, int])
+    """How many messages ago the newest is that has a key."""
+    oldest: dict[int, int] = field(default_factory=dict[int, int])
+    """And how many the oldest."""
+    called: set[int] = field(default_factory=set[int])
+    """The keys that occur in entries."""
+
+    def add_message(self, numbers: Iterable[int], ago: int) -> list[int]:
+        """Note the keys of a message, the newest message first; give those that are new."""
+        fresh: list[int] = []
+        for number in numbers:
+            if number not in self.newest:
+                self.newest[number] = ago
+                fresh.append(number)
+            self.oldest[number] = ago
+        return fresh
+
+    def call(self, numbers: Iterable[int]) -> list[int]:
+        """Note the keys of an entry; give those that no other has."""
+        fresh = [number for number in numbers if number not in self.called]
+        self.called.update(fresh)
+        return fresh
+
+    def called_by(self, numbers: Iterable[int]) -> list[tuple[int, str]]:
+        """Return the entries that keys activate, with the keys as written, in the book's order."""
+        called = self.index.called
+        places = [place for number in numbers for place in called.get(number, ())]
+        return [self.index.calls[place] for place in sorted(places)]
+
+
+@dataclass(slots=True)
+class _PatternSearch:
+    """How far texts were searched for a pattern, and what came of it."""
+
+    tried: int
+    found: int | None = None
+    trouble: Trouble | None = None
+
+    def look(self, key: PatternKey, texts: Sequence[SearchText], end: int, allowance: Allowance) -> None:
+        """Go on until the pattern is found, or to the end."""
+        while self.found is None and self.tried < min(end, len(texts)):
+            if not allowance.has_patterns:
+                self.trouble = "pattern_slow"
+                return
+            answer = key.found_in(texts[self.tried], allowance)
+            if answer is True:
+                self.found = self.tried
+            elif answer:
+                self.trouble = answer
+            self.tried += 1
+
+
+class Patterns:
+    """Patterns that are searched only after an entry was activated; each is tried once on a text."""
+
+    def __init__(self, heard: Sequence[SearchText], allowance: Allowance) -> None:
+        self.calling: list[SearchText] = []
+        """What entered, round by round."""
+        self._messages = heard
+        self._allowance = allowance
+        self._searches: dict[tuple[PatternKey, int], _PatternSearch] = {}
+        self._called: dict[PatternKey, _PatternSearch] = {}
+
+    def first(self, key: PatternKey, start: int, end: int) -> int | Trouble | None:
+        """Return the first message from ``start`` to ``end`` in which a pattern matches, or why that is unknown."""
+        asked = self._searches.setdefault((key, start), _PatternSearch(start))
+        asked.look(key, self._messages, end, self._allowance)
+        if asked.found is not None and asked.found < end:
+            return asked.found
+        return asked.trouble
+
+    def called(self, key: PatternKey) -> bool:
+        """Return whether a pattern matches in the entries that were added."""
+        asked = self._called.setdefault(key, _PatternSearch(0))
+        asked.look(key, self.calling, len(self.calling), self._allowance)
+        return asked.found is not None

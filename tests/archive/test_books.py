@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from personalab.archive.book_shapes import shape_of
-from personalab.archive.books import MAX_ENTRIES, BookShape, book_as, read_book
-from personalab.archive.loading import load_json
+from personalab.archive.books import MAX_ENTRIES, BookShape, book_as, read_book, shape_of
+from personalab.archive.foreign_files import load_json
 from personalab.config import LoreModule
 from personalab.errors import BadRecord
 from personalab.story.lore import Lorebook, LoreEntry, activate

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from personalab.archive import card_reading
-from personalab.archive.card_reading import clean_name
-from personalab.archive.cards import CardVersion, book_of, card_of, character_of, read_card
-from personalab.archive.loading import load_json
+from personalab.archive import cards
+from personalab.archive.cards import CardVersion, book_of, card_of, character_of, clean_name, read_card
+from personalab.archive.foreign_files import load_json
 from personalab.story.records import Character, Instructions
 from tests.archive import making
 
@@ -63,7 +62,7 @@ def _cards(*, is_tidy: bool) -> dict[CardVersion, st.SearchStrategy[dict[str, An
         return values if is_tidy else values | st.sampled_from(others or (None,))
 
     text = loosely(TEXTS)
-    texts = {name: text for name in card_reading.V1_TEXTS if name not in ("name", "description")}
+    texts = {name: text for name in cards.V1_TEXTS if name not in ("name", "description")}
     entries = st.lists(
         _fields({"keys": st.lists(TEXTS, max_size=2), "content": TEXTS}, {"id": VALUES}), max_size=2
     )
@@ -189,8 +188,8 @@ def test_v1_has_the_six_texts_of_any_card(card: dict[str, Any]) -> None:
     kept = _as_json(card)
     assume("first_mes" in kept["data"])
     written = card_of(_character(kept), kept, book_of(read_card(kept)), "v1")
-    assert all(written[name] == kept["data"].get(name, "") for name in card_reading.V1_TEXTS)
-    assert {name for name in written if name not in card_reading.V1_TEXTS} == {
+    assert all(written[name] == kept["data"].get(name, "") for name in cards.V1_TEXTS)
+    assert {name for name in written if name not in cards.V1_TEXTS} == {
         name for name in kept if name.startswith("x-")
     }
 

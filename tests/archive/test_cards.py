@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from personalab.archive import card_reading
+from personalab.archive import cards
 from personalab.archive.cards import CardVersion, book_of, card_of, character_of, read_card
-from personalab.archive.loading import load_json
+from personalab.archive.foreign_files import load_json
 from personalab.errors import BadRecord
 from personalab.story.records import Character, Instructions, initial_state
 from tests.archive import making
@@ -89,7 +89,7 @@ def test_changed_examples_stand_in_the_card() -> None:
 
 
 def test_a_language_that_is_neither_is_left_open() -> None:
-    texts = dict.fromkeys(card_reading.V1_TEXTS, "森を守っている優しい人です。")
+    texts = dict.fromkeys(cards.V1_TEXTS, "森を守っている優しい人です。")
     japanese = _character(texts)
     assert japanese.language is None
 
@@ -270,12 +270,12 @@ def test_a_hand_written_character_gets_all_that_a_version_must_have() -> None:
     for version, spec in (("v2", "2.0"), ("v3", "3.0")):
         card = card_of(character, None, {"entries": [entry]}, cast("CardVersion", version))
         assert (card["spec"], card["spec_version"]) == (f"chara_card_{version}", spec)
-        for name, value in card_reading.V2_DEFAULTS.items():
+        for name, value in cards.V2_DEFAULTS.items():
             assert type(card["data"][name]) is type(value)
         assert card["data"]["character_book"]["extensions"] == {}
         assert ("group_only_greetings" in card["data"]) == (version == "v3")
     assert card_of(character, None, None, "v1") == {
-        **dict.fromkeys(card_reading.V1_TEXTS, ""),
+        **dict.fromkeys(cards.V1_TEXTS, ""),
         "name": "Maren",
         "description": "Keeper of the light.",
     }

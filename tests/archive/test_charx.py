@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from personalab.archive import charx
 from personalab.archive.charx import read_charx, write_charx
-from personalab.archive.loading import MAX_CARRIER_BYTES
+from personalab.archive.foreign_files import MAX_CARRIER_BYTES
 from personalab.errors import BadRecord
 from tests.archive import making
 

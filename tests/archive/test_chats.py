@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from personalab.archive import chat_reading as chats
-from personalab.archive.chat_times import time_of
+from personalab.archive import chats
 from personalab.archive.chats import Chat, ShownReply, chat_of, lines_of, read_chat
+from personalab.archive.foreign_lines import time_of
 from personalab.errors import BadRecord
 from personalab.story.transcript import (
     NO_REPLY,

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from personalab.archive.compacting import (
+from personalab.archive.veloca import ArchiveEntry, CompactedDialogue, Role
+from personalab.archive.veloca_compaction import (
     MAX_SUMMARY,
     CompactionPart,
     compact_messages,
@@ -21,7 +22,6 @@ from personalab.archive.compacting import (
     read_account,
     summary_limit,
 )
-from personalab.archive.veloca import ArchiveEntry, CompactedDialogue, Role
 from personalab.errors import as_reason, worded
 from tests.conftest import PROJECT
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from personalab.archive.cards import read_card
 from personalab.archive.charx import read_charx
-from personalab.archive.loading import load_json
+from personalab.archive.foreign_files import load_json
 from personalab.archive.png import read_card_png
 from personalab.errors import BadRecord
 from tests.archive import making

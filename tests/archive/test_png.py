@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personalab.archive import png
-from personalab.archive.loading import MAX_CARRIER_BYTES
+from personalab.archive.foreign_files import MAX_CARRIER_BYTES
 from personalab.archive.png import read_card_png, write_card_png
 from personalab.errors import BadRecord
 from tests.archive import making

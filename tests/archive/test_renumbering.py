@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personalab.archive.chats import Chat, chat_of, lines_of
+from personalab.archive.foreign_lines import MAX_GIVEN_TURN
 from personalab.archive.instances import InstanceFiles, archive_of, instance_of
-from personalab.archive.numbering import MAX_GIVEN_TURN
 from personalab.archive.veloca_lines import SessionLines
 from personalab.story.transcript import (
     MAX_TURN,

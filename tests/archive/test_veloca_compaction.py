@@ -17,6 +17,7 @@ from personalab.archive.veloca import (
     CompactedDialogue,
     new_id,
 )
+from personalab.archive.veloca_archive import MAX_RECORD_BYTES, Archive, changed
 from personalab.archive.veloca_compaction import (
     KEPT_ENTRIES,
     CompactionMaterial,
@@ -25,9 +26,8 @@ from personalab.archive.veloca_compaction import (
     material_of,
     undone,
 )
-from personalab.archive.veloca_rules import MAX_RECORD_BYTES, Archive, changed
 from personalab.errors import BadRecord, NotFound
-from tests.archive.test_veloca_rules import SESSION, TIME, an_entry
+from tests.archive.test_veloca_archive import SESSION, TIME, an_entry
 
 
 class Talk:

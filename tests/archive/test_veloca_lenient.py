@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from personalab.archive.veloca import check_archive
+from personalab.archive.veloca_archive import Archive, EntryFilter, changed
 from personalab.archive.veloca_compaction import compacted, context_of, material_of
-from personalab.archive.veloca_rules import Archive, EntryFilter, changed
-from tests.archive.test_veloca_rules import SESSION, TIME, an_entry, source
+from tests.archive.test_veloca_archive import SESSION, TIME, an_entry, source
 
 CALL = {"tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}
 READ: list[tuple[dict[str, Any], dict[str, Any]]] = [

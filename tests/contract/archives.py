@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Protocol
 
 from personalab.archive.veloca import NORMAL, NOT_COMPACTED, Role, new_id
+from personalab.archive.veloca_archive import Archive, changed, made
 from personalab.archive.veloca_compaction import context_of
-from personalab.archive.veloca_rules import Archive, changed, made
 from personalab.storage.veloca import VelocaStore
 
 _AT = "2025-10-16T10:30:00.000Z"

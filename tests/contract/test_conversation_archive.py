@@ -6,10 +6,9 @@ import asyncio
 
 import pytest
 
-from personalab.archive.compacting import fingerprint
 from personalab.archive.veloca import COMPACTED, NOT_COMPACTED
-from personalab.archive.veloca_compaction import CompactionMaterial
-from personalab.archive.veloca_names import DEFAULT_NAME
+from personalab.archive.veloca_archive import DEFAULT_NAME
+from personalab.archive.veloca_compaction import CompactionMaterial, fingerprint
 from personalab.errors import NotFound, StorageError, UserError
 from tests.contract.archives import ArchiveWriter
 from tests.contract.worlds import StoryWorld

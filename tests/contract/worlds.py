@@ -12,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from personalab.archive.veloca_names import DEFAULT_NAME
-from personalab.archive.veloca_rules import Archive
+from personalab.archive.veloca_archive import DEFAULT_NAME, Archive
 from personalab.config import Config, DirectorModule, LoreModule, MemoryModule, RecallModule
 from personalab.errors import StorageError
 from personalab.in_memory import open_process

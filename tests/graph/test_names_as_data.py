@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graph.preview import Preview, preview_prompt
-from personalab.archive.compacting import CompactionPart as CompactPiece
-from personalab.archive.compacting import compact_messages
+from personalab.archive.veloca_compaction import CompactionPart as CompactPiece
+from personalab.archive.veloca_compaction import compact_messages
 from personalab.dialogue import Message
 from personalab.operations.instances import new_instance
 from personalab.operations.library import save_character

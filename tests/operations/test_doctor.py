@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from personalab.operations.doctor import DoctorReport, Finding, examine_root
+from personalab.operations.doctor import examine_root
+from personalab.operations.doctor_findings import DoctorReport, Finding
 from personalab.operations.instances import read_session
 from personalab.operations.reindex import reindex
 from personalab.services import Services, open_services

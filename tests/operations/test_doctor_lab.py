@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph.iterate import stream_iterate
-from personalab.operations.doctor import DoctorReport, Finding, examine_root
+from personalab.operations.doctor import examine_root
+from personalab.operations.doctor_findings import DoctorReport, Finding
 from personalab.operations.lab.analysing import run_analysis
 from personalab.operations.lab.skills import edit_skill
 from personalab.services import Services, open_services

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from personalab.operations.doctor import examine_root
-from personalab.operations.doctor_memory import _looked_at  # pyright: ignore[reportPrivateUsage] (waiting for the lock takes long)
+from personalab.operations.doctor import (
+    examine_root,
+    inspect_database,
+)
 from personalab.operations.memory import add_entry, get_memory, search_memory
 from personalab.operations.reindex import reindex
 from personalab.services import Services
@@ -74,7 +76,7 @@ async def test_a_database_that_cannot_be_read_just_now_is_not_damaged(
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("PRAGMA locking_mode = EXCLUSIVE")
         other.execute("BEGIN EXCLUSIVE")
-        found = await asyncio.to_thread(_looked_at, database)
+        found = await asyncio.to_thread(inspect_database, database)
     assert found == ("", 0)
 
 

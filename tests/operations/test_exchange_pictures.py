@@ -51,10 +51,10 @@ async def test_a_picture_becomes_the_main_icon_of_a_charx(services: Services, as
     await import_content(services, "a.png", png)
     out = await out_of(services, "seraphina", "charx")
     with zipfile.ZipFile(io.BytesIO(out)) as archive:
-        told = json.loads(archive.read("card.json"))["data"]["assets"]
+        listed = json.loads(archive.read("card.json"))["data"]["assets"]
         picture = archive.read("assets/icon/main.png")
     main = {"type": "icon", "uri": "embeded://assets/icon/main.png", "name": "main", "ext": "png"}
-    assert told == ([main, emotion] if assets else [main])
+    assert listed == ([main, emotion] if assets else [main])
     assert making.chunks_of(picture) == pixels(png)
     assert settled(await import_content(services, "a.charx", out)) == ("seraphina", "same")
 
@@ -132,7 +132,7 @@ async def test_another_picture_takes_its_place_only_when_asked(services: Service
     assert settled(await import_content(services, "a.png", again)) == ("seraphina", "same")
     kept = await import_content(services, "b.png", other)
     assert settled(kept) == ("seraphina", "same")
-    assert [told.code for told in kept.imported[0].told] == ["picture_kept"]
+    assert [note.code for note in kept.imported[0].notes] == ["picture_kept"]
     assert snapshot(root) == before
     replaced = await import_content(services, "b.png", other, ImportOptions(overwrite=True))
     assert settled(replaced) == ("seraphina", "replaced")
@@ -196,7 +196,7 @@ async def test_a_group_is_told_when_it_comes_in(services: Services) -> None:
         {"name": "Bob", "is_user": False, "mes": "Hello."},
     ]
     report = await import_content(services, "c.jsonl", b"\n".join(making.json_bytes(row) for row in rows))
-    [told] = report.imported[0].told
-    assert told.code == "several_speak"
-    assert "Bob" in told.message("zh")
-    assert "Bob" in told.message("en")
+    [note] = report.imported[0].notes
+    assert note.code == "several_speak"
+    assert "Bob" in note.message("zh")
+    assert "Bob" in note.message("en")

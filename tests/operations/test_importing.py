@@ -199,12 +199,12 @@ async def test_a_lorebook_is_given_to_someone_and_replaced_only_when_asked(
     wishes = ImportOptions(into="char_maren")
     given = await import_files(services, [first], wishes)
     assert outcomes(given) == [("character", "char_maren", "given")]
-    assert "The glade" in given.imported[0].told[0].message("en")
+    assert "The glade" in given.imported[0].notes[0].message("en")
     assert outcomes(await import_files(services, [first], wishes)) == [("character", "char_maren", "same")]
     assert reasons(await import_files(services, [second], wishes)) == {"2.json": "book_taken"}
     replaced = await import_files(services, [second], ImportOptions(into="char_maren", overwrite=True))
     assert outcomes(replaced) == [("character", "char_maren", "given")]
-    assert replaced.imported[0].told[0].code == "book_exchanged"
+    assert replaced.imported[0].notes[0].code == "book_exchanged"
     assert kept(root, "characters", "char_maren", "lorebook.json")["name"] == "Other"
     world = await import_files(services, [first], ImportOptions(into="backgrounds/bg_lighthouse"))
     assert outcomes(world) == [("background", "bg_lighthouse", "given")]

@@ -13,9 +13,9 @@ import pytest
 
 from personalab.errors import StorageError
 from personalab.operations.exporting import export_entry
-from personalab.operations.import_stories import Stories, bring_archive
+from personalab.operations.import_stories import StoryImports, import_archive
 from personalab.operations.importing import import_content, import_files
-from personalab.operations.imports import Arriving, ImportOptions, ImportReport
+from personalab.operations.imports import ImportFile, ImportOptions, ImportReport
 from personalab.operations.recall import look_up
 from personalab.services import Services, open_services
 from personalab.storage.veloca import VelocaStore
@@ -89,7 +89,7 @@ def codes(report: ImportReport) -> list[str]:
 
 
 def told(report: ImportReport) -> list[str]:
-    return [told.code for entry in report.imported for told in entry.told]
+    return [told.code for entry in report.imported for told in entry.notes]
 
 
 # --- chats
@@ -137,11 +137,11 @@ async def test_a_chat_with_nobody_known_brings_a_character_and_says_so(services:
 
 
 async def test_whose_chat_it_is_can_be_said(services: Services) -> None:
-    wishes = ImportOptions(character="char_alserqi", new_id="old_days")
-    report = await import_content(services, "chat.jsonl", CHAT, wishes)
+    options = ImportOptions(character="char_alserqi", new_id="old_days")
+    report = await import_content(services, "chat.jsonl", CHAT, options)
     assert outcomes(report) == [("old_days", "new")]
     assert services.stories.instance("old_days").character_id == "char_alserqi"
-    other = await import_content(services, "chat.jsonl", chat("Other"), wishes)
+    other = await import_content(services, "chat.jsonl", chat("Other"), options)
     assert codes(other) == ["instance_exists"]
 
 
@@ -373,7 +373,7 @@ async def test_those_who_bring_the_same_chats_at_once_bring_each_once(
 
 
 async def test_what_another_one_brought_meanwhile_is_known_at_the_next_file(services: Services) -> None:
-    stories = Stories(services.stories, ImportOptions(), services.now)
+    stories = StoryImports(services.stories, ImportOptions(), services.now)
     stories.look()
     await import_content(services, "a.jsonl", CHAT)
     stories.look()
@@ -382,17 +382,17 @@ async def test_what_another_one_brought_meanwhile_is_known_at_the_next_file(serv
 
 def test_an_archive_that_broke_off_is_not_taken_for_brought(services: Services, root: Path) -> None:
     said = [("user", "Hello"), ("assistant", "Good evening.")]
-    stories = Stories(services.stories, ImportOptions(character="char_maren"), services.now)
+    stories = StoryImports(services.stories, ImportOptions(character="char_maren"), services.now)
     both = BytesIO(veloca(said, [("user", "x" * 200_000)]))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
     try:
         with pytest.raises(StorageError):
-            bring_archive(stories, Arriving("a.json", "veloca", both))
+            import_archive(stories, ImportFile("a.json", "veloca", both))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert list((root / "instances").iterdir()) == []
-    (again,) = bring_archive(stories, Arriving("b.json", "veloca", BytesIO(veloca(said))))
+    (again,) = import_archive(stories, ImportFile("b.json", "veloca", BytesIO(veloca(said))))
     assert again.outcome == "new"
     assert services.stories.names("instances") == [again.entry_id]
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from personalab.archive.veloca import check_archive, new_id
-from personalab.archive.veloca_rules import EntryFilter
+from personalab.archive.veloca_archive import EntryFilter
 from personalab.errors import BadRecord, NotFound, UserError
 from personalab.storage.veloca import VelocaStore
-from tests.archive.test_veloca_rules import SOURCE
+from tests.archive.test_veloca_archive import SOURCE
 from tests.storage.veloca_looking import beside, in_file, opened, talk
 
 

@@ -16,7 +16,7 @@ import pytest
 from personalab.data_files import locked_file
 from personalab.storage.veloca import VelocaStore
 from personalab.storage.veloca_files import place_of
-from tests.archive.test_veloca_rules import SESSION, SOURCE
+from tests.archive.test_veloca_archive import SESSION, SOURCE
 from tests.storage.veloca_looking import beside, in_file, opened, said, talk
 
 

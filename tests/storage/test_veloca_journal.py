@@ -13,12 +13,11 @@ import pytest
 
 from personalab.archive.veloca import new_id
 from personalab.errors import StorageError, UserError
-from personalab.storage.veloca_backups import verify_archive
+from personalab.storage.veloca_backups import restore_archive, verify_archive
 from personalab.storage.veloca_files import place_of
 from personalab.storage.veloca_journal import encode_line
 from personalab.storage.veloca_open import OpenArchive
-from personalab.storage.veloca_restoring import restore_archive
-from tests.archive.test_veloca_rules import SESSION, SOURCE, source
+from tests.archive.test_veloca_archive import SESSION, SOURCE, source
 from tests.killing import PROJECT
 from tests.storage.veloca_looking import beside, in_file, opened, said, talk
 

@@ -15,8 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from personalab.archive.veloca import check_archive
 from personalab.errors import UserError
 from personalab.storage.veloca import VelocaStore
-from personalab.storage.veloca_backups import verify_archive
-from personalab.storage.veloca_restoring import restore_archive
+from personalab.storage.veloca_backups import restore_archive, verify_archive
 
 TIME = "2024-01-01T00:00:00.000Z"
 NUMBERS = st.integers(0, 10**6)

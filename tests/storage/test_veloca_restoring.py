@@ -11,9 +11,8 @@ import pytest
 
 from personalab.archive.veloca import new_id
 from personalab.errors import StorageError
-from personalab.storage.veloca_backups import verify_archive
-from personalab.storage.veloca_restoring import restore_archive
-from tests.archive.test_veloca_rules import source
+from personalab.storage.veloca_backups import restore_archive, verify_archive
+from tests.archive.test_veloca_archive import source
 from tests.storage.veloca_looking import beside, in_file, opened, said, talk
 
 

@@ -10,8 +10,7 @@ from typing import Any
 from personalab.archive.veloca import check_archive
 from personalab.errors import NotFound
 from personalab.storage.veloca import VelocaStore
-from personalab.storage.veloca_backups import verify_archive
-from personalab.storage.veloca_restoring import restore_archive
+from personalab.storage.veloca_backups import restore_archive, verify_archive
 from tests.killing import Case, Cases, Scene
 
 TIME = "2024-01-01T00:00:00.000Z"

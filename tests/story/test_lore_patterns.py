@@ -10,18 +10,26 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from personalab.story.lore_matching import SHORT_TEXT, Allowance, Heard, PatternKey
-from personalab.story.lore_patterns import MAX_SIZE, MAX_STRIKES, ready, translated
+from personalab.story.lore_matching import (
+    MAX_SIZE,
+    MAX_STRIKES,
+    SHORT_TEXT,
+    Allowance,
+    PatternKey,
+    SearchText,
+    ready,
+    translated,
+)
 
 _COMPILED = """
 import json, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
-from personalab.story.lore_matching import Allowance, Heard, PatternKey
-from personalab.story.lore_patterns import ready
+from personalab.story.lore_matching import Allowance, SearchText, PatternKey
+from personalab.story.lore_matching import ready
 ready("a", "").search("a")
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for pattern in json.load(sys.stdin):
-    PatternKey(pattern, pattern, "i").found_in(Heard("abc" * 50), Allowance())
+    PatternKey(pattern, pattern, "i").found_in(SearchText("abc" * 50), Allowance())
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
 
@@ -161,19 +169,19 @@ def test_whatever_a_stranger_nests_and_repeats_stays_small(patterns: list[str]) 
     ],
 )
 def test_a_pattern_means_what_it_means_to_javascript(pattern: str, text: str, found: bool) -> None:
-    assert PatternKey(pattern, pattern, "").found_in(Heard(text), Allowance()) is found
+    assert PatternKey(pattern, pattern, "").found_in(SearchText(text), Allowance()) is found
 
 
 # --- slow ones
 
-LONG = Heard("a" * 5_000 + "!")
+LONG = SearchText("a" * 5_000 + "!")
 
 
 def test_a_pattern_that_is_slow_on_a_long_text_is_tried_on_the_next() -> None:
     key = PatternKey("(a+)+$", "(a+)+$", "")
     for _ in range(2 * MAX_STRIKES):
         assert key.found_in(LONG, Allowance()) == "pattern_slow"
-    assert key.found_in(Heard("aaa"), Allowance()) is True
+    assert key.found_in(SearchText("aaa"), Allowance()) is True
     assert not ready(key.pattern, key.flags).is_slow
 
 
@@ -182,14 +190,14 @@ def test_a_pattern_that_was_often_slow_in_a_turn_waits_for_the_next() -> None:
     turn = Allowance(patterns=60)
     for _ in range(MAX_STRIKES):
         assert key.found_in(LONG, turn) == "pattern_slow"
-    assert key.found_in(Heard("aaa"), turn) == "pattern_slow"
-    assert key.found_in(Heard("aaa"), Allowance()) is True
+    assert key.found_in(SearchText("aaa"), turn) == "pattern_slow"
+    assert key.found_in(SearchText("aaa"), Allowance()) is True
 
 
 def test_a_pattern_that_is_slow_on_short_texts_is_tried_no_more() -> None:
     key = PatternKey("(b+)+$", "(b+)+$", "s")
-    short = Heard("b" * (SHORT_TEXT - 1) + "!")
+    short = SearchText("b" * (SHORT_TEXT - 1) + "!")
     for _ in range(20 * MAX_STRIKES):
         assert key.found_in(short, Allowance()) == "pattern_slow"
     assert ready(key.pattern, key.flags).is_slow
-    assert key.found_in(Heard("b"), Allowance()) == "pattern_slow"
+    assert key.found_in(SearchText("b"), Allowance()) == "pattern_slow"

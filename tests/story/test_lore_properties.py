@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from personalab.config import LoreModule
 from personalab.story.lore import Lore, Lorebook, LoreEntry, activate
-from personalab.story.lore_decorators import split_decorators
+from personalab.story.lore_entries import split_decorators
 from personalab.story.lore_index import KeyIndex
-from personalab.story.lore_matching import Allowance, Heard, PatternKey, read_key, stands_alone
+from personalab.story.lore_matching import Allowance, PatternKey, SearchText, read_key, stands_alone
 
 # Few letters, so that keys do occur; among them those whose folding changes their length.
 LETTERS = "abAB灯塔İßſsıiﬁ🔥é "
@@ -152,7 +152,7 @@ def test_searching_for_all_keys_at_once_finds_what_searching_for_each_finds(
             index.own(number, owner, key)
     index.close()
     for _ in range(2):
-        found = index.plain_in(Heard(text), Allowance())
+        found = index.plain_in(SearchText(text), Allowance())
         owners = {index.calls[place][0] for number in found.numbers for place in index.called[number]}
         assert owners == _naive(plain, text)
 
@@ -180,7 +180,7 @@ def test_whatever_a_stranger_writes_as_a_pattern_does_no_harm(pattern: str, text
     for key in (f"/{pattern}/", pattern):
         read = read_key(key, False, True, True)
         if isinstance(read, PatternKey):
-            found = read.found_in(Heard(text), Allowance())
+            found = read.found_in(SearchText(text), Allowance())
             assert found in (True, False, "pattern_wrong", "pattern_slow")
 
 

@@ -11,8 +11,8 @@ from personalab.archive.books import read_book
 from personalab.config import LoreModule
 from personalab.story.lore import Lore, Lorebook, LoreEntry, activate
 from personalab.story.lore_index import KeyIndex
-from personalab.story.lore_matching import Allowance, Heard
-from personalab.story.lore_scan import MAX_SAID, LoreScan, Situation
+from personalab.story.lore_matching import Allowance, SearchText
+from personalab.story.lore_scan import MAX_SAID, LoreQuery, LoreScan
 from personalab.story.macros import Names
 
 MODULE = LoreModule(enabled=True, scan_depth=4, max_tokens=1_000, recursive=True)
@@ -89,13 +89,13 @@ def test_keys_that_begin_alike_are_told_apart_by_their_ends() -> None:
     for at in range(5_000):
         index.ask("a" * 40 + str(at), (False, False, False))
     index.close()
-    assert work(lambda: index.plain_in(Heard("a" * 1_000), Allowance())) < 100
-    assert len(index.plain_in(Heard("a" * 40 + "4999"), Allowance()).numbers) == 4
+    assert work(lambda: index.plain_in(SearchText("a" * 1_000), Allowance())) < 100
+    assert len(index.plain_in(SearchText("a" * 40 + "4999"), Allowance()).numbers) == 4
 
 
 def test_a_search_without_time_ends_and_says_so() -> None:
     book = Lorebook("b", (LoreEntry("1", "x", ("灯塔",)), LoreEntry("2", "y", (), constant=True)))
-    at = Situation(["灯塔"], MODULE, 1, str, None)
+    at = LoreQuery(["灯塔"], MODULE, 1, str, None)
     scan = LoreScan([book], at, Allowance(search=0.0))
     assert [called.one.entry.entry_id for called in scan.first()] == ["2"]
     assert scan.unfinished == [0]
@@ -109,8 +109,8 @@ def test_what_was_found_without_time_is_not_remembered() -> None:
     number = index.ask("灯塔", (False, False, False))
     index.close()
     with Allowance(search=0.0) as over:
-        assert not index.plain_in(Heard("灯塔"), over).is_whole
-    assert index.plain_in(Heard("灯塔"), Allowance()).numbers == (number,)
+        assert not index.plain_in(SearchText("灯塔"), over).is_whole
+    assert index.plain_in(SearchText("灯塔"), Allowance()).numbers == (number,)
 
 
 def test_only_so_much_of_what_was_said_is_searched_and_the_rest_is_told() -> None:
@@ -137,7 +137,7 @@ def test_patterns_there_is_no_time_for_are_not_tried_one_by_one() -> None:
         for at in range(200)
     ]
     book = Lorebook("b", tuple(entries))
-    at = Situation([f"a {n}" for n in range(500)], MODULE, 1, str, None)
+    at = LoreQuery([f"a {n}" for n in range(500)], MODULE, 1, str, None)
     scan = LoreScan([book], at, Allowance(patterns=0.0))
     assert work(lambda: scan.first()) < 100_000
     assert {bad.reason for bad in scan.bad_keys} == {"pattern_slow"}
@@ -176,5 +176,5 @@ def test_entries_too_long_for_any_room_are_neither_filled_nor_counted() -> None:
 def test_decorators_name_only_so_many_keys() -> None:
     entry = {"keys": ["a"], "content": "@@additional_keys a\n" * 1_000 + "text", "enabled": True}
     book = read_book({"entries": [entry]}, "b")
-    assert len(book.prepared[0].wishes.additional_keys) == 200
+    assert len(book.prepared[0].decorators.additional_keys) == 200
     assert book.prepared[0].text == "text"

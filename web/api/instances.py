@@ -9,9 +9,8 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from personalab.operations.instances import new_instance, opening_line, switch_background
-from personalab.operations.library import MAX_GREETINGS
+from personalab.operations.library import MAX_GREETINGS, picture_mark
 from personalab.operations.overview import LastWords, Story, list_stories
-from personalab.operations.pictures import picture_mark
 from personalab.services import Services
 from personalab.story.records import Background, Character
 from personalab.texts import say

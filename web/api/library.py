@@ -14,12 +14,13 @@ from personalab.operations.library import (
     MAX_POINT,
     MAX_POINTS,
     MAX_TEXT,
+    character_picture,
     kept_card,
+    picture_mark,
     save_background,
     save_character,
 )
 from personalab.operations.overview import worlds_of
-from personalab.operations.pictures import character_picture, picture_mark
 from personalab.services import Services
 from personalab.storage.stories import Kind, StoryListing
 from personalab.story.records import Background, Character

@@ -11,8 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from personalab.archive.detecting import MAX_CARRIER_BYTES, MAX_RECORD_BYTES, Format, detect
-from personalab.archive.loading import MAX_CARD_BYTES
+from personalab.archive.foreign_files import (
+    MAX_CARD_BYTES,
+    MAX_CARRIER_BYTES,
+    MAX_RECORD_BYTES,
+    Format,
+    detect,
+)
 from personalab.errors import BadRecord
 from personalab.texts import languages
 from tests.archive import making

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from personalab.archive.naming import called_by_file, file_stem
+from personalab.archive.foreign_files import called_by_file, file_stem
 from personalab.operations.exporting import export_entry
-from personalab.operations.import_joining import join_stories
+from personalab.operations.import_places import join_stories
 from personalab.operations.importing import import_content, import_files
 from personalab.operations.imports import Imported, ImportOptions, OnConflict
 from personalab.services import Services
@@ -37,7 +37,7 @@ async def one(services: Services, name: str, content: bytes, **wishes: Any) -> I
 
 def codes(entry: Imported) -> list[str]:
     """Name the notes of an entry."""
-    return [told.code for told in entry.told]
+    return [note.code for note in entry.notes]
 
 
 def book(name: str, text: str = "A land of glades.") -> bytes:
@@ -102,7 +102,7 @@ async def test_ambiguous_names_are_left_alone_and_named(services: Services, root
     before = snapshot(root / "characters")
     card = await one(services, "b.json", CARD)
     assert (card.outcome, codes(card)) == ("new", ["chats_ambiguous"])
-    assert "seraphina, twin" in card.told[0].message("en")
+    assert "seraphina, twin" in card.notes[0].message("en")
     after = snapshot(root / "characters")
     assert {path: text for path, text in after.items() if card.entry_id not in path.split("/")} == before
 
@@ -152,7 +152,7 @@ async def test_changed_export_changes_nothing_unasked(
     entry = await one(services, "b.json", card, on_conflict=choice)
     assert (entry.entry_id, entry.outcome) == ("seraphina", "exists")
     assert entry.options == (() if choice else ("update", "copy", "skip"))
-    assert entry.told[0].message("zh")
+    assert entry.notes[0].message("zh")
     assert snapshot(root) == before
 
 
@@ -176,7 +176,7 @@ async def test_missing_world_is_asked_for_and_linked_when_it_comes(services: Ser
     card = await one(services, "a.json", naming("Eldoria"))
     assert card.world is not None
     assert (card.world.name, card.world.status, codes(card)) == ("Eldoria", "missing", ["world_missing"])
-    assert "Eldoria" in card.told[0].message("en")
+    assert "Eldoria" in card.notes[0].message("en")
     arrived = await one(services, "Eldoria.json", book("x"))
     assert codes(arrived) == ["world_given"]
     given = root / "characters" / card.entry_id / "lorebook.json"

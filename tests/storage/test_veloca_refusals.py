@@ -1,4 +1,4 @@
-"""An archive bears wrong paths, limits, locks, fixed folders and full disks."""
+"""An archive refuses wrong paths, exceeded limits, held locks, read-only folders and full disks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from personalab.errors import Busy, StorageError
 from personalab.storage.veloca import VelocaStore
 from personalab.storage.veloca_backups import verify_archive
-from tests.archive.test_veloca_rules import SESSION, SOURCE
+from tests.archive.test_veloca_archive import SESSION, SOURCE
 from tests.killing import PROJECT
 from tests.storage.veloca_looking import beside, in_file, opened, said, talk
 

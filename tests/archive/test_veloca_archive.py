@@ -18,7 +18,7 @@ from personalab.archive.veloca import (
     new_id,
     to_milliseconds,
 )
-from personalab.archive.veloca_rules import (
+from personalab.archive.veloca_archive import (
     MAX_RECORD_BYTES,
     Archive,
     EntryFilter,
@@ -275,7 +275,7 @@ def test_what_must_not_stand_in_an_archive_is_not_written(fields: dict[str, Any]
 
 
 def test_the_deepest_value_that_is_written_can_be_read_again() -> None:
-    from personalab.archive.loading import load_json
+    from personalab.archive.foreign_files import load_json
 
     archive = Archive(SOURCE)
     archive.put_records([made("entries", an_entry(mine=nested(61)))])

@@ -1,4 +1,4 @@
-"""The records of an archive in memory, and the rules for writing them.
+"""The records of an archive in memory, the rules for writing them, and how callers name them.
 
 Records are stored with ``put``: one with a known id replaces the existing record in its place, any other is
 appended to the end of its array. Putting the same records again therefore changes nothing. A value that
@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
-from personalab.archive.loading import MAX_DEPTH, check_depth
+from personalab.archive.foreign_files import MAX_DEPTH, check_depth
 from personalab.archive.veloca import (
     ARRAYS,
     ID_FIELDS,
@@ -30,9 +30,11 @@ from personalab.archive.veloca import (
     arrays_of,
     check_tools,
     moment_of,
+    read_leniently,
+    stored,
 )
-from personalab.archive.veloca_lenient import read_leniently, stored
-from personalab.errors import BadRecord, NotFound, Reason
+from personalab.errors import BadRecord, NotFound, Reason, UserError
+from personalab.story.records import is_id
 
 MAX_RECORD_BYTES = 8 * 1024 * 1024
 _ID_LENGTH = 36
@@ -310,3 +312,55 @@ class EntryFilter:
                 and (until is None or moment_of(entry.create_at, "create_at") < until)
             ):
                 yield entry
+
+
+# --- names of archives, and ids that a caller may shorten
+
+
+DEFAULT_NAME = "veloca-storage.json"
+SHORT_ID = 8
+"""Characters of an id that suffice to name a record, and that are shown."""
+_ENDING = ".json"
+_SHOWN_SESSIONS = 10
+
+R = TypeVar("R", bound=Record)
+
+
+def check_archive_name(name: object) -> str:
+    """Return a name that an archive of ours may have, the usual one for ``None``; it is never a path."""
+    name = DEFAULT_NAME if name is None else name
+    if not (isinstance(name, str) and name.endswith(_ENDING) and is_id(name.removesuffix(_ENDING))):
+        raise UserError("bad_archive_name", value=str(name)[:80])
+    return name
+
+
+def find_named(records: Iterable[R], named: str) -> R | None:
+    """Find a record by its id, or by a beginning of it that only one has."""
+    wanted = named.strip().casefold()
+    if len(wanted) < SHORT_ID:
+        return None
+    found = [record for record in records if record.record_id.casefold().startswith(wanted)]
+    whole = [record for record in found if record.record_id.casefold() == wanted]
+    if len(found) > 1 and len(whole) != 1:
+        raise UserError("archive_ambiguous", value=named[:80], count=len(found))
+    return next(iter(whole or found), None)
+
+
+def find_session(sessions: Iterable[ArchiveSession], named: str, shown: str) -> ArchiveSession:
+    """Find a session of the archive that is shown under a name; the error lists some of those in use."""
+    known = list(sessions)
+    found = find_named(known, named)
+    if found is not None:
+        return found
+    live = [session for session in known if session.status == NORMAL]
+    listed = ", ".join(f"{session.session_id} ({session.name[:40]})" for session in live[:_SHOWN_SESSIONS])
+    more = "…" if len(live) > _SHOWN_SESSIONS else ""
+    raise NotFound("no_archive_session", session_id=named[:80], file=shown, known=f"{listed}{more}" or "–")
+
+
+def find_entry(entries: Iterable[ArchiveEntry], named: str, shown: str) -> ArchiveEntry:
+    """Find an entry of the archive that is shown under a name."""
+    found = find_named(entries, named)
+    if found is None:
+        raise NotFound("no_archive_entry", entry_id=named[:80], file=shown)
+    return found
