@@ -31,13 +31,11 @@ from mcp_server.schemas import object_schema
 from mcp_server.stories import Cursor
 from mcp_server.texts import tell
 from personalab.errors import UserError
+from personalab.lab.calling import is_free, is_limited, warning_text
 from personalab.lab.findings import AnalysisReport
-from personalab.lab.pricing import is_free, is_limited
-from personalab.lab.stored_errors import warning_text
-from personalab.operations.lab.analysing import run_analysis
+from personalab.operations.lab.findings import recompose, run_analysis, understood, understood_by_search
 from personalab.operations.lab.iterating import iteration_bound, iteration_status, stop_iteration
 from personalab.operations.lab.leaderboard import leaderboard
-from personalab.operations.lab.recomposing import recompose, understood, understood_by_search
 from personalab.storage.lab.assets import StoredSkill
 from personalab.storage.lab.projects import ProjectPlace
 

@@ -21,7 +21,7 @@ _WIDTH = 90
 
 async def analyse(word: str, model: str | None, *, as_json: bool) -> None:
     """Find out what makes each skill good or bad, and print it."""
-    from personalab.operations.lab.analysing import run_analysis
+    from personalab.operations.lab.findings import run_analysis
 
     place = await project_of(word)
     progress = ProgressLine()
@@ -68,8 +68,8 @@ async def recompose(
     as_json: bool,
 ) -> None:
     """Make a new skill of segments."""
-    from personalab.operations.lab.recomposing import recompose as make
-    from personalab.operations.lab.recomposing import understood
+    from personalab.operations.lab.findings import recompose as make
+    from personalab.operations.lab.findings import understood
 
     place = await project_of(word)
     said = await asyncio.to_thread(read_text, rules)

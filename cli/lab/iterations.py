@@ -14,9 +14,9 @@ from cli.output import BOLD, DIM, GREEN, note, paint, write, write_json
 from cli.running import DONE, FAILED, language, services
 from cli.texts import TEXTS, tell
 from personalab.errors import UserError
-from personalab.lab.pricing import is_limited
+from personalab.lab.calling import is_limited
 from personalab.operations.lab import iterating, projects
-from personalab.operations.lab.recomposing import understood_by_search
+from personalab.operations.lab.findings import understood_by_search
 
 if TYPE_CHECKING:
     from nodes.iterate.state import IterateInput

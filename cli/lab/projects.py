@@ -13,7 +13,7 @@ from cli.running import language, services
 from cli.texts import tell
 from personalab.lab.options import RunOptions
 from personalab.operations.lab import projects
-from personalab.operations.lab.told import idle_tasks, stand_ins, usual_options
+from personalab.operations.lab.projects import idle_tasks, stand_ins, usual_options
 
 if TYPE_CHECKING:
     from personalab.storage.lab.projects import ProjectPlace
@@ -199,7 +199,7 @@ def _tie_labels(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _worded(warning: Mapping[str, Any]) -> str:
-    from personalab.lab.stored_errors import warning_text
+    from personalab.lab.calling import warning_text
 
     return named(warning_text(warning, language()))
 

@@ -17,8 +17,8 @@ from cli.output import bar, is_terminal, note, one_line, write, write_json
 from cli.running import DONE, FAILED, Refusal, language, services
 from cli.texts import tell
 from personalab.errors import UserError
-from personalab.lab.pricing import is_free, is_limited, tells_price
-from personalab.operations.lab.told import idle_tasks, pause
+from personalab.lab.calling import is_free, is_limited, tells_price
+from personalab.operations.lab.projects import idle_tasks, pause
 from personalab.texts import say
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ async def _answer() -> str:
 
 async def checked(project: str, least: float | None) -> int:
     """Return the exit code: whether a score is too low, or a case could not be run."""
-    from personalab.lab.reports.junit import outcome
+    from personalab.lab.reports.tables import outcome
     from personalab.operations.lab.reporting import report_data
 
     data = await report_data(services(), project, language())

@@ -151,7 +151,7 @@ def as_option(names: Mapping[str, str] | None = None) -> Generator[None]:
 
 def text_of(text: str | None, file: Path | None) -> str | None:
     """Read a long text from the command line, from stdin for ``-``, or from a file, unchanged."""
-    from personalab.lab.formats.plain import read_plain
+    from personalab.lab.formats.skill_md import read_plain
     from personalab.storage.lab.outside import read_outside
 
     if text is not None and file is not None:

@@ -8,7 +8,7 @@ from typing import Any
 from nodes.evaluate.run import EvaluationRun
 from nodes.evaluate.state import EvaluateState
 from personalab.operations.lab.projects import make_plan
-from personalab.operations.lab.proving import prove_judges
+from personalab.operations.lab.ranking import prove_judges
 from personalab.operations.lab.tasks import write_no_skill
 
 

@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 from nodes.iterate.state import IterateState
-from personalab.operations.lab.iteration_plans import begin
-from personalab.operations.lab.iteration_telling import ended_before
+from personalab.operations.lab.iterating import begin
+from personalab.operations.lab.searching import ended_before
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.tasks import run_uncancellable

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nodes.iterate.state import IterateState
-from personalab.operations.lab.iteration_telling import best_fields, save_progress
-from personalab.operations.lab.searching import resumed
+from personalab.operations.lab.searching import best_fields, resumed, save_progress
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.tasks import run_uncancellable

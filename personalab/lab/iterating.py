@@ -14,7 +14,6 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from personalab.errors import Invalid
-from personalab.lab.dimensions import DIMENSIONS, Category, Dimension
 from personalab.lab.engine.problem import (
     BestLog,
     Candidate,
@@ -38,7 +37,18 @@ from personalab.lab.findings import (
 )
 from personalab.lab.projects import breakdown_of
 from personalab.lab.recomposing import checked_content
-from personalab.lab.records import CaseId, Filled, Number, Record, Time, Uuid, Version
+from personalab.lab.records import (
+    DIMENSIONS,
+    CaseId,
+    Category,
+    Dimension,
+    Filled,
+    Number,
+    Record,
+    Time,
+    Uuid,
+    Version,
+)
 from personalab.lab.segments import PoolSegment, compose
 
 _STOP_REASONS: dict[StopCause, StopReason] = {

@@ -15,8 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from personalab.errors import PersonaLabError, Reason, as_reason
+from personalab.lab.options import CliSettings, TempSession
 from personalab.lab.records import AssetKind, Doubt
-from personalab.lab.sessions import CliSettings, TempSession
 from personalab.operations.doctor_findings import Finding
 from personalab.operations.doctor_lab_files import LabFiles, LabFinding, Sweep, check_version
 from personalab.operations.doctor_lab_projects import examine_projects

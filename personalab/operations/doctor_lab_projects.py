@@ -16,13 +16,12 @@ from pydantic import Field
 
 from personalab.errors import Busy, PersonaLabError, Reason, as_reason
 from personalab.lab.analysis import leaders_of
-from personalab.lab.dimensions import DIMENSIONS
+from personalab.lab.case_calls import CallRow, CaseCalls, arm_folder
 from personalab.lab.findings import AnalysisReport, ExplorationLog, IterationReport, RoundConfig
 from personalab.lab.iterating import IterationPlan
 from personalab.lab.options import RunOptions
 from personalab.lab.projects import BaselineRef, ProjectConfig, ProjectProgress, Result, RunSummary, SkillRef
-from personalab.lab.records import SHORT, AssetKind, Doubt, Record
-from personalab.lab.resuming import CallRow, CaseCalls, arm_folder
+from personalab.lab.records import DIMENSIONS, SHORT, AssetKind, Doubt, Record
 from personalab.lab.segments import find_exact
 from personalab.operations.doctor_findings import Finding
 from personalab.operations.doctor_lab_files import (
@@ -38,7 +37,7 @@ from personalab.services import Services
 from personalab.storage.files import write_json
 from personalab.storage.lab.iterations import FOLDER as ITERATIONS
 from personalab.storage.lab.project_journal import MAX_JOURNAL, CallJournal
-from personalab.storage.lab.project_place import (
+from personalab.storage.lab.projects import (
     ANALYSIS,
     CONFIG,
     CONTROLS,

@@ -18,8 +18,7 @@ from typing import cast
 from personalab.answer_schema import AnswerSchema
 from personalab.dialogue import Message, object_in
 from personalab.errors import ProviderError, Reason
-from personalab.lab.calling import Call, CallAnswer, CallUsage
-from personalab.lab.stored_errors import plain_params
+from personalab.lab.calling import Call, CallAnswer, CallUsage, plain_params
 from personalab.ports import ReplyChunk, ReplyModel, stream_answer
 from personalab.providers.call_spool import CallFiles, forget_call, spooling
 from personalab.providers.claude_cli import sentence_of, well_formed_json

@@ -18,7 +18,6 @@ from graph.iterate import stream_iterate
 from nodes.iterate.state import IterateInput
 from personalab.errors import NotFound, UserError
 from personalab.lab.calling import Call, CallAnswer
-from personalab.lab.dimensions import DIMENSIONS, MAXIMA
 from personalab.lab.engine.problem import candidate_of
 from personalab.lab.findings import (
     AdvantageSegment,
@@ -30,6 +29,7 @@ from personalab.lab.findings import (
 )
 from personalab.lab.iterating import IterationPlan
 from personalab.lab.projects import Result
+from personalab.lab.records import DIMENSIONS, MAXIMA
 from personalab.operations.lab.iterating import iteration_bound, iteration_status, stop_iteration
 from personalab.operations.lab.projects import change_options, pause_project
 from personalab.services import Services

@@ -10,27 +10,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personalab.errors import NotFound, UserError
-from personalab.lab.assets import BaselineMeta, Case, Cases, HistoryRecord, SkillMeta
-from personalab.lab.context import estimated_tokens, shortened
-from personalab.lab.dimensions import CATEGORIES
-from personalab.lab.editing import (
+from personalab.lab.assets import (
+    BaselineMeta,
+    Case,
+    Cases,
+    HistoryRecord,
+    SkillMeta,
     case_ids,
     change_case,
+    check_folder_name,
     compare_cases,
     edit_baseline,
     edit_skill,
-    in_seconds,
-    new_case,
-    remove_case,
-)
-from personalab.lab.naming import (
-    check_folder_name,
     history_name,
+    in_seconds,
     is_folder_name,
+    new_case,
     numbered,
     project_slug,
+    remove_case,
     version_folder,
 )
+from personalab.lab.calling import estimated_tokens, shortened
+from personalab.lab.records import CATEGORIES
 
 ID = "a1b2c3d4-e5f6-4890-abcd-ef1234567890"
 NOW, LATER = "2024-01-01T12:00:00Z", "2024-01-01T13:00:00Z"

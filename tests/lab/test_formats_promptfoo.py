@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from personalab.errors import BadRecord, PersonaLabError, UserError
 from personalab.lab.assets import Case, SkillMeta
 from personalab.lab.formats import format_of_file
-from personalab.lab.formats.plain import read_plain
-from personalab.lab.formats.promptfoo import Suite, read_promptfoo
-from personalab.lab.formats.promptfoo_export import CONFIG, promptfoo_config
-from personalab.lab.formats.promptfoo_templates import filled, raw
+from personalab.lab.formats.promptfoo import CONFIG, Suite, filled, promptfoo_config, raw, read_promptfoo
+from personalab.lab.formats.skill_md import read_plain
 from personalab.texts import languages
 
 NOW = "2025-10-16T10:30:00Z"

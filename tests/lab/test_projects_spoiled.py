@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from personalab.errors import BadRecord, StorageError
 from personalab.lab.judging import judge_identity
 from personalab.lab.segments import PoolSegment, pool
-from personalab.operations.lab.proving import judge_facts, unproven
+from personalab.operations.lab.ranking import judge_facts, unproven
 from personalab.operations.lab.tasks import arms_of
 from personalab.services import Services
 from tests.lab.running import OPTIONS, FakeExecutor, evaluate, make_project, use

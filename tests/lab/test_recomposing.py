@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personalab.errors import UserError
-from personalab.lab.dimensions import DIMENSIONS
 from personalab.lab.findings import AdvantageSegment, AnalysisReport, DimensionLeaders
 from personalab.lab.recomposing import (
     WriterReader,
@@ -25,7 +24,8 @@ from personalab.lab.recomposing import (
     strategy_text,
     writer_call,
 )
-from personalab.operations.lab.recomposing import recompose
+from personalab.lab.records import DIMENSIONS
+from personalab.operations.lab.findings import recompose
 from personalab.operations.lab.skills import get_skill
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace

@@ -19,7 +19,7 @@ from personalab.errors import NotFound, ProviderError, UserError
 from personalab.lab.assets import NO_TAGS, AutoTagLog, Tags
 from personalab.lab.calling import Call, CallAnswer
 from personalab.lab.tagging import MAX_TAG, MAX_TAGS, read_tags, tag_prompt, tagged
-from personalab.operations.lab.asking import ask_json
+from personalab.operations.lab.questions import ask_json
 from personalab.operations.lab.skills import create_skill, edit_skill
 from personalab.operations.lab.tags import add_tag, approve_tag, auto_tag, batch, reject_tag, remove_tag
 from personalab.ports import AnswerNeeded, ReplyChunk

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from graph.iterate import stream_iterate
 from personalab.operations.doctor import DoctorReport, Finding, examine_root
-from personalab.operations.lab.analysing import run_analysis
+from personalab.operations.lab.findings import run_analysis
 from personalab.operations.lab.skills import edit_skill
 from personalab.services import Services, open_services
 from personalab.settings import read_settings

@@ -15,12 +15,12 @@ from personalab.lab.analysis import AnalysedSkill, AnalysisReader, analysis_call
 from personalab.lab.assets import NO_TAGS
 from personalab.lab.calling import Call, CallAnswer
 from personalab.lab.controls import LEAST_GAP, chosen, verdict
-from personalab.lab.dimensions import CATEGORIES, DIMENSIONS, MAXIMA
 from personalab.lab.findings import AdvantageSegment, AnalysisReport
 from personalab.lab.generating import cases_schema, generation_prompt, read_cases
 from personalab.lab.judging import Judgement, asked_again, judge_call, read_judgement
 from personalab.lab.projects import RankRow, breakdown_of
 from personalab.lab.recomposing import SegmentSelection, WriterReader, choose, writer_call
+from personalab.lab.records import CATEGORIES, DIMENSIONS, MAXIMA
 from personalab.lab.tagging import TAG_SCHEMA, read_tags, tag_prompt
 from personalab.providers.chat_executor import ChatExecutor
 from personalab.testing.rehearsal import RehearsalModel

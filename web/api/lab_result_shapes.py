@@ -8,7 +8,7 @@ from pydantic import Field
 
 from personalab.lab.leaderboard import Staleness
 from personalab.lab.reports.data import CellStatus
-from personalab.lab.reports.diffs import LineKind
+from personalab.lab.reports.texts import LineKind
 from web.api.lab_shapes import LabResponse
 from web.shapes import Id, RequestModel
 

@@ -14,9 +14,21 @@ from typing import Any, Literal
 
 import numpy as np
 
-from personalab.lab.dimensions import DIMENSIONS, MAXIMA
-from personalab.lab.engine.landscape import Floats
-from personalab.lab.engine.ledger import Ledger, Scales, balance, sheet_of
+from personalab.lab.engine.ledger import (
+    Estimate,
+    Floats,
+    Ledger,
+    Scales,
+    balance,
+    by_evidence,
+    by_retest,
+    interval,
+    next_repeat,
+    odds_of,
+    retests,
+    segment_rows,
+    sheet_of,
+)
 from personalab.lab.engine.problem import (
     STRATEGIES,
     BestLog,
@@ -31,6 +43,8 @@ from personalab.lab.engine.problem import (
     Trial,
     candidate_of,
     check_kept,
+    logged,
+    opened,
     plateau_level,
 )
 from personalab.lab.engine.proposing import (
@@ -38,24 +52,15 @@ from personalab.lab.engine.proposing import (
     HEATS,
     Outlook,
     Proposal,
+    cases_for,
     is_focus,
     nearest_new,
     propose,
     set_key,
     strategy_at,
+    use_of,
 )
-from personalab.lab.engine.scorebook import logged, opened
-from personalab.lab.engine.screening import cases_for, use_of
-from personalab.lab.engine.telling import (
-    Estimate,
-    by_evidence,
-    by_retest,
-    interval,
-    next_repeat,
-    odds_of,
-    retests,
-    segment_rows,
-)
+from personalab.lab.records import DIMENSIONS, MAXIMA
 
 _LEAST_SCREENED = 3
 _SCREENED = 4

@@ -1,33 +1,44 @@
-"""Execution of skills on cases and judging of the answers, without repeating completed work."""
+"""Execution of skills on cases and judging of the answers, without repeating completed or orphaned work."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
 from personalab.errors import Reason
-from personalab.lab.calling import Call
-from personalab.lab.context import room_beside, shorten_parts
-from personalab.lab.judging import asked_again, judge_call
-from personalab.lab.options import RunOptions
-from personalab.lab.outcomes import failed_result, judged_result, judgement_of, left_out
-from personalab.lab.projects import Result
-from personalab.lab.resuming import (
+from personalab.lab.calling import Call, CallAnswer, room_beside, shorten_parts
+from personalab.lab.case_calls import (
     CallRow,
     answer_of,
     execute_calls,
+    failed_result,
     judge_calls,
+    judged_result,
+    judgement_of,
+    left_out,
+    row_of,
+    short_hash,
+    unreadable,
 )
-from personalab.operations.lab.calls import CallDesk, CallRequest, Question
-from personalab.operations.lab.contexts import room_for_judging
-from personalab.operations.lab.gathering import NoMoreCalls, all_of, together
-from personalab.operations.lab.leftovers import Leftovers
+from personalab.lab.judging import asked_again, judge_call
+from personalab.lab.options import RunOptions
+from personalab.lab.projects import Result
+from personalab.operations.lab.calls import (
+    CallDesk,
+    CallRequest,
+    NoMoreCalls,
+    Question,
+    all_of,
+    spooled_calls,
+    together,
+)
+from personalab.operations.lab.questions import room_for_judging
 from personalab.operations.lab.tasks import (
-    Arm,
     CaseSheet,
     Pending,
     Review,
@@ -37,12 +48,90 @@ from personalab.operations.lab.tasks import (
     open_sheet,
     review,
 )
+from personalab.providers.call_spool import forget_call
+from personalab.providers.claude_cli import answer_left, is_under_way
 from personalab.services import Services
+from personalab.storage.lab.project_journal import CallJournal
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.tasks import run_uncancellable
 from personalab.texts import PromptLanguage
 
-__all__ = ["Arm", "Evaluator", "Tally", "Task", "judge_question"]
+_EXECUTION = re.compile(r"x-(?P<case>.+)-r(?P<repeat>\d+)-a\d+")
+_JUDGEMENT = re.compile(r"j-(?P<case>.+)-r(?P<repeat>\d+)-a\d+-(?P<judge>[0-9a-f]{8})-k(?P<number>\d+)-a\d+")
+_CONTROL = re.compile(r"c-.+-a\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """Clears a project's spool of leftover calls; the caller holds the project's lease."""
+
+    place: ProjectPlace
+    journal: CallJournal
+    options: RunOptions
+    now: str
+
+    def settle(self, tasks: Iterable[Task]) -> None:
+        """Account for what is left of the calls of tasks that are through, and of controls.
+
+        What belongs to other tasks stays: a search that was interrupted asks for it when it goes on.
+        """
+        left = spooled_calls(self.place.spool)
+        if not left:
+            return
+        known = {f"{task.folder}-{task.file}": task for task in tasks}
+        for call_id in sorted(left):
+            found = _EXECUTION.fullmatch(call_id) or _JUDGEMENT.fullmatch(call_id)
+            task = known.get(found["case"]) if found else None
+            if found is not None and task is not None and self._is_ours(task, int(found["repeat"])):
+                self._settle(call_id, task, found)
+            elif _CONTROL.fullmatch(call_id):
+                self._settle(call_id, None, None)
+
+    def _is_ours(self, task: Task, repeat: int) -> bool:
+        return task.repeat <= repeat < task.repeat + self.options.repeats
+
+    def _settle(self, call_id: str, task: Task | None, found: re.Match[str] | None) -> None:
+        spool = self.place.spool
+        if is_under_way(spool, call_id):
+            return
+        answer = answer_left(spool, call_id)
+        if answer is not None:
+            row = self._row(call_id, answer, found)
+            self.journal.append(row.accounting())
+            if task is not None:
+                self._keep(task, row)
+        forget_call(spool, call_id)
+
+    def _row(self, call_id: str, answer: CallAnswer, found: re.Match[str] | None) -> CallRow:
+        at = self.now
+        if found is None:
+            return row_of(answer, call_id=call_id, role="control", at=at, model=answer.model_version)
+        place: dict[str, Any] = {"repeat": int(found["repeat"])}
+        if found.re is _EXECUTION:
+            return row_of(answer, call_id=call_id, role="execute", at=at, model=self.options.model, **place)
+        judges = [judge for judge in self.options.judging() if short_hash(judge) == found["judge"]]
+        judge = judges[0] if judges else answer.model_version
+        place |= {"judge": judge, "number": int(found["number"])}
+        row = row_of(answer, call_id=call_id, role="judge", at=at, model=judge, **place)
+        return _readable(row)
+
+    def _keep(self, task: Task, row: CallRow) -> None:
+        """Write a call to the file of its case, unless that is completed: existing judgements stay as they are."""
+        if self.place.is_completed(str(task.result_path)):
+            return
+        sheet = open_sheet(self.place, Pending(task, earlier=False, begun=task.calls_path.exists()))
+        if not any(one.call_id == row.call_id for one in sheet.calls.calls):
+            sheet.keep(row)
+
+
+def _readable(row: CallRow) -> CallRow:
+    if row.status == "ok":
+        try:
+            judgement_of(row)
+        except ValueError as error:
+            return unreadable(row, error)
+    return row
+
 
 Stage = Literal["controls", "execute", "judge"]
 Tell = Callable[[dict[str, Any]], None]

@@ -8,28 +8,33 @@ from pathlib import Path
 
 from personalab.dialogue import language_among
 from personalab.errors import NotFound, UserError
-from personalab.lab.editing import checked_case
+from personalab.lab.assets import check_folder_name, checked_case
 from personalab.lab.formats import EVALS, SKILL_MD_NAMES, format_of_file
 from personalab.lab.formats.evals import read_evals, stated_id
-from personalab.lab.formats.personas import PROVIDER, PURPOSE, source_of
-from personalab.lab.formats.plain import LONGEST_NAME, read_plain
-from personalab.lab.formats.promptfoo import read_promptfoo
-from personalab.lab.formats.promptfoo_export import promptfoo_config
-from personalab.lab.formats.skill_md import read_skill_md, stated
-from personalab.lab.naming import check_folder_name
+from personalab.lab.formats.promptfoo import promptfoo_config, read_promptfoo
+from personalab.lab.formats.skill_md import (
+    LONGEST_NAME,
+    PROVIDER,
+    PURPOSE,
+    read_plain,
+    read_skill_md,
+    source_of,
+    stated,
+)
 from personalab.lab.records import SHORT
-from personalab.operations.lab.arrivals import (
+from personalab.operations.lab.importing import (
     ComingBaseline,
     ComingSkill,
     ImportResult,
+    Original,
     is_here,
+    leaving,
     merge_tags,
     place_baseline,
     place_skill,
     skill_from,
     tags_of_file,
 )
-from personalab.operations.lab.originals import Original, leaving
 from personalab.operations.library import SaveResult, save_character
 from personalab.services import WORKSPACE, Services
 from personalab.storage.exchange import all_or_nothing

@@ -12,9 +12,9 @@ from typing import Any, Literal
 from personalab.dialogue import language_among
 from personalab.errors import PersonaLabError, UserError
 from personalab.lab.assets import AutoTagLog, ParsedTag, Tags
-from personalab.lab.context import estimated_tokens, shortened
+from personalab.lab.calling import estimated_tokens, shortened
+from personalab.lab.options import CliSettings, TempSession
 from personalab.lab.records import AssetKind, compact_time, is_uuid4
-from personalab.lab.sessions import CliSettings, TempSession
 from personalab.lab.tagging import (
     TAG_SCHEMA,
     Verdict,
@@ -26,7 +26,7 @@ from personalab.lab.tagging import (
     unknown,
     untagged,
 )
-from personalab.operations.lab.asking import ParsedAnswer, ask_json, version_of
+from personalab.operations.lab.questions import ParsedAnswer, ask_json, version_of
 from personalab.ports import AnswerNeeded
 from personalab.services import Services
 from personalab.storage.lab.assets import Stored, StoredSkill

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from personalab.errors import UserError
 from personalab.lab.assets import (
     CONTENT_FILE,
+    MAX_CASES,
     NO_TAGS,
     AutoTagLog,
     BaselineMeta,
@@ -18,10 +19,14 @@ from personalab.lab.assets import (
     SkillMeta,
     Status,
     Tags,
+    check_folder_name,
+    edit_baseline,
+    edit_skill,
+    history_name,
+    is_folder_name,
+    numbered,
 )
-from personalab.lab.editing import MAX_CASES, edit_baseline, edit_skill
 from personalab.lab.findings import Provenance
-from personalab.lab.naming import check_folder_name, history_name, is_folder_name, numbered
 from personalab.lab.records import SHORT, AssetKind, Record, asset_folder
 from personalab.storage.files import MAX_JSON_BYTES, dump_json
 from personalab.storage.lab.shelves import (

@@ -10,10 +10,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from personalab.lab.assets import SkillMeta
+from personalab.lab.assets import SkillMeta, numbered
 from personalab.lab.findings import ExplorationLog, IterationReport, RoundConfig
 from personalab.lab.iterating import IterationPlan
-from personalab.lab.naming import numbered
 from personalab.lab.records import asset_folder, compact_time
 from personalab.storage.files import make_folder_below, read_json, replace_file, write_json, writing
 

@@ -16,8 +16,7 @@ from typing import Any, cast
 
 from personalab.data_files import open_regular, without_bom
 from personalab.lab.calling import amount_of
-from personalab.lab.planning import Known
-from personalab.lab.resuming import Role
+from personalab.lab.case_calls import Known, Role
 from personalab.storage.files import read_bytes, refuse_link, writing
 
 MAX_JOURNAL = 512 * 1024 * 1024

@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from personalab.errors import Busy, NotFound, StorageError, UserError
-from personalab.lab.naming import is_folder_name, numbered
+from personalab.lab.assets import is_folder_name, numbered
+from personalab.lab.options import CliSettings, SessionPurpose, TempSession, expiry
 from personalab.lab.projects import ContextConfig
 from personalab.lab.records import AssetKind, compact_time, parse_time
-from personalab.lab.sessions import CliSettings, SessionPurpose, TempSession, expiry
 from personalab.storage.files import dump_json, refuse_link
 from personalab.storage.lab.workspace import Workspace, folders_in
 

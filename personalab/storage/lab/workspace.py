@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 
 from personalab.data_files import FOLDER_MODE, make_folder, open_regular, without_bom
 from personalab.errors import Because, Reason, StorageError, UserError, as_reason, json_reason
-from personalab.lab.naming import VersionFolder, version_folder
+from personalab.lab.assets import VersionFolder, version_folder
 from personalab.lab.records import AssetKind
 from personalab.storage.files import (
     MAX_JSON_BYTES,

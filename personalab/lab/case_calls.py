@@ -1,24 +1,22 @@
-"""Names and records of the calls of a case, and the choice of its next call.
-
-The name of a call follows from its purpose and the number of the attempt. A run that resumes after a crash
-therefore makes the same call that was in progress, and uses an existing answer instead of paying for it
-again.
-"""
+"""The calls of a case: their names and records, the choice of the next call, the result, and the estimated cost."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from pydantic import Field
 
-from personalab.errors import BadRecord, as_reason
-from personalab.lab.calling import CallAnswer
-from personalab.lab.projects import Result
+from personalab.errors import BadRecord, Reason, as_reason
+from personalab.lab.assets import Case
+from personalab.lab.calling import CallAnswer, plain_params
+from personalab.lab.judging import Judgement, combine, read_judgement
+from personalab.lab.projects import NO_SCORES, Result, ResultStatus, scores_of
 from personalab.lab.records import SHORT, Count, Filled, Number, Record
-from personalab.lab.stored_errors import plain_params
+from personalab.texts import PromptLanguage
 
 Role = Literal["execute", "judge", "control"]
 Standing = Literal["ok", "again", "failed"]
@@ -246,3 +244,223 @@ def is_open(result: Result | None, *, again: bool) -> bool:
     if result.status == "failed":
         return again or is_judge_failure(result)
     return result.status == "skipped" and (result.error or "").startswith(BUDGET)
+
+
+MAX_ERROR = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """What was tested on which case."""
+
+    skill_id: str
+    skill_version: str
+    baseline_id: str
+    baseline_version: str
+    case: Case
+
+
+def failed_result(tested: Tested, executed: Sequence[CallRow], failure: CallRow, *, by_judge: bool) -> Result:
+    """Make the result of a case that failed in execution or judging; an answer is kept."""
+    error = failure.error or failure.error_code or str(Reason("no_reason"))
+    told = f"{JUDGE}{error}" if by_judge else error
+    return _result(tested, "failed", executed or (failure,), told[:MAX_ERROR])
+
+
+def left_out(tested: Tested, executed: Sequence[CallRow], reason: Reason) -> Result:
+    """Make the result of a case that the budget did not cover."""
+    return _result(tested, "skipped", executed, f"{BUDGET}{reason}")
+
+
+def skipped_result(tested: Tested, now: str) -> Result:
+    """Make the result of a case that a person skipped."""
+    return _result(tested, "skipped", (), SKIPPED).changed(executed_at=now)
+
+
+def judged_result(
+    tested: Tested, executed: Sequence[CallRow], judged: Sequence[CallRow], language: PromptLanguage
+) -> Result:
+    """Make the result of a case that was executed and judged: means over its repeats, judges and their repeats."""
+    combined = combine([judgement_of(row) for row in judged], language)
+    return _result(
+        tested,
+        "completed",
+        executed,
+        None,
+    ).model_copy(
+        update={
+            "scores": scores_of(combined.scores),
+            "score_reasoning": combined.reasoning,
+            "score_evaluated_at": max(row.at for row in judged),
+        }
+    )
+
+
+def judgement_of(row: CallRow) -> Judgement:
+    """Read what a judge said; ``ValueError`` tells what is wrong with it."""
+    return read_judgement(row.structured if row.structured is not None else row.text)
+
+
+def repeat_totals(judged: Sequence[CallRow]) -> list[float]:
+    """Return the mean total of each repeat of a case."""
+    found: dict[int, list[float]] = {}
+    for row in judged:
+        found.setdefault(row.repeat, []).append(judgement_of(row).total)
+    return [sum(totals) / len(totals) for _, totals in sorted(found.items())]
+
+
+_NEVER = "1970-01-01T00:00:00Z"
+"""A case that was never executed needs a time all the same."""
+
+
+def _result(tested: Tested, status: ResultStatus, executed: Sequence[CallRow], error: str | None) -> Result:
+    first = executed[0] if executed else None
+    fields: dict[str, object] = {
+        "case_id": tested.case.id,
+        "skill_id": tested.skill_id,
+        "skill_version": tested.skill_version,
+        "baseline_id": tested.baseline_id,
+        "baseline_version": tested.baseline_version,
+        "executed_at": first.at if first else _NEVER,
+        "status": status,
+        "input": tested.case.input,
+        "expected_output": tested.case.expected_output,
+        "actual_output": first.text if first and first.status == "ok" else "",
+        "duration_ms": first.duration_ms if first else 0,
+        "cli_version": first.cli_version if first else "",
+        "model_version": first.model_version if first else "",
+        "error": error,
+        "scores": NO_SCORES,
+    }
+    return Result.model_construct(**fields)  # pyright: ignore[reportArgumentType] (checked when it is written)
+
+
+JUDGE_PROMPT_TOKENS = 1_100
+"""Estimated tokens of a judge's prompt besides the case and the answer."""
+USUAL_OUTPUT: Mapping[Role, int] = {"execute": 500, "judge": 300, "control": 300}
+"""How long an answer is, about, as long as none is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLeft:
+    """What is left of one task."""
+
+    content_tokens: int
+    input_tokens: int
+    expected_tokens: int
+    executions: int
+    judgements: int
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the calls so far have shown."""
+
+    calls: int = 0
+    spent_usd: float | None = None
+    mean_cost: Mapping[Role, float | None] | None = None
+    mean_output: Mapping[Role, float] | None = None
+    unpriced: bool = False
+    """Whether an answer came without its price."""
+
+    def output(self, role: Role) -> float:
+        """Estimate the length of an answer."""
+        return (self.mean_output or {}).get(role, USUAL_OUTPUT[role])
+
+    def cost(self, role: Role) -> float | None:
+        """Estimate the cost of a call; a control costs what a judgement does."""
+        found = (self.mean_cost or {}).get(role)
+        return self.cost("judge") if found is None and role == "control" else found
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """What a run would do, if every call succeeds at once; retries come on top."""
+
+    tasks: int
+    done: int
+    execute_calls: int
+    judge_calls: int
+    control_calls: int
+    calls: int
+    input_tokens: int
+    """Estimated; a command line's own prompts come on top."""
+    output_tokens: int
+    cost_usd: float | None
+    """``None`` until a call has reported its cost."""
+    calls_made: int
+    spent_usd: float | None
+    max_calls: int | None
+    max_usd: float | None
+    within_budget: bool | None
+    """Whether the budget suffices; ``None`` if it is in money and the cost of calls is unknown."""
+
+    def fields(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return asdict(self)
+
+
+def plan_of(
+    left: Iterable[TaskLeft],
+    *,
+    tasks: int,
+    control_calls: int,
+    known: Known,
+    max_calls: int | None,
+    max_usd: float | None,
+) -> RunPlan:
+    """Add up what is left."""
+    some = list(left)
+    counts: dict[Role, int] = {
+        "execute": sum(task.executions for task in some),
+        "judge": sum(task.judgements for task in some),
+        "control": control_calls,
+    }
+    answer = known.output("execute")
+    asked = sum(task.executions * (task.content_tokens + task.input_tokens) for task in some)
+    judged = sum(
+        task.judgements * (JUDGE_PROMPT_TOKENS + task.input_tokens + task.expected_tokens + answer)
+        for task in some
+    )
+    controls = control_calls * (JUDGE_PROMPT_TOKENS + USUAL_OUTPUT["execute"])
+    cost = _cost(counts, known)
+    calls = sum(counts.values())
+    return RunPlan(
+        tasks=tasks,
+        done=tasks - len(some),
+        execute_calls=counts["execute"],
+        judge_calls=counts["judge"],
+        control_calls=control_calls,
+        calls=calls,
+        input_tokens=round(asked + judged + controls),
+        output_tokens=round(sum(number * known.output(role) for role, number in counts.items())),
+        cost_usd=cost,
+        calls_made=known.calls,
+        spent_usd=known.spent_usd,
+        max_calls=max_calls,
+        max_usd=max_usd,
+        within_budget=_fits(known.calls + calls, max_calls) and _affordable(cost, calls, known, max_usd),
+    )
+
+
+def _cost(counts: Mapping[Role, int], known: Known) -> float | None:
+    if known.unpriced and any(counts.values()):
+        return None
+    total = 0.0
+    for role, number in counts.items():
+        each = known.cost(role)
+        if number and each is None:
+            return None
+        total += number * (each or 0.0)
+    return round(total, 6)
+
+
+def _affordable(cost: float | None, calls: int, known: Known, limit: float | None) -> bool | None:
+    spent = known.spent_usd or 0.0
+    if limit is None or not calls or spent > limit:
+        return _fits(spent, limit)
+    return None if cost is None else _fits(spent + cost, limit)
+
+
+def _fits(amount: float, limit: float | None) -> bool:
+    return limit is None or amount <= limit
