@@ -80,8 +80,10 @@ class FindingTools:
         segments: Annotated[
             list[str] | None, Field(description="Such as seg_001, in order; left out: all")
         ] = None,
+        keep: Annotated[list[str] | None, Field(description="Must stay word for word")] = None,
+        drop: Annotated[list[str] | None, Field(description="Left out")] = None,
         rules: Annotated[
-            str, Field(description="What to keep or drop: keep seg_001 …", max_length=20_000)
+            str, Field(description="For the writer; or: keep seg_001; drop seg_002", max_length=20_000)
         ] = "",
         name: str = "",
         write: Annotated[bool, Field(description="A model words them into one prompt")] = False,
@@ -92,22 +94,24 @@ class FindingTools:
         with self._lab.plainly():
             place = await asyncio.to_thread(self._services.projects.project, project)
 
+            retention: dict[str, Any] = {"rules": rules, "keep": keep or (), "drop": drop or ()}
+
             async def run(model: str | None) -> StoredSkill:
-                wishes: dict[str, Any] = {"segments": segments, "rules": rules, "name": name, "write": write}
-                return await recompose(self._services, place.name, model=model, **wishes)
+                wishes: dict[str, Any] = {"segments": segments, "name": name, "write": write}
+                return await recompose(self._services, place.name, model=model, **wishes, **retention)
 
             if not write:
-                return await self._recomposed(place.name, await run(None), rules)
-            parts = ",".join(segments) if segments else ""
+                return await self._recomposed(place.name, await run(None), retention)
+            parts = [",".join(names or ()) for names in (segments, keep, drop)]
             again = f'skill_recompose(project="{place.name}", …, write=true, '
-            key = "\n".join((place.name, parts, name, rules))
+            key = "\n".join((place.name, *parts, name, rules))
             work = Work("skill_recompose", key, {"project": place.name}, again, answer, cursor)
             settled = await self._lab.asking.settle(ctx, work, run, nothing_to_note)
             if not isinstance(settled, tuple):
                 return settled
-            return await self._recomposed(place.name, settled[0], rules)
+            return await self._recomposed(place.name, settled[0], retention)
 
-    async def _recomposed(self, project: str, made: StoredSkill, rules: str) -> CallToolResult:
+    async def _recomposed(self, project: str, made: StoredSkill, wishes: Mapping[str, Any]) -> CallToolResult:
         budget, meta = await self._lab.budget(), made.meta
         skill = {"id": meta.id, "name": meta.name, "version": meta.version, "purpose": meta.purpose}
         provenance = made.provenance.model_dump(mode="json") if made.provenance else None
@@ -116,7 +120,7 @@ class FindingTools:
         content = await asyncio.to_thread(budget.cut, made.content, CONTENT_TOKENS)
         whole = len(content) == len(made.content)
         said = [tell("lab_recomposed", self._lab.language, **cast("dict[str, str]", about["skill"]))]
-        retention = await understood(self._services, project, rules)
+        retention = await understood(self._services, project, **wishes)
         said.append(self._understood(retention))
         if not whole:
             said.append(tell("lab_content_cut", self._lab.language, skill_id=meta.id))
@@ -139,6 +143,7 @@ class FindingTools:
         stop_threshold: Annotated[
             float | None, Field(description="Enough at this score", ge=0, le=100)
         ] = None,
+        keep: Annotated[list[str] | None, Field(description="Segments that must stay")] = None,
         retention_rules: Annotated[str | None, Field(description="keep seg_001 …", max_length=20_000)] = None,
         baseline_id: Annotated[str | None, Field(description="Left out: the first")] = None,
         options: Annotated[dict[str, Any], _OPTIONS] | None = None,
@@ -150,6 +155,7 @@ class FindingTools:
             "max_rounds": max_rounds,
             "max_evaluations": max_evaluations,
             "stop_threshold": stop_threshold,
+            "keep": keep,
             "retention_rules": retention_rules,
             "baseline_id": baseline_id,
             **(options or {}),

@@ -14,7 +14,7 @@ from personalab.tasks import run_uncancellable
 
 _ASKED = (
     *("max_rounds", "beam_width", "plateau_threshold", "plateau_rounds_before_escape", "stop_threshold"),
-    *("max_evaluations", "retention_rules", "baseline_id", "seed", "fresh"),
+    *("max_evaluations", "keep", "retention_rules", "baseline_id", "seed", "fresh"),
 )
 
 

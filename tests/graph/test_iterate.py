@@ -144,12 +144,13 @@ def _remove(folder: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_kept_segment_is_in_every_candidate(services: Services) -> None:
+@pytest.mark.parametrize("wish", [{"keep": ["seg_001"]}, {"retention_rules": "必须保留seg_001"}])
+async def test_a_kept_segment_is_in_every_candidate(services: Services, wish: dict[str, Any]) -> None:
     place, executor = await prepared(services)
     bad = BETA[2].strip()
     _mark(services, place, bad)
     executor.calls.clear()
-    result = await iterate(services, place, max_rounds=5, retention_rules="必须保留seg_001")
+    result = await iterate(services, place, max_rounds=5, **wish)
     contents = [
         path.read_text(encoding="utf-8") for path in (place.folder / "iterations").rglob("content.txt")
     ]

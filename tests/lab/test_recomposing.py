@@ -25,7 +25,7 @@ from personalab.lab.recomposing import (
     writer_call,
 )
 from personalab.lab.records import DIMENSIONS
-from personalab.operations.lab.findings import recompose
+from personalab.operations.lab.findings import recompose, understood
 from personalab.operations.lab.skills import get_skill
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
@@ -79,7 +79,7 @@ def _ids(report: AnalysisReport, segments: list[str] | None, rules: str) -> list
 def test_without_a_choice_all_segments_go_in_but_those_the_rules_drop() -> None:
     """Resolution 29."""
     assert _ids(_report(), None, "") == ["seg_001", "seg_002", "seg_003"]
-    assert _ids(_report(), None, "不要seg_002") == ["seg_001", "seg_003"]
+    assert _ids(_report(), None, "去掉seg_002") == ["seg_001", "seg_003"]
 
 
 def test_what_the_rules_keep_goes_in_whatever_was_chosen() -> None:
@@ -118,7 +118,7 @@ def test_segments_are_put_together_in_their_places() -> None:
 @given(st.sets(st.sampled_from(["seg_001", "seg_002", "seg_003"]), min_size=1), st.data())
 def test_every_kept_segment_stands_in_what_is_put_together(chosen: set[str], data: st.DataObject) -> None:
     kept = data.draw(st.sets(st.sampled_from(sorted(chosen))))
-    choice = choose(_report(), sorted(chosen), " ".join(f"keep {name}" for name in sorted(kept)))
+    choice = choose(_report(), sorted(chosen), "; ".join(f"keep {name}" for name in sorted(kept)))
     content = joined(choice, CONTENTS)
     for row in SEGMENTS:
         assert (row.content in content) == (row.id in chosen)
@@ -160,8 +160,8 @@ def test_no_content_passes_that_has_a_dropped_segment() -> None:
 
 
 def test_the_writer_is_told_what_must_stay_and_the_rules_as_they_are() -> None:
-    rules = "保留seg_001，语气温和；不要seg_002"
-    choice = choose(_report(), None, rules)
+    rules = "语气温和，不要重复"
+    choice = choose(_report(), None, rules, keep=["seg_001"], drop=["seg_002"])
     call = writer_call(choice, rules, "zh")
     assert call.system.splitlines()[0] == "=== 重组任务 ==="
     assert writer_call(choice, rules, "en").system.splitlines()[0] == "=== Recomposition task ==="
@@ -249,6 +249,21 @@ def test_a_recomposed_skill_stands_in_the_library_with_its_provenance(services: 
         assert found["source_project_id"] == place.config.id
         assert found["user_retention_rules"] == "keep seg_002"
         assert [row["skill_id"] for row in found["source_skills"]] == list(SKILLS)
+
+    asyncio.run(run())
+
+
+def test_lists_are_stored_as_a_sentence_that_reads_as_the_same(services: Services) -> None:
+    async def run() -> None:
+        place = await _analysed(services)
+        made = await recompose(services, place.config.name, keep=["seg_002"], drop=["seg_001"])
+        assert made.content == "answers briefly.\n"
+        assert made.provenance is not None
+        stored = made.provenance.user_retention_rules
+        assert stored == "keep seg_002; drop seg_001"
+        lists = {"kept": ["seg_002"], "dropped": ["seg_001"]}
+        assert await understood(services, place.name, stored) == lists
+        assert await understood(services, place.name, "", ["seg_002"], ["seg_001"]) == lists
 
     asyncio.run(run())
 

@@ -102,7 +102,7 @@ async def test_a_session_from_two_prompts_to_a_better_one(
         assert [row["content"] for row in segments] == ["Answer in one short sentence."]
         shown = await call(client, "project_status", project=project, show="analysis")
         assert shown["analysis"]["advantage_segments"] == segments
-        made = await call(client, "skill_recompose", project=project, rules="keep seg_001", name="better")
+        made = await call(client, "skill_recompose", project=project, keep=["seg_001"], name="better")
         assert made["content"].strip() == "Answer in one short sentence."
         kept = await call(client, "skill_get", skill_id=made["skill"]["id"][:8])
         assert kept["meta"]["name"] == "better"

@@ -35,7 +35,7 @@ from personalab.lab.recomposing import (
     strategy_text,
     writer_call,
 )
-from personalab.lab.retention import read_retention
+from personalab.lab.retention import read_retention, rules_text
 from personalab.lab.segments import text_hash
 from personalab.operations.lab.questions import ask_json, check_whole_prompt, export_prompt
 from personalab.operations.lab.skills import with_new_id
@@ -185,6 +185,8 @@ async def recompose(
     project: str,
     *,
     segments: Sequence[str] | None = None,
+    keep: Sequence[str] = (),
+    drop: Sequence[str] = (),
     rules: str = "",
     name: str = "",
     write: bool = False,
@@ -192,14 +194,14 @@ async def recompose(
 ) -> StoredSkill:
     """Make a new skill of a project's segments and keep it in the library.
 
-    Without ``segments`` all are used but those the rules drop. With ``write`` a model words them into one prompt; it
-    alone reads the rules' free text. Kept segments stand in the result to the letter, or there is none.
+    Without ``segments`` all are used but those to ``drop``. With ``write`` a model words them into one prompt; it
+    alone reads the rules' free text. Segments to ``keep`` are in the result verbatim, or there is no result.
     """
     place = await asyncio.to_thread(services.projects.project, project)
     report = await asyncio.to_thread(place.analysis)
     if report is None or not report.advantage_segments:
         raise UserError("lab_no_segments", project=place.config.name)
-    choice = choose(report, segments, rules)
+    choice = choose(report, segments, rules, keep=keep, drop=drop)
     contents = {copy.ref.ref_id: copy.content for copy in await asyncio.to_thread(place.skills)}
     options = await asyncio.to_thread(place.options)
     language: PromptLanguage = options.language or language_of(contents.values())
@@ -214,7 +216,7 @@ async def recompose(
         project_id=place.config.id,
         project_name=place.config.name,
         strategy=strategy_text(choice, language, writer),
-        rules=rules,
+        rules=rules_text(rules, keep, drop),
         skills={skill_id: (ref.name, ref.version) for skill_id, ref in refs.items()},
         segments=[(row.skill_id, row.id) for row in choice.segments],
         now=services.now(),
@@ -225,11 +227,14 @@ async def recompose(
     )
 
 
-async def understood(services: Services, project: str, rules: str) -> dict[str, list[str]]:
-    """Return the segments of a project's analysis that rules keep and drop."""
+async def understood(
+    services: Services, project: str, rules: str, keep: Sequence[str] = (), drop: Sequence[str] = ()
+) -> dict[str, list[str]]:
+    """Return the segments of a project's analysis that lists and rules keep and drop."""
     place = await asyncio.to_thread(services.projects.project, project)
     report = await asyncio.to_thread(place.analysis)
-    found = read_retention(rules, [row.id for row in report.advantage_segments] if report else ())
+    known = [row.id for row in report.advantage_segments] if report else ()
+    found = read_retention(rules, known, keep=keep, drop=drop)
     return {"kept": list(found.kept), "dropped": list(found.dropped)}
 
 

@@ -13,7 +13,7 @@ from personalab.lab.engine.problem import StopCause
 from personalab.lab.findings import ExplorationLog, IterationReport, StopReason
 from personalab.lab.iterating import IterationParams, IterationPlan, KnownScore, PlannedCase
 from personalab.lab.projects import IterationConfig
-from personalab.lab.retention import read_retention
+from personalab.lab.retention import read_retention, rules_text
 from personalab.lab.segments import marks_of, pool
 from personalab.services import Services
 from personalab.storage.lab.iterations import IterationFiles
@@ -36,6 +36,8 @@ def begin(services: Services, place: ProjectPlace, asked: Mapping[str, Any]) -> 
     wishes = {name: value for name, value in asked.items() if value is not None}
     if wishes.get("baseline_id") is not None:
         wishes["baseline_id"] = baseline_in(place, wishes["baseline_id"]).ref.ref_id
+    if keep := wishes.pop("keep", ()):
+        wishes["retention_rules"] = rules_text(str(wishes.get("retention_rules", "")), keep, ())
     fresh = bool(wishes.pop("fresh", False))
     if plan is not None and not fresh:
         _check_same(plan, wishes)
