@@ -104,28 +104,14 @@ class CaseCalls(Record):
 
 def row_of(answer: CallAnswer, *, call_id: str, role: Role, at: str, model: str, **place: Any) -> CallRow:
     """Note a call and its answer."""
-    return CallRow(
-        call_id=call_id,
-        role=role,
-        attempt=int(call_id.rpartition("-a")[2]),
-        at=at,
-        status=answer.status,
-        text=answer.text,
-        structured=answer.structured,
-        error=answer.error,
-        error_code=answer.error_code,
-        error_params=dict(answer.error_params) if answer.error_params is not None else None,
-        retryable=answer.retryable,
-        retry_after=answer.retry_after,
-        duration_ms=answer.duration_ms,
-        executor=answer.executor,
-        cli_version=answer.cli_version,
-        model=model,
-        model_version=answer.model_version,
-        usage=dict(answer.usage) if answer.usage else None,  # pyright: ignore[reportArgumentType] (whole numbers)
-        cost_usd=answer.cost_usd,
-        **place,
-    )
+    about = {
+        "call_id": call_id,
+        "role": role,
+        "attempt": int(call_id.rpartition("-a")[2]),
+        "at": at,
+        "model": model,
+    }
+    return CallRow.model_validate({**answer.fields(), **about, **place})
 
 
 # --- names

@@ -7,15 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import TypeAdapter, ValidationError
-
-from personalab.errors import BadRecord, UserError, pydantic_reason
+from personalab.errors import UserError
 from personalab.lab.findings import AdvantageSegment, SegmentType
-from personalab.lab.records import Dimension
+from personalab.lab.records import Dimension, Record
 
 Kind = Literal["marked", "heading", "list", "code", "text"]
 
@@ -237,8 +234,7 @@ _ROLE = re.compile(
 _ID = re.compile(r"seg_(\d{3,6})", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentPosition:
+class SegmentPosition(Record):
     """A segment's position: its skill, its index, its depth (0 to 1), and its white space."""
 
     skill_id: str
@@ -249,8 +245,7 @@ class SegmentPosition:
     after: str
 
 
-@dataclass(frozen=True, slots=True)
-class PoolSegment:
+class PoolSegment(Record):
     """A piece that skills can be put together from; ``also`` are further names of it."""
 
     segment_id: str
@@ -260,31 +255,6 @@ class PoolSegment:
     type: SegmentType
     also: tuple[str, ...]
     places: tuple[SegmentPosition, ...]
-
-    def fields(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        places = [{name: getattr(place, name) for name in SegmentPosition.__slots__} for place in self.places]
-        return {name: getattr(self, name) for name in self.__slots__} | {
-            "also": list(self.also),
-            "places": places,
-        }
-
-    @classmethod
-    def read(cls, data: Mapping[str, Any]) -> PoolSegment:
-        """Read what ``fields`` gave, and refuse anything else."""
-        try:
-            return _reader().validate_python(data)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            field = ".".join(["segments", *(str(step) for step in first["loc"])])
-            raise BadRecord(
-                "lab_bad_record", file="x_iteration.json", field=field, reason=pydantic_reason(first)
-            ) from error
-
-
-@cache
-def _reader() -> TypeAdapter[PoolSegment]:
-    return TypeAdapter(PoolSegment)
 
 
 # --- finding
@@ -325,7 +295,14 @@ def pool(skills: Mapping[str, str], marks: Mapping[str, Sequence[Mark]] | None =
     same: dict[_Key, list[tuple[SegmentPosition, TextSegment]]] = {}
     for order, (skill_id, content) in enumerate(skills.items()):
         for index, (key, part) in enumerate(zip(keys[skill_id], cuts[skill_id], strict=True)):
-            place = SegmentPosition(skill_id, order, index, part.start / len(content), part.text, part.after)
+            place = SegmentPosition(
+                skill_id=skill_id,
+                skill_order=order,
+                index=index,
+                depth=part.start / len(content),
+                text=part.text,
+                after=part.after,
+            )
             same.setdefault(key, []).append((place, part))
     number = max((int(found[1]) for name in known if (found := _ID.fullmatch(name))), default=0)
     made: list[PoolSegment] = []

@@ -288,4 +288,4 @@ def test_a_second_name_of_a_piece_finds_it_and_an_unknown_one_is_refused() -> No
 def test_a_pool_can_be_kept_as_json() -> None:
     pieces = pool({"a": CODER, "b": HELPER})
     kept = json.loads(json.dumps([piece.fields() for piece in pieces]))
-    assert [PoolSegment.read(row) for row in kept] == pieces
+    assert [PoolSegment.read(row, "x_iteration.json") for row in kept] == pieces

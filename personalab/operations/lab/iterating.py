@@ -110,7 +110,7 @@ def _plan(services: Services, place: ProjectPlace, wishes: dict[str, Any], earli
         parameters=parameters_of(place.config.iteration_config, {"seed": earlier, **wishes}),
         retention_rules=rules,
         kept=tuple(kept),
-        segments=tuple(row.fields() for row in found),
+        segments=tuple(found),
         skills={
             skill_id: tuple(
                 row.segment_id for row in found if any(spot.skill_id == skill_id for spot in row.places)

@@ -368,7 +368,7 @@ def _add_winner(services: Services, search: SearchProgress, now: str) -> str | N
 def _provenance(search: SearchProgress, candidate: Candidate, now: str) -> Provenance:
     """Return the originals that gave segments, and how the search arrived at the candidate."""
     plan, place = search.plan, search.place
-    chosen = [row for row in plan.pool() if row.segment_id in candidate.segments]
+    chosen = [row for row in plan.segments if row.segment_id in candidate.segments]
     parents = [row.candidate for found in search.engine.rounds for row in found.candidates]
     known = {parent.candidate_id: search.skill_of(parent) for parent in parents}
     known |= {original(plan.problem(), skill_id).candidate_id: skill_id for skill_id in plan.skills}
