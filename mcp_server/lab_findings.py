@@ -33,7 +33,12 @@ from mcp_server.texts import tell
 from personalab.errors import UserError
 from personalab.lab.calling import is_free, is_limited, warning_text
 from personalab.lab.findings import AnalysisReport
-from personalab.operations.lab.findings import recompose, run_analysis, understood, understood_by_search
+from personalab.operations.lab.findings import (
+    recompose,
+    retention_of_analysis,
+    retention_of_search,
+    run_analysis,
+)
 from personalab.operations.lab.iterating import iteration_bound, iteration_status, stop_iteration
 from personalab.operations.lab.leaderboard import leaderboard
 from personalab.storage.lab.assets import StoredSkill
@@ -120,7 +125,7 @@ class FindingTools:
         content = await asyncio.to_thread(budget.cut, made.content, CONTENT_TOKENS)
         whole = len(content) == len(made.content)
         said = [tell("lab_recomposed", self._lab.language, **cast("dict[str, str]", about["skill"]))]
-        retention = await understood(self._services, project, **wishes)
+        retention = await retention_of_analysis(self._services, project, **wishes)
         said.append(self._understood(retention))
         if not whole:
             said.append(tell("lab_content_cut", self._lab.language, skill_id=meta.id))
@@ -229,7 +234,7 @@ class FindingTools:
 
     async def _searched(self, project: str, found: Mapping[str, Any], status: str) -> CallToolResult:
         shown = await asyncio.to_thread(fit, iteration_fields(found), await self._lab.budget(), LIST_TOKENS)
-        retention = await understood_by_search(self._services, project)
+        retention = await retention_of_search(self._services, project)
         data = {"project": project, "status": status, "iteration": shown, "retention": retention}
         said = [*iteration_text(shown, self._lab.language), self._understood(retention)]
         return result("\n".join(said), data)

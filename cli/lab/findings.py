@@ -62,7 +62,7 @@ async def recompose(
 ) -> None:
     """Make a new skill of segments; ``wishes`` are options of the operation."""
     from personalab.operations.lab.findings import recompose as make
-    from personalab.operations.lab.findings import understood
+    from personalab.operations.lab.findings import retention_of_analysis
 
     place = await project_of(word)
     said = await asyncio.to_thread(read_text, rules)
@@ -72,7 +72,7 @@ async def recompose(
         made = await make(services(), place.name, model=model, rules=said, **wishes)
     finally:
         progress.clear()
-    retention = await understood(services(), place.name, said, wishes["keep"], wishes["drop"])
+    retention = await retention_of_analysis(services(), place.name, said, wishes["keep"], wishes["drop"])
     if as_json:
         write_json({**stored_fields(made), "retention": retention})
         return

@@ -18,7 +18,7 @@ from cli.running import DONE, FAILED, Refusal, language, services
 from cli.texts import tell
 from personalab.errors import UserError
 from personalab.lab.calling import is_free, is_limited, tells_price
-from personalab.operations.lab.projects import idle_tasks, pause
+from personalab.operations.lab.projects import count_no_skill_tasks, pause
 from personalab.texts import say
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ async def run_project(
     budget = is_limited(models, plan["max_calls"], plan["max_usd"])
     vain = not budget and plan["max_usd"] is not None
     asking = must_ask(models, yes=yes, budget=budget, refusal="lab_say_yes", vain=vain)
-    note(plan_text(plan, await asyncio.to_thread(idle_tasks, place)))
+    note(plan_text(plan, await asyncio.to_thread(count_no_skill_tasks, place)))
     if asking and not await agreed(models):
         return FAILED
     with saying_how_to_go_on(f"personalab lab resume {place.name}"):
@@ -99,7 +99,7 @@ async def _show_end(place: ProjectPlace, result: Event, *, as_json: bool) -> Non
         f"lab_run_{status}", language(), project=place.name, cost=money(result.get("cost_usd")), **counts
     )
     note(said)
-    if idle := await asyncio.to_thread(idle_tasks, place):
+    if idle := await asyncio.to_thread(count_no_skill_tasks, place):
         note(tell("lab_idle_within", language(), idle=idle))
     if result.get("budget"):
         warned("lab_budget_used", reason=str(result["budget"]))

@@ -239,7 +239,7 @@ def project_slug(name: str, project_id: str) -> str:
     return found or f"p{project_id[:SHORT]}"
 
 
-def numbered(stem: str, taken: Container[str], ending: str = "") -> str:
+def unique_name(stem: str, taken: Container[str], ending: str = "") -> str:
     """Return the stem with its ending, or with ``_2``, ``_3``… between them, the first that is not taken."""
     found, number = f"{stem}{ending}", 2
     while found in taken:

@@ -107,7 +107,7 @@ def estimated_tokens(text: str) -> int:
     return wide + -(-(len(text) - wide) // 4)
 
 
-def shortened(text: str, tokens: int, language: PromptLanguage) -> str:
+def shorten_text(text: str, tokens: int, language: PromptLanguage) -> str:
     """Keep the beginning and the end of a text that is too long, two parts to one, with a note between them."""
     total = estimated_tokens(text)
     if total <= tokens:
@@ -126,7 +126,7 @@ def shorten_parts(texts: Sequence[str], tokens: int, language: PromptLanguage) -
     for number, at in enumerate(order):
         share = left // (len(order) - number)
         if needed[at] > share:
-            found[at] = shortened(texts[at], max(1, share - _NOTE_TOKENS), language)
+            found[at] = shorten_text(texts[at], max(1, share - _NOTE_TOKENS), language)
         left -= min(needed[at], share)
     return found
 

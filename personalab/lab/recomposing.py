@@ -104,7 +104,7 @@ class SegmentSelection:
 # --- what goes in
 
 
-def choose(
+def select_segments(
     report: AnalysisReport,
     segments: Sequence[str] | None,
     rules: str,
@@ -130,7 +130,7 @@ def choose(
     return SegmentSelection(chosen, retention, gone)
 
 
-def joined(choice: SegmentSelection, contents: Mapping[str, str]) -> str:
+def join_segments(choice: SegmentSelection, contents: Mapping[str, str]) -> str:
     """Join the chosen segments as they are in their skills, given by id."""
     marks = marks_of(choice.segments, contents)
     found = {mark.segment_id for rows in marks.values() for mark in rows}

@@ -350,7 +350,7 @@ def _type_of(core: str, kind: Kind) -> SegmentType:
     return "example" if kind == "code" else "instruction"
 
 
-def resolved(pieces: Sequence[PoolSegment], ids: Iterable[str]) -> list[PoolSegment]:
+def resolve_segments(pieces: Sequence[PoolSegment], ids: Iterable[str]) -> list[PoolSegment]:
     """Find pieces by any of their names, each once, in the pool's order."""
     names = {name: piece.segment_id for piece in pieces for name in (piece.segment_id, *piece.also)}
     wanted = set(ids)
@@ -370,7 +370,7 @@ def compose(pieces: Sequence[PoolSegment], ids: Iterable[str]) -> str:
     are ordered by how far down they stood, a role at its skill's beginning comes first, and between pieces that did
     not follow each other there is one blank line.
     """
-    chosen = resolved(pieces, ids)
+    chosen = resolve_segments(pieces, ids)
     if not chosen:
         return ""
     homes = _homes(pieces, chosen)

@@ -21,7 +21,7 @@ from personalab.operations.doctor_findings import Finding
 from personalab.operations.doctor_lab_files import LabFiles, LabFinding, Sweep, check_version
 from personalab.operations.doctor_lab_projects import examine_projects
 from personalab.services import Services
-from personalab.storage.lab.shelves import read_baseline, read_skill
+from personalab.storage.lab.asset_collections import read_baseline, read_skill
 from personalab.storage.lab.workspace import KIND_FOLDERS, AssetFolder, Workspace, folders_in
 
 _KINDS: tuple[AssetKind, ...] = ("skill", "baseline")

@@ -25,7 +25,7 @@ from personalab.lab.records import AssetKind, Doubt, Record
 from personalab.operations.doctor_findings import Finding
 from personalab.operations.lab.importing import KEPT_LIST, KeptList, kept_name
 from personalab.storage.files import MAX_JSON_BYTES
-from personalab.storage.lab.shelves import MAX_CONTENT_BYTES, MAX_HISTORY_BYTES
+from personalab.storage.lab.asset_collections import MAX_CONTENT_BYTES, MAX_HISTORY_BYTES
 from personalab.storage.lab.workspace import Workspace
 from personalab.texts import Language, say
 

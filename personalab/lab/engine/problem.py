@@ -288,7 +288,7 @@ class Scorebook:
         return Average(sum(breakdown.values()), breakdown)
 
 
-def opened(problem: SearchProblem, known: Sequence[Observed]) -> Scorebook:
+def open_scorebook(problem: SearchProblem, known: Sequence[Observed]) -> Scorebook:
     """Open a book with what is known of the originals."""
     book = Scorebook(problem)
     told = {one.candidate_id for one in known}
@@ -302,7 +302,7 @@ def opened(problem: SearchProblem, known: Sequence[Observed]) -> Scorebook:
     return book
 
 
-def logged(book: Scorebook, candidate: Candidate, cases: int, won: str | None) -> CandidateLog:
+def log_candidate(book: Scorebook, candidate: Candidate, cases: int, won: str | None) -> CandidateLog:
     """Write down how a candidate fared in the round that ends now."""
     one, strategy = candidate.candidate_id, candidate.strategy
     average = book.average(one)

@@ -22,8 +22,8 @@ from personalab.lab.engine.problem import (
     Trial,
     candidate_of,
     check_kept,
-    logged,
-    opened,
+    log_candidate,
+    open_scorebook,
     plateau_level,
 )
 from personalab.lab.records import DIMENSIONS, MAXIMA, Dimension
@@ -76,7 +76,7 @@ class FullRounds:
         self._width = max(1, width)
         self._screen = screen
         self._screened = False
-        self._book = opened(problem, known)
+        self._book = open_scorebook(problem, known)
         self._pending: list[Trial] = []
         self._before: float | None = None
         self._order: list[Candidate] = []
@@ -246,7 +246,7 @@ class FullRounds:
         return None
 
     def _log(self, candidate: Candidate, won: str | None) -> CandidateLog:
-        return logged(self._book, candidate, len(self._problem.cases), won)
+        return log_candidate(self._book, candidate, len(self._problem.cases), won)
 
     def _claimed(self, candidate: Candidate, average: float) -> Corrected:
         totals = list(self._book.totals(candidate.candidate_id).values())
@@ -297,10 +297,10 @@ class SourceBeam(FullRounds):
 def _propose_by_menu(standing: ProposalContext, turn: int) -> Draw | None:
     """Choose segments by the strategy that is next at this plateau level."""
     menu = _MENUS[standing.level]
-    return edited(standing, menu[turn % len(menu)])
+    return edit_base(standing, menu[turn % len(menu)])
 
 
-def edited(standing: ProposalContext, strategy: Strategy) -> Draw | None:
+def edit_base(standing: ProposalContext, strategy: Strategy) -> Draw | None:
     """Choose segments by a strategy, starting from the base."""
     if standing.base is None:
         return "RANDOM_SUBSET", _random_subset(standing), ()
@@ -374,7 +374,7 @@ def _propose_edit(standing: ProposalContext, turn: int) -> Draw | None:
     del turn
     front = _front(standing)
     parent = standing.rng.choice(front) if front else standing.base
-    return edited(replace(standing, base=parent), standing.rng.choice(_EDITS))
+    return edit_base(replace(standing, base=parent), standing.rng.choice(_EDITS))
 
 
 def _front(standing: ProposalContext) -> list[Candidate]:

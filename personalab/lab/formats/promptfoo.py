@@ -15,7 +15,7 @@ from personalab.lab.assets import Case, SkillMeta, checked_case
 from personalab.lab.formats.evals import title_of
 from personalab.lab.formats.promptfoo_tests import Beside, Read, in_words, read_tests, unread
 from personalab.lab.formats.skill_md import LONGEST_NAME, name_of
-from personalab.lab.formats.yaml_text import decoded, dump_yaml, load_json, load_yaml, object_in, text_in
+from personalab.lab.formats.yaml_text import decode_utf8, dump_yaml, load_json, load_yaml, object_in, text_in
 from personalab.lab.records import DIMENSIONS, MAXIMA, Category, asset_folder
 from personalab.texts import PROMPT_LANGUAGES, PromptLanguage, say
 
@@ -28,7 +28,7 @@ _PART = re.compile(
 )
 
 
-def raw(text: str) -> str:
+def escape_template(text: str) -> str:
     """Keep promptfoo from reading a text as a template; what would begin or end that is written as a quoted text."""
     if not _TEMPLATE.search(text):
         return text
@@ -36,7 +36,7 @@ def raw(text: str) -> str:
     return f"{{% raw %}}{apart}{{% endraw %}}"
 
 
-def filled(text: str, given: Mapping[str, Any]) -> str:
+def render_template(text: str, given: Mapping[str, Any]) -> str:
     """Fill in a text; a name that is not given stays as it is written."""
     parts: list[str] = []
     at = 0
@@ -58,7 +58,7 @@ def filled(text: str, given: Mapping[str, Any]) -> str:
 def all_filled(value: object, given: Mapping[str, Any]) -> object:
     """Fill in every text of a value."""
     if isinstance(value, str):
-        return filled(value, given)
+        return render_template(value, given)
     if isinstance(value, dict):
         named = cast("dict[str, object]", value)
         return {key: all_filled(found, given) for key, found in named.items()}
@@ -112,7 +112,10 @@ def promptfoo_config(
     for meta, content in skills:
         label = f"{meta.name} {meta.version} ({meta.id[:8]})"
         path = f"prompts/{asset_folder('skill', meta.id, meta.version)}.json"
-        chat = [{"role": "system", "content": raw(content)}, {"role": "user", "content": "{{input}}"}]
+        chat = [
+            {"role": "system", "content": escape_template(content)},
+            {"role": "user", "content": "{{input}}"},
+        ]
         files[path] = (json.dumps(chat, ensure_ascii=False, indent=2) + "\n").encode("utf-8")
         prompts.append({"id": f"file://{path}", "label": label})
         providers.append({"id": model, "label": label, "prompts": [label]})
@@ -143,14 +146,14 @@ def _test(case: Case, language: PromptLanguage) -> dict[str, object]:
             "expected_output": case.expected_output,
             "description": case.description,
         },
-        "vars": {"input": raw(case.input)},
+        "vars": {"input": escape_template(case.input)},
         "assert": rubrics,
     }
 
 
 def rubric(dimension: str, expected: str, language: PromptLanguage) -> str:
     """Word what one dimension asks of an answer."""
-    return raw(say(f"lab_rubric_{dimension}", language, expected=expected))
+    return escape_template(say(f"lab_rubric_{dimension}", language, expected=expected))
 
 
 def is_own_rubric(row: Mapping[str, Any], expected: str) -> bool:
@@ -228,7 +231,7 @@ def _loaded(raw: bytes, file: str) -> dict[str, Any]:
     if file.lower().endswith(".json"):
         value = load_json(raw, file, MAX_RESULTS_BYTES)
     else:
-        value = load_yaml(decoded(raw, file, MAX_BYTES), file)
+        value = load_yaml(decode_utf8(raw, file, MAX_BYTES), file)
     return object_in(value, file, "-")
 
 
@@ -268,14 +271,14 @@ def _prompt(beside: Beside, text: str, given: object, where: str) -> Iterator[Pr
     if text.startswith("exec:"):
         raise BadRecord("lab_is_code", file=beside.file, field=where, value=text[:80])
     if not text.startswith(_FILE) and not _PATH.fullmatch(text):
-        content = filled(_system_part(text), {})
+        content = render_template(_system_part(text), {})
         if content.strip():
             yield PromptfooPrompt(label or name_of(content, "") or title_of(content), content)
         return
     name, content = beside.text(text, where)
     pieces = _pieces(content) if name.lower().endswith(".txt") else [content]
     for piece in pieces:
-        said = filled(_system_part(piece), {})
+        said = render_template(_system_part(piece), {})
         if said.strip():
             yield PromptfooPrompt(own_name(label, name) or name_of(said, name), said)
 

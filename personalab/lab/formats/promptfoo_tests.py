@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any, cast
 
 from personalab.errors import BadRecord, Reason
-from personalab.lab.formats.yaml_text import decoded, list_in, load_json, load_yaml, object_in
+from personalab.lab.formats.yaml_text import decode_utf8, list_in, load_json, load_yaml, object_in
 from personalab.texts import PromptLanguage, say
 
 MAX_ASSERTS = 200
@@ -191,7 +191,7 @@ class Beside:
             raise BadRecord("lab_is_code", file=self.file, field=where, value=reference[:80])
         if path.is_absolute() or ".." in path.parts or "\\" in name or "*" in name or not name:
             raise BadRecord("lab_bad_reference", file=self.file, field=where, value=reference[:80])
-        return name, decoded(self.read(name), name, MAX_BYTES)
+        return name, decode_utf8(self.read(name), name, MAX_BYTES)
 
     def value(self, reference: str, where: str) -> tuple[str, object]:
         """Read a file of data, a table as its tests, and tell its plain name."""

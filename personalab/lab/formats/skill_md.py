@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from personalab.errors import BadRecord
 from personalab.lab.assets import SkillMeta, SkillType
-from personalab.lab.formats.yaml_text import decoded, dump_yaml, load_yaml, object_in
+from personalab.lab.formats.yaml_text import decode_utf8, dump_yaml, load_yaml, object_in
 from personalab.lab.records import SHORT, is_uuid4
 
 PURPOSE = "persona"
@@ -39,7 +39,7 @@ class Plain:
 
 def read_plain(raw: bytes, file: str) -> Plain:
     """Take the whole file as the prompt; Markdown is called by its first heading, anything else by its file."""
-    content = decoded(raw, file, MAX_PLAIN_BYTES)
+    content = decode_utf8(raw, file, MAX_PLAIN_BYTES)
     if not content.strip("\ufeff \t\r\n"):
         raise BadRecord("lab_file_blank", file=file)
     return Plain(name_of(content, file), content)
@@ -97,7 +97,7 @@ class Stated:
 
 def read_skill_md(raw: bytes, file: str, called: str) -> SkillMd:
     """Cut a file into head and body; one without front matter is all body."""
-    text = decoded(raw, file, MAX_BYTES)
+    text = decode_utf8(raw, file, MAX_BYTES)
     opened = _OPEN.match(text)
     if opened is None:
         return SkillMd("", {}, text, called)

@@ -149,7 +149,7 @@ class CallRequest:
     """What else is noted of each call."""
 
 
-class CallDesk:
+class CallRunner:
     """Makes the calls of a run: so many at a time, within the budget, until someone asks to stop."""
 
     def __init__(
@@ -232,20 +232,20 @@ class CallDesk:
 
     # --- one question
 
-    async def pursue(self, wanted: CallRequest, sheet: CallSheet) -> CallRow:
+    async def get_answer(self, wanted: CallRequest, sheet: CallSheet) -> CallRow:
         """Ask until there is an answer or no attempt is left; give the last call.
 
         ``NoMoreCalls`` where another one would be needed and none may begin. After any other failure none begins.
         """
         try:
-            return await self._pursue(wanted, sheet)
+            return await self._get_answer(wanted, sheet)
         except NoMoreCalls:
             raise
         except BaseException:
             self.halt()
             raise
 
-    async def _pursue(self, wanted: CallRequest, sheet: CallSheet) -> CallRow:
+    async def _get_answer(self, wanted: CallRequest, sheet: CallSheet) -> CallRow:
         while True:
             rows = sheet.rows(wanted.prefix)
             for row in rows:

@@ -29,8 +29,8 @@ from personalab.lab.judging import asked_again, judge_call
 from personalab.lab.options import RunOptions
 from personalab.lab.projects import Result
 from personalab.operations.lab.calls import (
-    CallDesk,
     CallRequest,
+    CallRunner,
     NoMoreCalls,
     Question,
     all_of,
@@ -165,7 +165,7 @@ class Evaluator:
         self._tell = tell
         self._again = again
         self._checkpoint = checkpoint
-        self.desk = CallDesk(services, place, options, stop_asked)
+        self.runner = CallRunner(services, place, options, stop_asked)
         self._language: PromptLanguage | None = options.language
         self._told_at = self._saved_at = 0.0
         self._left: list[tuple[Task, CaseSheet]] = []
@@ -175,12 +175,12 @@ class Evaluator:
     @property
     def stopped(self) -> bool:
         """Whether it ended because of a stop request."""
-        return self.desk.stopped
+        return self.runner.stopped
 
     @property
     def budget(self) -> Reason | None:
         """Why the budget allowed no more calls."""
-        return self.desk.budget
+        return self.runner.budget
 
     async def language(self) -> PromptLanguage:
         """Return the language in which the judges are asked."""
@@ -210,13 +210,13 @@ class Evaluator:
         self._tally, self._left = found.tally, []
         await asyncio.to_thread(self._make_folders, tasks)
         still_open: list[Pending] = []
-        async with self.desk.open():
+        async with self.runner.open():
             self._report(stage, now=True)
             queue = iter(found.pending)
             workers = min(_WORKERS * self._options.concurrency, len(found.pending))
             await all_of(self._work(stage, queue, one, still_open) for _ in range(workers))
             await run_uncancellable(self._leave_out)
-            if stage == "judge" and not self.desk.ending:
+            if stage == "judge" and not self.runner.ending:
                 await run_uncancellable(self._settle, tasks, still_open)
             self._report(stage, now=True)
             await self._save(now=True)
@@ -243,14 +243,14 @@ class Evaluator:
         try:
             await self._work_off(stage, queue, one, still_open)
         except BaseException:
-            self.desk.halt()
+            self.runner.halt()
             raise
 
     async def _work_off(
         self, stage: Stage, queue: Iterator[Pending], one: Step, still_open: list[Pending]
     ) -> None:
         for pending in queue:
-            if self.desk.ending:
+            if self.runner.ending:
                 return
             sheet = await self._sheet(pending)
             is_through = False
@@ -269,7 +269,7 @@ class Evaluator:
         if not pending.begun:
             return open_sheet(self._place, pending)
         sheet = await asyncio.to_thread(open_sheet, self._place, pending)
-        await self.desk.forget(sheet.calls.calls)
+        await self.runner.forget(sheet.calls.calls)
         return sheet
 
     def _leave_out(self) -> None:
@@ -288,13 +288,15 @@ class Evaluator:
         """Account for calls of an earlier run that no stage of this one has asked for."""
         waiting = {(pending.task.folder, pending.task.file) for pending in still_open}
         through = (task for task in tasks if not waiting or (task.folder, task.file) not in waiting)
-        leftovers = Leftovers(self._place, self.desk.journal, self._options, self._services.now())
+        leftovers = Leftovers(self._place, self.runner.journal, self._options, self._services.now())
         leftovers.settle(through)
 
     # --- one task
 
     async def _execute(self, task: Task, sheet: CaseSheet) -> bool:
-        rows = await together(self.desk.pursue(self._execution(task, n), sheet) for n in self._repeats(task))
+        rows = await together(
+            self.runner.get_answer(self._execution(task, n), sheet) for n in self._repeats(task)
+        )
         answered = [row for row in rows if row.status == "ok"]
         failure = next((row for row in rows if row.status != "ok"), None)
         if failure is not None:
@@ -311,7 +313,7 @@ class Evaluator:
         if len(executed) < len(found):
             return False
         rows = await together(
-            self.desk.pursue(self._judgement(task, row, judge, number), sheet)
+            self.runner.get_answer(self._judgement(task, row, judge, number), sheet)
             for row in executed
             for judge in self._options.judging()
             for number in range(1, self._options.judge_repeats + 1)
@@ -383,7 +385,7 @@ class Evaluator:
         tally = self._tally
         event: dict[str, Any] = {"type": "progress", "turn": None, "stage": stage}
         event |= {"done": tally.done, "total": tally.total, "completed": tally.completed}
-        self._tell({**event, "failed": tally.failed, "cost_usd": self.desk.spent})
+        self._tell({**event, "failed": tally.failed, "cost_usd": self.runner.spent})
 
     async def _save(self, *, now: bool = False) -> None:
         at = time.monotonic()

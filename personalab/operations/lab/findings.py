@@ -27,11 +27,11 @@ from personalab.lab.recomposing import (
     SegmentSelection,
     WriterReader,
     checked_content,
-    choose,
-    joined,
+    join_segments,
     language_of,
     provenance_of,
     recomposed_name,
+    select_segments,
     strategy_text,
     writer_call,
 )
@@ -201,7 +201,7 @@ async def recompose(
     report = await asyncio.to_thread(place.analysis)
     if report is None or not report.advantage_segments:
         raise UserError("lab_no_segments", project=place.config.name)
-    choice = choose(report, segments, rules, keep=keep, drop=drop)
+    choice = select_segments(report, segments, rules, keep=keep, drop=drop)
     contents = {copy.ref.ref_id: copy.content for copy in await asyncio.to_thread(place.skills)}
     options = await asyncio.to_thread(place.options)
     language: PromptLanguage = options.language or language_of(contents.values())
@@ -209,7 +209,7 @@ async def recompose(
     if writer:
         content = await _written(services, place, choice, rules, writer, language, options)
     else:
-        content = joined(choice, contents)
+        content = join_segments(choice, contents)
     refs = {ref.ref_id: ref for ref in place.config.skills}
     best = refs.get(report.best_skill_id) or place.config.skills[0]
     provenance = provenance_of(
@@ -227,7 +227,7 @@ async def recompose(
     )
 
 
-async def understood(
+async def retention_of_analysis(
     services: Services, project: str, rules: str, keep: Sequence[str] = (), drop: Sequence[str] = ()
 ) -> dict[str, list[str]]:
     """Return the segments of a project's analysis that lists and rules keep and drop."""
@@ -238,7 +238,7 @@ async def understood(
     return {"kept": list(found.kept), "dropped": list(found.dropped)}
 
 
-async def understood_by_search(services: Services, project: str) -> dict[str, list[str]]:
+async def retention_of_search(services: Services, project: str) -> dict[str, list[str]]:
     """Return the segments that a project's search keeps; it drops none by rule."""
     place = await asyncio.to_thread(services.projects.project, project)
     plan = await asyncio.to_thread(IterationFiles(place.folder).plan)

@@ -28,12 +28,12 @@ from personalab.lab.formats import EVALS, KEPT, SKILL_MD, SKILL_MD_NAMES
 from personalab.lab.formats.evals import evals_json, has_same_extras, read_evals
 from personalab.lab.formats.skill_md import SkillMd, has_same_head, name_in_file, read_skill_md, skill_md
 from personalab.lab.records import AssetKind, Filled, Record, in_seconds, next_version
-from personalab.lab.tagging import MAX_TAG, mended, visible
+from personalab.lab.tagging import MAX_TAG, repaired_tags, visible_line
 from personalab.operations.lab.skills import first_meta, with_new_id
 from personalab.services import Services
 from personalab.storage.files import dump_json
 from personalab.storage.lab.assets import AssetFiles, Stored, StoredBaseline, StoredSkill
-from personalab.storage.lab.outside import OutsideFile
+from personalab.storage.lab.external_folders import ExternalFile
 
 KEPT_LIST = f"{KEPT}.json"
 
@@ -57,7 +57,7 @@ class Original:
     """The folder that something came from."""
 
     called: str
-    files: Mapping[str, OutsideFile]
+    files: Mapping[str, ExternalFile]
 
     def beside(self) -> dict[str, bytes]:
         """Return the files that keep it beside an asset."""
@@ -89,12 +89,12 @@ def original_of(assets: AssetFiles, stored: Stored) -> Original | None:
     listed = _listed(assets, stored)
     if listed is None:
         return None
-    files: dict[str, OutsideFile] = {}
+    files: dict[str, ExternalFile] = {}
     for row in listed.files:
         content = assets.beside(stored, kept_name(row.name))
         if content is None:
             raise StorageError("file_missing", file=f"{stored.folder.name}/{kept_name(row.name)}")
-        files[row.name] = OutsideFile(content, row.executable)
+        files[row.name] = ExternalFile(content, row.executable)
     return Original(listed.called, files)
 
 
@@ -117,7 +117,7 @@ def _listed(assets: AssetFiles, stored: Stored) -> KeptList | None:
 
 def leaving(
     assets: AssetFiles, stored: StoredSkill, baseline: StoredBaseline | None
-) -> tuple[str, dict[str, OutsideFile]]:
+) -> tuple[str, dict[str, ExternalFile]]:
     """Make the folder that a skill leaves as: its name, and its files."""
     original = original_of(assets, stored)
     files = dict(original.files) if original is not None else {}
@@ -125,9 +125,9 @@ def leaving(
     main = (original.main() if original is not None else None) or SKILL_MD
     name = name_in_file(stored.meta, document)
     written = skill_md(stored.meta, stored.content, stored.tags.valid(), document)
-    files[main] = OutsideFile(written, main in files and files[main].executable)
+    files[main] = ExternalFile(written, main in files and files[main].executable)
     if baseline is not None:
-        files[EVALS] = OutsideFile(_leaving_evals(assets, baseline, name))
+        files[EVALS] = ExternalFile(_leaving_evals(assets, baseline, name))
     return name, files
 
 
@@ -208,7 +208,7 @@ class ImportResult:
 
 
 @dataclass(frozen=True, slots=True)
-class ComingSkill:
+class IncomingSkill:
     """A skill on its way in."""
 
     name: str
@@ -230,7 +230,7 @@ class ComingSkill:
 
 
 @dataclass(frozen=True, slots=True)
-class ComingBaseline:
+class IncomingBaseline:
     """A baseline on its way in."""
 
     name: str
@@ -252,7 +252,7 @@ class ComingBaseline:
 # --- placing
 
 
-def place_skill(services: Services, coming: ComingSkill, made: list[Path]) -> ImportResult:
+def place_skill(services: Services, coming: IncomingSkill, made: list[Path]) -> ImportResult:
     """Keep a skill; a folder that is made for it is added to ``made``."""
     assets, now = services.assets, services.now()
     old = _skill_here(assets, coming)
@@ -275,7 +275,7 @@ def place_skill(services: Services, coming: ComingSkill, made: list[Path]) -> Im
     return _came(assets, stored, "updated", made)
 
 
-def place_baseline(services: Services, coming: ComingBaseline, made: list[Path]) -> ImportResult:
+def place_baseline(services: Services, coming: IncomingBaseline, made: list[Path]) -> ImportResult:
     """Keep a baseline, as a skill is kept."""
     assets, now = services.assets, services.now()
     old = _baseline_here(assets, coming)
@@ -301,7 +301,7 @@ def place_baseline(services: Services, coming: ComingBaseline, made: list[Path])
     return _came(assets, stored, "updated", made)
 
 
-def _beside(coming: ComingSkill | ComingBaseline) -> dict[str, bytes]:
+def _beside(coming: IncomingSkill | IncomingBaseline) -> dict[str, bytes]:
     return coming.original.beside() if coming.original is not None else {}
 
 
@@ -351,7 +351,7 @@ def merge_tags(services: Services, came: ImportResult, values: Sequence[str]) ->
     return replace(came, outcome="updated" if came.outcome == "same" else came.outcome)
 
 
-def _skill_here(assets: AssetFiles, coming: ComingSkill) -> StoredSkill | None:
+def _skill_here(assets: AssetFiles, coming: IncomingSkill) -> StoredSkill | None:
     if coming.skill_id is not None:
         return _with_id(assets.skills(archived=True), coming.skill_id)
     for stored in assets.skills(archived=True):
@@ -363,7 +363,7 @@ def _skill_here(assets: AssetFiles, coming: ComingSkill) -> StoredSkill | None:
     return None
 
 
-def _baseline_here(assets: AssetFiles, coming: ComingBaseline) -> StoredBaseline | None:
+def _baseline_here(assets: AssetFiles, coming: IncomingBaseline) -> StoredBaseline | None:
     if coming.baseline_id is not None:
         return _with_id(assets.baselines(archived=True), coming.baseline_id)
     told = _told(coming.cases)
@@ -386,7 +386,7 @@ def _with(tags: Tags, values: Sequence[str], now: str) -> Tags:
     fresh = [
         ManualTag(id=_new_id(), value=value, created_at=now) for value in values if value not in tags.valid()
     ]
-    return mended(tags.model_copy(update={"manual": (*tags.manual, *fresh)}), _new_id)
+    return repaired_tags(tags.model_copy(update={"manual": (*tags.manual, *fresh)}), _new_id)
 
 
 def _new_id() -> str:
@@ -395,7 +395,7 @@ def _new_id() -> str:
 
 def tags_of_file(values: Sequence[str]) -> tuple[str, ...]:
     """Take the tags that a file names: what shows nothing is left out, and a tag that is too long is refused."""
-    found = list(dict.fromkeys(tag for value in values if (tag := visible(value))))
+    found = list(dict.fromkeys(tag for value in values if (tag := visible_line(value))))
     for tag in found:
         if len(tag) > MAX_TAG:
             raise UserError("lab_bad_tag", value=tag[:80], limit=MAX_TAG)

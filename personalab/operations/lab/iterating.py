@@ -8,7 +8,7 @@ from typing import Any
 
 from personalab.errors import Busy, NotFound, UserError
 from personalab.lab.case_calls import arm_folder, case_file
-from personalab.lab.engine.ledger_engine import screened
+from personalab.lab.engine.ledger_engine import screening_size
 from personalab.lab.engine.problem import StopCause
 from personalab.lab.findings import ExplorationLog, IterationReport, StopReason
 from personalab.lab.iterating import IterationParams, IterationPlan, KnownScore, PlannedCase
@@ -205,7 +205,7 @@ async def iteration_bound(services: Services, project: str, wishes: Mapping[str,
         defaults = known.model_dump() if known else {}
         params = parameters_of(place.config.iteration_config, {**defaults, **given})
         cases = len(baseline_in(place, wishes.get("baseline_id")).cases.cases)
-        rounds = params.max_rounds * (params.beam_width * screened(cases) + cases)
+        rounds = params.max_rounds * (params.beam_width * screening_size(cases) + cases)
         evaluations = min(rounds + 2 * cases, params.max_evaluations or rounds + 2 * cases)
         if plan is not None and is_over(plan, wishes):
             evaluations = 0

@@ -22,7 +22,7 @@ from personalab.lab.case_calls import (
     plan_of,
     skipped_result,
 )
-from personalab.lab.controls import chosen
+from personalab.lab.controls import choose_controls
 from personalab.lab.options import RunOptions, changed_options
 from personalab.lab.projects import (
     BaselineRef,
@@ -233,7 +233,7 @@ def make_plan(
     left = _left(place, options, found.pending)
     judging = any(task.judgements for task in left)
     # Of each planted pair, a judge is asked about both answers.
-    planted = 2 * len(chosen(language))
+    planted = 2 * len(choose_controls(language))
     controls = planted * len(unproven(place, options, language)) if judging else 0
     return plan_of(
         left,
@@ -411,7 +411,7 @@ def stand_ins(place: ProjectPlace) -> list[str]:
     return sorted({version for row in rows if (version := str(row.get("cli_version"))).startswith(_STAND_IN)})
 
 
-def idle_tasks(place: ProjectPlace) -> int:
+def count_no_skill_tasks(place: ProjectPlace) -> int:
     """Count the tasks without a skill, which the format's total leaves out; this reads files."""
     total, skills = place.config.progress.total_tasks, len(place.config.skills)
     return total // max(skills, 1) if place.options().no_skill_arm else 0

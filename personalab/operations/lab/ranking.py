@@ -18,7 +18,7 @@ from personalab.lab.case_calls import (
     judgement_of,
     repeat_totals,
 )
-from personalab.lab.controls import LEAST_GAP, Control, chosen, verdict
+from personalab.lab.controls import LEAST_GAP, Control, choose_controls, verdict
 from personalab.lab.judging import judge_identity
 from personalab.lab.options import NO_SKILL_ID, RunOptions
 from personalab.lab.projects import RunSummary
@@ -32,7 +32,7 @@ from personalab.lab.ranking import (
     case_result,
     summarise,
 )
-from personalab.operations.lab.calls import CallDesk, CallRequest, together
+from personalab.operations.lab.calls import CallRequest, CallRunner, together
 from personalab.operations.lab.evaluating import judge_question
 from personalab.operations.lab.questions import FailedCallError
 from personalab.operations.lab.tasks import Task, arms_of, language_of, tasks_of
@@ -111,7 +111,7 @@ def judge_facts(place: ProjectPlace, options: RunOptions, language: PromptLangua
 
 
 async def prove_judges(
-    place: ProjectPlace, options: RunOptions, desk: CallDesk, language: PromptLanguage, *, again: bool
+    place: ProjectPlace, options: RunOptions, runner: CallRunner, language: PromptLanguage, *, again: bool
 ) -> None:
     """Have every judge score the planted answers, once per project; a blind judge is an error.
 
@@ -124,7 +124,7 @@ async def prove_judges(
         sheet = ControlSheet(place, judge_identity(model, language), data)
         passed = sheet.entry.get("passed")
         if passed is None or (again and not passed):
-            await _prove(place, options, desk, sheet, model, language)
+            await _prove(place, options, runner, sheet, model, language)
         if not sheet.entry["passed"]:
             raise UserError(
                 "lab_judge_blind",
@@ -138,18 +138,20 @@ async def prove_judges(
 async def _prove(
     place: ProjectPlace,
     options: RunOptions,
-    desk: CallDesk,
+    runner: CallRunner,
     sheet: ControlSheet,
     model: str,
     language: PromptLanguage,
 ) -> None:
     tries = int(sheet.entry.get("tries", 0)) + 1
-    await desk.forget(sheet.calls)
+    await runner.forget(sheet.calls)
     planted: list[tuple[int, Control, Side]] = [
-        (number, control, side) for number, control in enumerate(chosen(language), 1) for side in _SIDES
+        (number, control, side)
+        for number, control in enumerate(choose_controls(language), 1)
+        for side in _SIDES
     ]
     rows = await together(
-        desk.pursue(_control(options, sheet.identity, model, language, tries, planted_one), sheet)
+        runner.get_answer(_control(options, sheet.identity, model, language, tries, planted_one), sheet)
         for planted_one in planted
     )
     failure = next((row for row in rows if row.status != "ok"), None)

@@ -86,7 +86,7 @@ class SearchProgress:
         return replace(found, candidate=candidate, round=0, avg=average, breakdown=None, corrected=None)
 
 
-def resumed(place: ProjectPlace, lease_id: str) -> SearchProgress:
+def resume_search(place: ProjectPlace, lease_id: str) -> SearchProgress:
     """Resume a search up to the point where something is left to evaluate.
 
     Whoever holds the lease goes on from where it was; whoever comes anew goes through it all with the results on disk.

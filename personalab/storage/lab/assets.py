@@ -24,12 +24,12 @@ from personalab.lab.assets import (
     edit_skill,
     history_name,
     is_folder_name,
-    numbered,
+    unique_name,
 )
 from personalab.lab.findings import Provenance
 from personalab.lab.records import SHORT, AssetKind, Record, asset_folder
 from personalab.storage.files import MAX_JSON_BYTES, dump_json
-from personalab.storage.lab.shelves import (
+from personalab.storage.lab.asset_collections import (
     BASELINE_FILES,
     MAX_CONTENT_BYTES,
     SKILL_FILES,
@@ -246,7 +246,7 @@ class AssetFiles:
         with self.workspace.writer():
             folder = self._newest_folder(stored)
             logs = folder / "auto_tag_log"
-            name = numbered(stem, set(os.listdir(logs)) if logs.is_dir() else (), ".json")
+            name = unique_name(stem, set(os.listdir(logs)) if logs.is_dir() else (), ".json")
             self._write_log(folder, name, log)
             return name
 

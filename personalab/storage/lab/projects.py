@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from personalab.data_files import open_regular
 from personalab.errors import BadRecord, Invalid, NotFound, PersonaLabError, Reason, StorageError, UserError
-from personalab.lab.assets import CONTENT_FILE, Cases, numbered
+from personalab.lab.assets import CONTENT_FILE, Cases, unique_name
 from personalab.lab.case_calls import CallRow, CaseCalls
 from personalab.lab.findings import AnalysisReport
 from personalab.lab.options import RunOptions, options_from
@@ -416,7 +416,7 @@ class ProjectFiles:
         stem = f"project_{slug[:_MAX_SLUG]}_{compact_time(created_at)}"
         if _FOLDER.fullmatch(stem) is None:
             raise UserError("lab_bad_project_folder", name=stem[:80])
-        return self.folder / numbered(stem, set(os.listdir(self.folder)))
+        return self.folder / unique_name(stem, set(os.listdir(self.folder)))
 
     @contextmanager
     def _creating(self) -> Generator[None]:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from personalab.errors import Busy, NotFound, StorageError, UserError
-from personalab.lab.assets import is_folder_name, numbered
+from personalab.lab.assets import is_folder_name, unique_name
 from personalab.lab.options import CliSettings, SessionPurpose, TempSession, expiry
 from personalab.lab.projects import ContextConfig
 from personalab.lab.records import AssetKind, compact_time, parse_time
@@ -81,7 +81,7 @@ class SessionFiles:
         with self._workspace.writer():
             taken = {path.stem for path in self._files()}
             made = TempSession(
-                session_id=numbered(f"tmp_sess_{compact_time(now)}", taken),
+                session_id=unique_name(f"tmp_sess_{compact_time(now)}", taken),
                 created_at=now,
                 expires_at=expiry(now, ttl),
                 purpose=purpose,
