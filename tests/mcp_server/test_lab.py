@@ -308,10 +308,22 @@ async def test_what_cannot_be_done_says_why_without_a_path(
             ("skill_save", {"file": "none.md"}, "none.md"),
             ("skill_save", {"file": "x.md", "skill_id": skill_id}, "skill_id, file"),
             ("skill_save", {"character_id": "nobody"}, "nobody"),
-            ("skill_save", {"character_id": "char_maren", "name": "x"}, "With character_id, name"),
-            ("skill_save", {"file": "x.md", "content": "x", "description": "d"}, "With file, description"),
-            ("skill_save", {"file": "x.md", "content": "x", "type": "agent"}, "With file, type"),
-            ("skill_save", {"file": "x.md", "content": "x", "archived": True}, "With file, archived"),
+            (
+                "skill_save",
+                {"character_id": "char_maren", "name": "x"},
+                "name has no effect with character_id",
+            ),
+            (
+                "skill_save",
+                {"file": "x.md", "content": "x", "description": "d"},
+                "description has no effect with file",
+            ),
+            ("skill_save", {"file": "x.md", "content": "x", "type": "agent"}, "type has no effect with file"),
+            (
+                "skill_save",
+                {"file": "x.md", "content": "x", "archived": True},
+                "archived has no effect with file",
+            ),
             ("skill_save", {"name": "a", "content": "b", "purpose": "p", "archived": True}, "skill_id"),
             (
                 "skill_save",
@@ -330,7 +342,11 @@ async def test_what_cannot_be_done_says_why_without_a_path(
             ("baseline_save", {"name": "x", "purpose": "p", "archived": True}, "baseline_id"),
             ("baseline_save", {"name": "x", "purpose": "p", "expected_version": "v1"}, "baseline_id"),
             *(
-                ("baseline_save", {"baseline_id": baseline_id, **use, "expected_version": "v1"}, "With ")
+                (
+                    "baseline_save",
+                    {"baseline_id": baseline_id, **use, "expected_version": "v1"},
+                    "no effect with",
+                )
                 for use in ({"generate": "x"}, {"accept": ["all"]}, {"reject": ["all"]})
             ),
             ("baseline_save", {"baseline_id": baseline_id, "accept": ["draft_1"]}, "draft_1"),
