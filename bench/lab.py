@@ -22,8 +22,8 @@ from bench.table import Figure
 from graph.evaluate import stream_evaluate
 from personalab.lab.assets import NO_TAGS, BaselineMeta, Case, Cases, SkillMeta
 from personalab.lab.calling import Call, CallAnswer
-from personalab.lab.dimensions import DIMENSIONS, MAXIMA
 from personalab.lab.options import RunOptions
+from personalab.lab.records import DIMENSIONS, MAXIMA
 from personalab.operations.lab.evaluating import Evaluator
 from personalab.operations.lab.projects import create_project, save_changes
 from personalab.operations.lab.tasks import arms_of, tasks_of

@@ -28,10 +28,10 @@ from personalab.errors import PersonaLabError
 from personalab.lab.analysis import AnalysedSkill, AnalysisReader, analysis_call, shown_skills
 from personalab.lab.assets import Tags
 from personalab.lab.calling import Call
-from personalab.lab.dimensions import DIMENSIONS
 from personalab.lab.generating import cases_schema, generation_prompt, read_cases
 from personalab.lab.judging import asked_again, judge_call, read_judgement
 from personalab.lab.projects import Breakdown, RankRow
+from personalab.lab.records import DIMENSIONS
 from personalab.lab.tagging import TAG_SCHEMA, read_tags, tag_prompt
 from personalab.memory.pipeline import (
     Fact,
@@ -43,7 +43,7 @@ from personalab.memory.pipeline import (
     update_messages,
 )
 from personalab.memory.records import ContentType, read_request
-from personalab.operations.lab.asking import ask_json
+from personalab.operations.lab.questions import ask_json
 from personalab.services import Services
 from personalab.story import summary
 from personalab.story.persona import evolution_schema, evolve_messages, read_evolution

@@ -31,7 +31,7 @@ from nodes.evaluate.run import EvaluationRun, find_project, open_run, set_status
 from nodes.evaluate.state import EvaluateInput, EvaluateOutput, EvaluateState
 from nodes.evaluate.summarise import summarise
 from personalab.leases import Lease
-from personalab.operations.lab.gathering import NoMoreCalls
+from personalab.operations.lab.calls import NoMoreCalls
 from personalab.services import Services
 from personalab.tasks import run_uncancellable
 

@@ -31,13 +31,16 @@ from mcp_server.schemas import object_schema
 from mcp_server.stories import Cursor
 from mcp_server.texts import tell
 from personalab.errors import UserError
+from personalab.lab.calling import is_free, is_limited, warning_text
 from personalab.lab.findings import AnalysisReport
-from personalab.lab.pricing import is_free, is_limited
-from personalab.lab.stored_errors import warning_text
-from personalab.operations.lab.analysing import run_analysis
+from personalab.operations.lab.findings import (
+    recompose,
+    retention_of_analysis,
+    retention_of_search,
+    run_analysis,
+)
 from personalab.operations.lab.iterating import iteration_bound, iteration_status, stop_iteration
 from personalab.operations.lab.leaderboard import leaderboard
-from personalab.operations.lab.recomposing import recompose, understood, understood_by_search
 from personalab.storage.lab.assets import StoredSkill
 from personalab.storage.lab.projects import ProjectPlace
 
@@ -82,8 +85,10 @@ class FindingTools:
         segments: Annotated[
             list[str] | None, Field(description="Such as seg_001, in order; left out: all")
         ] = None,
+        keep: Annotated[list[str] | None, Field(description="Must stay word for word")] = None,
+        drop: Annotated[list[str] | None, Field(description="Left out")] = None,
         rules: Annotated[
-            str, Field(description="What to keep or drop: keep seg_001 …", max_length=20_000)
+            str, Field(description="For the writer; or: keep seg_001; drop seg_002", max_length=20_000)
         ] = "",
         name: str = "",
         write: Annotated[bool, Field(description="A model words them into one prompt")] = False,
@@ -94,22 +99,24 @@ class FindingTools:
         with self._lab.plainly():
             place = await asyncio.to_thread(self._services.projects.project, project)
 
+            retention: dict[str, Any] = {"rules": rules, "keep": keep or (), "drop": drop or ()}
+
             async def run(model: str | None) -> StoredSkill:
-                wishes: dict[str, Any] = {"segments": segments, "rules": rules, "name": name, "write": write}
-                return await recompose(self._services, place.name, model=model, **wishes)
+                wishes: dict[str, Any] = {"segments": segments, "name": name, "write": write}
+                return await recompose(self._services, place.name, model=model, **wishes, **retention)
 
             if not write:
-                return await self._recomposed(place.name, await run(None), rules)
-            parts = ",".join(segments) if segments else ""
+                return await self._recomposed(place.name, await run(None), retention)
+            parts = [",".join(names or ()) for names in (segments, keep, drop)]
             again = f'skill_recompose(project="{place.name}", …, write=true, '
-            key = "\n".join((place.name, parts, name, rules))
+            key = "\n".join((place.name, *parts, name, rules))
             work = Work("skill_recompose", key, {"project": place.name}, again, answer, cursor)
             settled = await self._lab.asking.settle(ctx, work, run, nothing_to_note)
             if not isinstance(settled, tuple):
                 return settled
-            return await self._recomposed(place.name, settled[0], rules)
+            return await self._recomposed(place.name, settled[0], retention)
 
-    async def _recomposed(self, project: str, made: StoredSkill, rules: str) -> CallToolResult:
+    async def _recomposed(self, project: str, made: StoredSkill, wishes: Mapping[str, Any]) -> CallToolResult:
         budget, meta = await self._lab.budget(), made.meta
         skill = {"id": meta.id, "name": meta.name, "version": meta.version, "purpose": meta.purpose}
         provenance = made.provenance.model_dump(mode="json") if made.provenance else None
@@ -118,7 +125,7 @@ class FindingTools:
         content = await asyncio.to_thread(budget.cut, made.content, CONTENT_TOKENS)
         whole = len(content) == len(made.content)
         said = [tell("lab_recomposed", self._lab.language, **cast("dict[str, str]", about["skill"]))]
-        retention = await understood(self._services, project, rules)
+        retention = await retention_of_analysis(self._services, project, **wishes)
         said.append(self._understood(retention))
         if not whole:
             said.append(tell("lab_content_cut", self._lab.language, skill_id=meta.id))
@@ -141,6 +148,7 @@ class FindingTools:
         stop_threshold: Annotated[
             float | None, Field(description="Enough at this score", ge=0, le=100)
         ] = None,
+        keep: Annotated[list[str] | None, Field(description="Segments that must stay")] = None,
         retention_rules: Annotated[str | None, Field(description="keep seg_001 …", max_length=20_000)] = None,
         baseline_id: Annotated[str | None, Field(description="Left out: the first")] = None,
         options: Annotated[dict[str, Any], _OPTIONS] | None = None,
@@ -152,6 +160,7 @@ class FindingTools:
             "max_rounds": max_rounds,
             "max_evaluations": max_evaluations,
             "stop_threshold": stop_threshold,
+            "keep": keep,
             "retention_rules": retention_rules,
             "baseline_id": baseline_id,
             **(options or {}),
@@ -225,7 +234,7 @@ class FindingTools:
 
     async def _searched(self, project: str, found: Mapping[str, Any], status: str) -> CallToolResult:
         shown = await asyncio.to_thread(fit, iteration_fields(found), await self._lab.budget(), LIST_TOKENS)
-        retention = await understood_by_search(self._services, project)
+        retention = await retention_of_search(self._services, project)
         data = {"project": project, "status": status, "iteration": shown, "retention": retention}
         said = [*iteration_text(shown, self._lab.language), self._understood(retention)]
         return result("\n".join(said), data)

@@ -37,14 +37,14 @@ from mcp_server.schemas import object_schema
 from mcp_server.stories import Cursor
 from mcp_server.texts import tell
 from personalab.errors import BadRecord, UserError
+from personalab.lab.calling import is_free, is_limited
 from personalab.lab.options import RunOptions
-from personalab.lab.pricing import is_free, is_limited
 from personalab.operations.exchange_folder import FOLDER, put_into_exchange
 from personalab.operations.lab import projects
 from personalab.operations.lab.iterating import iteration_status
+from personalab.operations.lab.projects import pause as pausing
+from personalab.operations.lab.projects import usual_options
 from personalab.operations.lab.reporting import ReportFormat, project_report
-from personalab.operations.lab.told import pause as pausing
-from personalab.operations.lab.told import usual_options
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.texts import PROMPT_LANGUAGES
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mcp_server.texts import tell
-from personalab.lab.stored_errors import warning_text
-from personalab.operations.lab.told import stand_ins
+from personalab.lab.calling import warning_text
+from personalab.operations.lab.projects import stand_ins
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.texts import Language
 

@@ -25,8 +25,8 @@ from personalab.errors import BadRecord
 from personalab.lab.assets import SkillType
 from personalab.operations.exchange_folder import check_file_name, exchange_folder
 from personalab.operations.lab import tags as tagging
-from personalab.operations.lab.arrivals import ImportResult
 from personalab.operations.lab.exchange import import_persona, import_skill
+from personalab.operations.lab.importing import ImportResult
 from personalab.operations.lab.skills import (
     archive_skill,
     create_skill,

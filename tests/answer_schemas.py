@@ -11,12 +11,12 @@ from typing import Any
 from personalab.archive.veloca_compaction import account_schema, read_account
 from personalab.dialogue import AnswerSchema
 from personalab.lab.analysis import AnalysedSkill, AnalysisReader, analysis_call, shown_skills
-from personalab.lab.dimensions import CATEGORIES, DIMENSIONS
 from personalab.lab.findings import AdvantageSegment
 from personalab.lab.generating import cases_schema, read_cases
 from personalab.lab.judging import judgement_schema, read_judgement
 from personalab.lab.projects import Breakdown, RankRow
 from personalab.lab.recomposing import SegmentSelection, WriterReader, writer_call
+from personalab.lab.records import CATEGORIES, DIMENSIONS
 from personalab.lab.retention import Retention
 from personalab.lab.tagging import TAG_SCHEMA, read_tags
 from personalab.memory.changes import Operation, revise

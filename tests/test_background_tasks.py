@@ -12,7 +12,7 @@ import pytest
 from mcp.server.subscriptions import ServerEvent
 
 from mcp_server.updates import Updates
-from personalab.operations.lab.gathering import all_of
+from personalab.operations.lab.calls import all_of
 from personalab.services import Services
 from personalab.story.recall import Hit, RecallQuery, StoryEvent
 from personalab.tasks import BackgroundTasks, discard_failure, end_tasks

@@ -24,7 +24,7 @@ from personalab.errors import (
     worded,
 )
 from personalab.i18n import FALLBACK, Section, languages
-from personalab.lab.stored_errors import plain_params, restored_params, warning_text
+from personalab.lab.calling import plain_params, restored_params, warning_text
 from personalab.texts import REASONS, TEXTS
 from personalab.texts.actions import ACTIONS
 from tests.catalogues import ACTION, PLACEHOLDER, texts_of

@@ -16,12 +16,12 @@ from personalab.errors import BadRecord, PersonaLabError, Reason, UserError, as_
 from personalab.lab.analysis import AnalysedSkill, AnalysisReader, shown_skills
 from personalab.lab.assets import Cases
 from personalab.lab.calling import Call
-from personalab.lab.dimensions import DIMENSIONS
 from personalab.lab.formats.yaml_text import load_yaml
 from personalab.lab.generating import read_cases
 from personalab.lab.judging import read_judgement
 from personalab.lab.options import RunOptions
 from personalab.lab.projects import RankRow, breakdown_of
+from personalab.lab.records import DIMENSIONS
 from personalab.lab.tagging import read_tags
 from personalab.storage.lab.workspace import Workspace
 from tests.lab.running import scores

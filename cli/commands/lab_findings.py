@@ -19,6 +19,15 @@ Rules = Annotated[
 ]
 
 
+Keep = Annotated[
+    str | None, typer.Option("--keep", metavar="IDS", help="Keep word for word: seg_001,seg_002 / 必须保留")
+]
+
+
+def _ids(text: str | None) -> list[str]:
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
 def analyse(word: Project, model: LabModel = None, json: AsJson = False) -> None:
     """Find out what makes each skill good or bad / 分析差异"""
     from cli.lab.findings import analyse as find_out
@@ -31,6 +40,10 @@ def recompose(
     segments: Annotated[
         str | None,
         typer.Option("--segments", metavar="IDS", help="E.g. seg_001,seg_002; else all / 所用片段"),
+    ] = None,
+    keep: Keep = None,
+    drop: Annotated[
+        str | None, typer.Option("--drop", metavar="IDS", help="Leave out: seg_003 / 去掉的片段")
     ] = None,
     rules: Rules = "",
     name: Annotated[
@@ -45,8 +58,14 @@ def recompose(
     """Make a new skill of the best segments; kept ones stay word for word / 重组出新技能"""
     from cli.lab.findings import recompose as make
 
-    ids = [part.strip() for part in segments.split(",") if part.strip()] if segments is not None else None
-    wait_for(make(word, ids, rules, name, model, write_anew=write, as_json=json))
+    wishes = {
+        "segments": None if segments is None else _ids(segments),
+        "keep": _ids(keep),
+        "drop": _ids(drop),
+        "name": name or "",
+        "write": write,
+    }
+    wait_for(make(word, wishes, rules, model, as_json=json))
 
 
 def iterate(
@@ -82,6 +101,7 @@ def iterate(
     ] = None,
     max_calls: MaxCalls = None,
     max_usd: MaxUsd = None,
+    keep: Keep = None,
     rules: Rules = "",
     baseline: Annotated[
         str | None, typer.Option("--baseline", metavar="ID", help="Of the project, else its first / 所用基线")
@@ -105,6 +125,7 @@ def iterate(
         "plateau_rounds_before_escape": escape,
         "stop_threshold": stop_at,
         "max_evaluations": max_evaluations,
+        "keep": _ids(keep) or None,
         "retention_rules": rules or None,
         "baseline_id": baseline,
         "seed": seed,

@@ -74,10 +74,10 @@ async def new_baseline(name: str, cases_file: Path | None, fields: dict[str, Any
 
 def _read_cases(path: Path) -> list[dict[str, Any]]:
     """Read cases as ``cases.json`` has them, or a bare list of them."""
-    from personalab.storage.lab.outside import read_outside
+    from personalab.storage.lab.external_folders import read_external_file
 
     try:
-        data: Any = json.loads(read_outside(path, _MAX_CASES_FILE).decode("utf-8-sig"))
+        data: Any = json.loads(read_external_file(path, _MAX_CASES_FILE).decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise Refusal("bad_request_file", file=str(path), reason=as_reason(error)) from error
     rows: object = cast("dict[str, Any]", data).get("cases") if isinstance(data, dict) else data

@@ -51,6 +51,6 @@ def _show_records(records: Sequence[Row], *, with_baseline: bool) -> None:
 
 
 def _worded(warning: Row) -> str:
-    from personalab.lab.stored_errors import warning_text
+    from personalab.lab.calling import warning_text
 
     return named(warning_text(warning, language()))

@@ -21,7 +21,7 @@ _WIDTH = 90
 
 async def analyse(word: str, model: str | None, *, as_json: bool) -> None:
     """Find out what makes each skill good or bad, and print it."""
-    from personalab.operations.lab.analysing import run_analysis
+    from personalab.operations.lab.findings import run_analysis
 
     place = await project_of(word)
     progress = ProgressLine()
@@ -58,29 +58,21 @@ def _show_report(report: AnalysisReport, names: Mapping[str, str]) -> None:
 
 
 async def recompose(
-    word: str,
-    segments: Sequence[str] | None,
-    rules: str,
-    name: str | None,
-    model: str | None,
-    *,
-    write_anew: bool,
-    as_json: bool,
+    word: str, wishes: Mapping[str, Any], rules: str, model: str | None, *, as_json: bool
 ) -> None:
-    """Make a new skill of segments."""
-    from personalab.operations.lab.recomposing import recompose as make
-    from personalab.operations.lab.recomposing import understood
+    """Make a new skill of segments; ``wishes`` are options of the operation."""
+    from personalab.operations.lab.findings import recompose as make
+    from personalab.operations.lab.findings import retention_of_analysis
 
     place = await project_of(word)
     said = await asyncio.to_thread(read_text, rules)
     progress = ProgressLine()
     progress.show(tell("lab_recomposing", language(), project=place.name))
-    wishes: dict[str, Any] = {"segments": segments, "rules": said, "name": name or "", "write": write_anew}
     try:
-        made = await make(services(), place.name, model=model, **wishes)
+        made = await make(services(), place.name, model=model, rules=said, **wishes)
     finally:
         progress.clear()
-    retention = await understood(services(), place.name, said)
+    retention = await retention_of_analysis(services(), place.name, said, wishes["keep"], wishes["drop"])
     if as_json:
         write_json({**stored_fields(made), "retention": retention})
         return

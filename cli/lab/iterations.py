@@ -14,9 +14,9 @@ from cli.output import BOLD, DIM, GREEN, note, paint, write, write_json
 from cli.running import DONE, FAILED, language, services
 from cli.texts import TEXTS, tell
 from personalab.errors import UserError
-from personalab.lab.pricing import is_limited
+from personalab.lab.calling import is_limited
 from personalab.operations.lab import iterating, projects
-from personalab.operations.lab.recomposing import understood_by_search
+from personalab.operations.lab.findings import retention_of_search
 
 if TYPE_CHECKING:
     from nodes.iterate.state import IterateInput
@@ -55,7 +55,7 @@ async def iterate(
         if as_json:
             write_json(result)
         return code or FAILED
-    retention = await understood_by_search(services(), place.name)
+    retention = await retention_of_search(services(), place.name)
     if as_json:
         write_json({**result, "retention": retention})
     else:

@@ -13,7 +13,7 @@ from cli.running import language, services
 from cli.texts import tell
 from personalab.lab.options import RunOptions
 from personalab.operations.lab import projects
-from personalab.operations.lab.told import idle_tasks, stand_ins, usual_options
+from personalab.operations.lab.projects import count_no_skill_tasks, stand_ins, usual_options
 
 if TYPE_CHECKING:
     from personalab.storage.lab.projects import ProjectPlace
@@ -56,7 +56,7 @@ async def new_project(
         write_json(made)
         return
     place = await asyncio.to_thread(services().projects.project, made["project"])
-    tasks = _tasks(made["progress"]["total_tasks"], await asyncio.to_thread(idle_tasks, place))
+    tasks = _tasks(made["progress"]["total_tasks"], await asyncio.to_thread(count_no_skill_tasks, place))
     known = {"project": made["project"], "tasks": tasks, "model": named(made["model"])}
     write(tell("lab_project_made", language(), **known))
 
@@ -94,7 +94,7 @@ async def show_project(word: str, *, as_json: bool) -> None:
     if as_json:
         write_json({**found, "details": details, "stand_ins": unreal})
         return
-    _show_status(found, await asyncio.to_thread(idle_tasks, place))
+    _show_status(found, await asyncio.to_thread(count_no_skill_tasks, place))
     _show_unreal(unreal)
     if details.get("skills"):
         show_ranking(details)
@@ -199,7 +199,7 @@ def _tie_labels(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _worded(warning: Mapping[str, Any]) -> str:
-    from personalab.lab.stored_errors import warning_text
+    from personalab.lab.calling import warning_text
 
     return named(warning_text(warning, language()))
 
@@ -214,7 +214,7 @@ async def show_plan(word: str, *, rerun_failed: bool, as_json: bool) -> None:
     if as_json:
         write_json({"project": place.name, **plan.fields()})
     else:
-        write(plan_text(plan.fields(), await asyncio.to_thread(idle_tasks, place)))
+        write(plan_text(plan.fields(), await asyncio.to_thread(count_no_skill_tasks, place)))
 
 
 def plan_text(plan: Mapping[str, Any], idle: int = 0) -> str:

@@ -17,8 +17,8 @@ from cli.output import bar, is_terminal, note, one_line, write, write_json
 from cli.running import DONE, FAILED, Refusal, language, services
 from cli.texts import tell
 from personalab.errors import UserError
-from personalab.lab.pricing import is_free, is_limited, tells_price
-from personalab.operations.lab.told import idle_tasks, pause
+from personalab.lab.calling import is_free, is_limited, tells_price
+from personalab.operations.lab.projects import count_no_skill_tasks, pause
 from personalab.texts import say
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ async def run_project(
     budget = is_limited(models, plan["max_calls"], plan["max_usd"])
     vain = not budget and plan["max_usd"] is not None
     asking = must_ask(models, yes=yes, budget=budget, refusal="lab_say_yes", vain=vain)
-    note(plan_text(plan, await asyncio.to_thread(idle_tasks, place)))
+    note(plan_text(plan, await asyncio.to_thread(count_no_skill_tasks, place)))
     if asking and not await agreed(models):
         return FAILED
     with saying_how_to_go_on(f"personalab lab resume {place.name}"):
@@ -99,7 +99,7 @@ async def _show_end(place: ProjectPlace, result: Event, *, as_json: bool) -> Non
         f"lab_run_{status}", language(), project=place.name, cost=money(result.get("cost_usd")), **counts
     )
     note(said)
-    if idle := await asyncio.to_thread(idle_tasks, place):
+    if idle := await asyncio.to_thread(count_no_skill_tasks, place):
         note(tell("lab_idle_within", language(), idle=idle))
     if result.get("budget"):
         warned("lab_budget_used", reason=str(result["budget"]))
@@ -186,7 +186,7 @@ async def _answer() -> str:
 
 async def checked(project: str, least: float | None) -> int:
     """Return the exit code: whether a score is too low, or a case could not be run."""
-    from personalab.lab.reports.junit import outcome
+    from personalab.lab.reports.tables import outcome
     from personalab.operations.lab.reporting import report_data
 
     data = await report_data(services(), project, language())

@@ -10,7 +10,7 @@ from cli.output import CYAN, DIM, YELLOW, note, paint, write, write_json
 from cli.preferences import shown
 from cli.running import Refusal, language, services
 from cli.texts import tell
-from personalab.lab.sessions import CliSettings
+from personalab.lab.options import CliSettings
 from personalab.services import Services
 
 _CONTEXT = "context."

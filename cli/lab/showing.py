@@ -151,13 +151,13 @@ def as_option(names: Mapping[str, str] | None = None) -> Generator[None]:
 
 def text_of(text: str | None, file: Path | None) -> str | None:
     """Read a long text from the command line, from stdin for ``-``, or from a file, unchanged."""
-    from personalab.lab.formats.plain import read_plain
-    from personalab.storage.lab.outside import read_outside
+    from personalab.lab.formats.skill_md import read_plain
+    from personalab.storage.lab.external_folders import read_external_file
 
     if text is not None and file is not None:
         raise Refusal("not_together", names="--content, --file")
     if file is not None and str(file) != "-":
-        return read_plain(read_outside(file), str(file)).content
+        return read_plain(read_external_file(file), str(file)).content
     return sys.stdin.read() if text == "-" or file is not None else text
 
 

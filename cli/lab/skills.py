@@ -24,7 +24,7 @@ from cli.running import DONE, FAILED, Refusal, language, services
 from cli.texts import tell
 from personalab.errors import NotFound, PersonaLabError
 from personalab.operations.lab import exchange, skills
-from personalab.operations.lab.arrivals import ImportResult
+from personalab.operations.lab.importing import ImportResult
 
 Changes = dict[str, Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 from nodes.evaluate.run import EvaluationRun
 from nodes.evaluate.state import EvaluateState
 from personalab.operations.lab.projects import make_plan
-from personalab.operations.lab.proving import prove_judges
+from personalab.operations.lab.ranking import prove_judges
 from personalab.operations.lab.tasks import write_no_skill
 
 
@@ -16,7 +16,7 @@ async def plan(state: EvaluateState, *, run: EvaluationRun) -> dict[str, Any]:
     """Count the calls that are left; unless that is all that is wanted, test the judges before anything is measured."""
     evaluator = run.evaluator
     reviewed, language = await evaluator.review(await run.tasks()), await evaluator.language()
-    account = (await asyncio.to_thread(lambda: evaluator.desk.journal)).account
+    account = (await asyncio.to_thread(lambda: evaluator.runner.journal)).account
     found = await asyncio.to_thread(make_plan, run.place, run.options, reviewed, account, language)
     run.tell({"type": "plan", "turn": None, **found.fields()})
     planned = {"plan": found.fields(), "project_id": run.place.config.id, "total": found.tasks}
@@ -36,7 +36,7 @@ async def plan(state: EvaluateState, *, run: EvaluationRun) -> dict[str, Any]:
             "cost_usd": found.spent_usd,
         }
         run.tell({**event, "done": 0, "total": count})
-        async with evaluator.desk.open():
-            await prove_judges(run.place, run.options, evaluator.desk, language, again=run.again)
-            run.tell({**event, "done": count, "total": count, "cost_usd": evaluator.desk.spent})
+        async with evaluator.runner.open():
+            await prove_judges(run.place, run.options, evaluator.runner, language, again=run.again)
+            run.tell({**event, "done": count, "total": count, "cost_usd": evaluator.runner.spent})
     return planned

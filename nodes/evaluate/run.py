@@ -81,7 +81,7 @@ class EvaluationRun:
             "status": "interrupted" if evaluator.stopped else "running",
             "completed": tally.completed,
             "failed": tally.failed,
-            "cost_usd": evaluator.desk.spent,
+            "cost_usd": evaluator.runner.spent,
             "budget": await self.worded(evaluator.budget),
         }
 

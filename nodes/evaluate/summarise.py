@@ -6,7 +6,7 @@ from typing import Any
 
 from nodes.evaluate.run import EvaluationRun
 from nodes.evaluate.state import EvaluateState
-from personalab.operations.lab.summing import write_summary
+from personalab.operations.lab.ranking import write_summary
 from personalab.tasks import run_uncancellable
 
 

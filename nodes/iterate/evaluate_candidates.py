@@ -8,7 +8,7 @@ from typing import Any
 
 from nodes.iterate.state import IterateState
 from personalab.operations.lab.evaluating import Evaluator, Tell
-from personalab.operations.lab.searching import failing, mark_redo, resumed, tasks_of
+from personalab.operations.lab.searching import failing, mark_redo, resume_search, tasks_of
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.tasks import run_uncancellable
@@ -25,7 +25,7 @@ async def evaluate_candidates(
     """Evaluate the candidates; a person who asks to stop, or the budget, ends the search, and a pause does not."""
     lease = state.get("lease", "")
     options = await asyncio.to_thread(place.options)
-    search = await asyncio.to_thread(resumed, place, lease)
+    search = await asyncio.to_thread(resume_search, place, lease)
     tasks = await run_uncancellable(tasks_of, search, options.repeats, services.now())
 
     def told(event: dict[str, Any]) -> None:

@@ -6,15 +6,15 @@ import asyncio
 from typing import Any
 
 from nodes.iterate.state import IterateState
-from personalab.operations.lab.iteration_plans import begin
-from personalab.operations.lab.iteration_telling import ended_before
+from personalab.operations.lab.iterating import begin
+from personalab.operations.lab.searching import ended_before
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.tasks import run_uncancellable
 
 _ASKED = (
     *("max_rounds", "beam_width", "plateau_threshold", "plateau_rounds_before_escape", "stop_threshold"),
-    *("max_evaluations", "retention_rules", "baseline_id", "seed", "fresh"),
+    *("max_evaluations", "keep", "retention_rules", "baseline_id", "seed", "fresh"),
 )
 
 

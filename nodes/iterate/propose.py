@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nodes.iterate.state import IterateState
-from personalab.operations.lab.iteration_telling import best_fields, save_progress
-from personalab.operations.lab.searching import resumed
+from personalab.operations.lab.searching import best_fields, resume_search, save_progress
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.tasks import run_uncancellable
@@ -16,7 +15,7 @@ async def propose(state: IterateState, *, services: Services, place: ProjectPlac
     """Go through the search again, and write down the rounds that have ended."""
 
     def search() -> dict[str, Any]:
-        found = resumed(place, state.get("lease", ""))
+        found = resume_search(place, state.get("lease", ""))
         save_progress(found, services.now())
         return {
             "batch": len(found.trials),

@@ -22,7 +22,10 @@ class IterateInput(TypedDict, total=False):
     plateau_rounds_before_escape: Annotated[int, EphemeralValue]
     stop_threshold: Annotated[float, EphemeralValue]
     max_evaluations: Annotated[int, EphemeralValue]
+    keep: Annotated[list[str], EphemeralValue]
+    """Ids of segments that every candidate has to contain."""
     retention_rules: Annotated[str, EphemeralValue]
+    """The same as a sentence, such as ``keep seg_001 to seg_003``."""
     baseline_id: Annotated[str, EphemeralValue]
     seed: Annotated[int, EphemeralValue]
     fresh: Annotated[bool, EphemeralValue]

@@ -22,12 +22,11 @@ from personalab.dialogue import (
     whole_numbers,
 )
 from personalab.errors import Invalid, UserError
-from personalab.lab.cutting import numbered_spans
-from personalab.lab.dimensions import DIMENSIONS, MAXIMA, Dimension
 from personalab.lab.findings import AdvantageSegment, AnalysisReport, DimensionLeaders, Issue, SegmentType
 from personalab.lab.judging import DIMENSION_NAMES, speakable, unused_mark
 from personalab.lab.projects import RankRow, RunSummary
-from personalab.lab.segments import find_exact, text_hash
+from personalab.lab.records import DIMENSIONS, MAXIMA, Dimension
+from personalab.lab.segments import find_exact, numbered_spans, text_hash
 from personalab.texts import PromptLanguage, Text, fill
 
 TYPES: tuple[SegmentType, ...] = get_args(SegmentType)

@@ -9,10 +9,8 @@ from statistics import mean, median, stdev
 from typing import Any, NamedTuple, Protocol
 
 from personalab.lab.engine.ledger_engine import LedgerEngine
-from personalab.lab.engine.pareto_race import ParetoRace
 from personalab.lab.engine.problem import Candidate, Engine, Observed, Params, SearchProblem
-from personalab.lab.engine.random_subset import RandomSubset
-from personalab.lab.engine.source_beam import SourceBeam
+from personalab.lab.engine.rivals import ParetoRace, RandomSubset, SourceBeam
 from personalab.lab.world import PRESETS, START_EVALUATIONS, Preset, World, make_world
 
 MakeEngine = Callable[[SearchProblem, Params, Sequence[Observed]], Engine]

@@ -1,15 +1,211 @@
-"""Calls to an executor and their answers."""
+"""Calls to an executor: their prices, the shortening of long prompts, their answers, and stored errors."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Literal, TypedDict, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Literal, TypedDict, cast
 
-from personalab.errors import BadRecord, Reason, UserError
-from personalab.lab.stored_errors import plain_params
+from personalab.errors import BadRecord, PersonaLabError, Reason, UserError
+from personalab.texts import FALLBACK, REASONS, TEXTS, Language, PromptLanguage, fill, say
+from personalab.texts.actions import rendering_for
+
+_HERE = ("scripted:", "local:")
+
+
+def is_free(model: str) -> bool:
+    """Return whether a model runs on this machine, and is therefore free."""
+    return model == "rehearsal" or model.startswith(_HERE)
+
+
+def tells_price(model: str) -> bool:
+    """Return whether a model's answers report their cost: the command line's do, a chat model's do not."""
+    return is_free(model) or ":" not in model
+
+
+def is_limited(models: Sequence[str], max_calls: int | None, max_usd: float | None) -> bool:
+    """Return whether a budget limits the spending; one in money does if every model reports its cost."""
+    return max_calls is not None or (max_usd is not None and all(map(tells_price, models)))
+
+
+MAX_ERROR = 300
+"""How long the sentence of a failure may be."""
+
+_CODES = {text: code for code, text in REASONS.templates(FALLBACK).items() if "{" not in text} | {
+    "it is no account of a call": "no_call_record",
+    "it is no name of a file": "no_file_name",
+    "it may not be read": "unreadable",
+    "it is not there, or may not be run": "not_runnable",
+    "it does not tell its version": "no_version",
+    "it is not of the form provider:model": "not_provider_model",
+    "it is beyond all times": "time_out_of_range",
+    "it is cut off": "cut_off",
+    "it is there twice": "twice_in_archive",
+    "no line of it can be read": "no_readable_line",
+}
+"""The reasons without parameters by their English words: older files have no code beside them."""
+
+
+def plain_params(params: Mapping[str, object]) -> dict[str, str | int | float]:
+    """Return an error's parameters as a file can keep them, texts no longer than a sentence.
+
+    A reason of ours is kept as its English words, and beside them as its code (``reason_code``; ``reason_error`` if it
+    is an error) and its parameters (``reason.limit``).
+    """
+    found: dict[str, str | int | float] = {}
+    for name, value in params.items():
+        with rendering_for("terminal"):  # a file is the same from every entrance
+            found[name] = value if isinstance(value, int | float) else str(value)[:MAX_ERROR]
+        if isinstance(value, Reason | PersonaLabError):
+            found[f"{name}_code" if isinstance(value, Reason) else f"{name}_error"] = value.code
+            found |= plain_params({f"{name}.{key}": part for key, part in value.params.items()})
+    return found
+
+
+def restored_params(params: Mapping[str, Any]) -> dict[str, object]:
+    """Return the parameters that ``plain_params`` kept, reasons as what they were."""
+    found: dict[str, object] = {name: value for name, value in params.items() if "." not in name}
+    for name, value in [*found.items()]:
+        prefix = f"{name}."
+        parts = {key.removeprefix(prefix): part for key, part in params.items() if key.startswith(prefix)}
+        if (code := str(params.get(f"{name}_code"))) in REASONS:
+            found[name] = Reason(code, **restored_params(parts))
+            found.pop(f"{name}_code", None)
+        elif (code := str(params.get(f"{name}_error"))) in TEXTS:
+            found[name] = PersonaLabError(code, **restored_params(parts))
+            found.pop(f"{name}_error", None)
+        elif name == "reason" and isinstance(value, str) and value in _CODES:
+            found[name] = Reason(_CODES[value])
+    return found
+
+
+def warning_text(warning: Mapping[str, Any], language: Language) -> str:
+    """Return a warning's text by its code; its other fields are parameters."""
+    code = str(warning.get("code", ""))
+    params = {name: value for name, value in warning.items() if name != "code"}
+    return say(code, language, **restored_params(params)) if code in TEXTS else code
+
+
+_WIDE = re.compile("[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
+_LEFT_OUT: dict[PromptLanguage, str] = {
+    "zh": "\n\n……（此处省略约 {tokens} 个 token；以上是开头，以下是结尾）……\n\n",
+    "en": "\n\n… (about {tokens} tokens are left out here: the beginning stands above, the end below) …\n\n",
+}
+
+
+_NOTE_TOKENS = 60
+"""No note on what was left out has more."""
+LEAST_ROOM = 240
+"""A prompt that is to be shortened needs so many tokens beside its fixed part."""
+
+
+def estimated_tokens(text: str) -> int:
+    """Estimate the tokens of a text: one for each Chinese, Japanese or Korean character, else one for four."""
+    wide = len(_WIDE.findall(text))
+    return wide + -(-(len(text) - wide) // 4)
+
+
+def shorten_text(text: str, tokens: int, language: PromptLanguage) -> str:
+    """Keep the beginning and the end of a text that is too long, two parts to one, with a note between them."""
+    total = estimated_tokens(text)
+    if total <= tokens:
+        return text
+    head = _reach(text, tokens * 2 // 3)
+    tail = _reach(text[::-1], tokens - tokens * 2 // 3)
+    note = fill(_LEFT_OUT[language], tokens=total - tokens)
+    return text[:head] + note + (text[-tail:] if tail else "")
+
+
+def shorten_parts(texts: Sequence[str], tokens: int, language: PromptLanguage) -> list[str]:
+    """Shorten the longest of several texts until all together fit; what the short ones leave free is theirs."""
+    needed = [estimated_tokens(text) for text in texts]
+    left, found = tokens, list(texts)
+    order = sorted(range(len(texts)), key=needed.__getitem__)
+    for number, at in enumerate(order):
+        share = left // (len(order) - number)
+        if needed[at] > share:
+            found[at] = shorten_text(texts[at], max(1, share - _NOTE_TOKENS), language)
+        left -= min(needed[at], share)
+    return found
+
+
+def exceeds(tokens: int, *texts: str) -> bool:
+    """Return whether texts together have more tokens; short ones are not counted, for a character is one at most."""
+    return sum(map(len, texts)) > tokens and sum(map(estimated_tokens, texts)) > tokens
+
+
+def room_beside(threshold: int, *fixed: str, skill: str | None = None) -> int:
+    """Return the tokens a threshold leaves beside what cannot be shortened: a skill's text, or a judge's instructions.
+
+    A threshold that leaves too few is refused.
+    """
+    needed = sum(map(estimated_tokens, fixed)) + LEAST_ROOM
+    if threshold >= needed:
+        return threshold - needed + LEAST_ROOM
+    if skill is None:
+        raise UserError("lab_context_no_judge", threshold=threshold, tokens=needed)
+    raise UserError("lab_context_no_skill", threshold=threshold, tokens=needed, skill=skill[:80])
+
+
+def _reach(text: str, tokens: int) -> int:
+    """Return the number of leading characters that have so many tokens."""
+    low, high = 0, min(len(text), tokens * 4)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if estimated_tokens(text[:middle]) <= tokens:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+_PASSAGE = 24
+"""Characters in a row that no answer shares with a note by chance."""
+_SHORTEST = 8
+"""Characters of a line that is looked for as a whole."""
+
+
+def repeats_note(data: object, note: str, known: Sequence[str]) -> bool:
+    """Return whether a text anywhere in ``data`` has a passage of our note.
+
+    Passages that also occur in ``known`` do not count: the question and the model's own earlier answer may be quoted.
+    """
+    lines = [_flat(line) for line in note.splitlines() if line.strip()]
+    sources = [_flat(text) for text in known]
+    passages = {part for line in lines for part in _passages(line)}
+    short = [line for line in lines if _SHORTEST <= len(line) < _PASSAGE]
+    for text in map(_flat, _texts(data)):
+        shared = [part for part in _passages(text) if part in passages]
+        shared += [line for line in short if line in text]
+        if any(not any(part in source for source in sources) for part in shared):
+            return True
+    return False
+
+
+def _passages(line: str) -> Iterator[str]:
+    return (line[at : at + _PASSAGE] for at in range(len(line) - _PASSAGE + 1))
+
+
+def _flat(text: str) -> str:
+    """Join a text's words by single spaces, without the signs of a heading."""
+    return " ".join(text.split()).strip("= ")
+
+
+def _texts(data: object) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    elif is_dataclass(data) and not isinstance(data, type):
+        for field in fields(data):
+            yield from _texts(getattr(data, field.name))
+    elif isinstance(data, Mapping):
+        for value in cast("Mapping[object, object]", data).values():
+            yield from _texts(value)
+    elif isinstance(data, list | tuple):
+        for value in cast("Sequence[object]", data):
+            yield from _texts(value)
+
 
 CallStatus = Literal["ok", "failed"]
 MAX_TIMEOUT = 86_400.0

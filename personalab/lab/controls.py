@@ -62,7 +62,7 @@ class Verdict:
         )
 
 
-def chosen(language: PromptLanguage) -> tuple[Control, ...]:
+def choose_controls(language: PromptLanguage) -> tuple[Control, ...]:
     """Return the pairs of one language: two, so four calls for each judge."""
     return tuple(control for control in CONTROLS if control.language == language)
 

@@ -7,10 +7,20 @@ from typing import Literal
 from pydantic import Field
 
 from personalab.errors import Reason
-from personalab.lab.dimensions import Dimension
 from personalab.lab.engine.problem import Strategy
 from personalab.lab.projects import Breakdown, average_doubts
-from personalab.lab.records import Count, Doubt, Filled, Number, Record, SegmentId, Time, Uuid, Version
+from personalab.lab.records import (
+    Count,
+    Dimension,
+    Doubt,
+    Filled,
+    Number,
+    Record,
+    SegmentId,
+    Time,
+    Uuid,
+    Version,
+)
 
 SegmentType = Literal["instruction", "constraint", "format", "role", "example"]
 StopReason = Literal["threshold_reached", "max_rounds", "manual"]

@@ -10,9 +10,8 @@ from typing import Any, Literal, cast
 from personalab.dialogue import list_schema, object_schema, text_schema
 from personalab.errors import Invalid, NotFound, UserError
 from personalab.lab.assets import Case
-from personalab.lab.dimensions import CATEGORIES, Category
 from personalab.lab.judging import unused_mark
-from personalab.lab.records import Filled, Record, Time
+from personalab.lab.records import CATEGORIES, Category, Filled, Record, Time
 from personalab.texts import PromptLanguage, fill
 
 MAX_GENERATED = 50

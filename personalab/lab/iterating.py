@@ -9,12 +9,11 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from personalab.errors import Invalid
-from personalab.lab.dimensions import DIMENSIONS, Category, Dimension
 from personalab.lab.engine.problem import (
     BestLog,
     Candidate,
@@ -38,7 +37,18 @@ from personalab.lab.findings import (
 )
 from personalab.lab.projects import breakdown_of
 from personalab.lab.recomposing import checked_content
-from personalab.lab.records import CaseId, Filled, Number, Record, Time, Uuid, Version
+from personalab.lab.records import (
+    DIMENSIONS,
+    CaseId,
+    Category,
+    Dimension,
+    Filled,
+    Number,
+    Record,
+    Time,
+    Uuid,
+    Version,
+)
 from personalab.lab.segments import PoolSegment, compose
 
 _STOP_REASONS: dict[StopCause, StopReason] = {
@@ -107,7 +117,7 @@ class IterationPlan(Record):
     parameters: IterationParams
     retention_rules: str
     kept: tuple[str, ...]
-    segments: tuple[dict[str, Any], ...]
+    segments: tuple[PoolSegment, ...]
     """The pieces that candidates are made of, each with its places in the originals."""
     skills: dict[str, tuple[str, ...]]
     """The segments of each original, by its id."""
@@ -126,7 +136,7 @@ class IterationPlan(Record):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         """Refuse a plan that somebody has taken pieces out of."""
-        pieces = {found.segment_id for found in self.pool()}
+        pieces = {found.segment_id for found in self.segments}
         used = {*self.kept, *(name for ids in self.skills.values() for name in ids)}
         if not used <= pieces:
             raise Invalid("no_such_segment", segment_id=min(used - pieces))
@@ -138,22 +148,17 @@ class IterationPlan(Record):
         """Return what is searched."""
         return SearchProblem(
             segments=tuple(
-                EngineSegment(found.segment_id, found.skill_id, found.dimension) for found in self.pool()
+                EngineSegment(found.segment_id, found.skill_id, found.dimension) for found in self.segments
             ),
             skills=self.skills,
             cases=tuple(CasePlace(case.id, case.category) for case in self.cases),
             kept=frozenset(self.kept),
         )
 
-    def pool(self) -> list[PoolSegment]:
-        """Return the pieces that candidates are made of."""
-        return [PoolSegment.read(found) for found in self.segments]
-
     def content(self, candidate: Candidate) -> str:
         """Compose a candidate; refuse one that lost a segment which must be kept."""
-        pool = self.pool()
-        kept = {found.segment_id: found.text for found in pool if found.segment_id in self.kept}
-        return checked_content(compose(pool, candidate.segments), kept)
+        kept = {found.segment_id: found.text for found in self.segments if found.segment_id in self.kept}
+        return checked_content(compose(self.segments, candidate.segments), kept)
 
     def name_of(self, skill_id: str) -> str:
         """Return the name of an original."""

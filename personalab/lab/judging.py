@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 
 from personalab.dialogue import object_in
 from personalab.errors import Invalid
-from personalab.lab.dimensions import DIMENSIONS, MAXIMA, Dimension
+from personalab.lab.records import DIMENSIONS, MAXIMA, Dimension
 from personalab.texts import PromptLanguage, Text, fill
 
 MAX_REASON = 2_000

@@ -7,8 +7,20 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from personalab.errors import Invalid, Reason
-from personalab.lab.dimensions import DIMENSIONS, MAXIMA, Dimension
-from personalab.lab.records import CaseId, Count, Doubt, Filled, Number, Record, Time, Uuid, Version
+from personalab.lab.records import (
+    DIMENSIONS,
+    MAXIMA,
+    CaseId,
+    Count,
+    Dimension,
+    Doubt,
+    Filled,
+    Number,
+    Record,
+    Time,
+    Uuid,
+    Version,
+)
 
 ProjectStatus = Literal["pending", "running", "completed", "interrupted"]
 ResultStatus = Literal["completed", "failed", "skipped"]

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from personalab.lab.assets import Cases
-from personalab.lab.dimensions import CATEGORIES, DIMENSIONS, Category, Dimension
 from personalab.lab.projects import RankRow, Result, ResultStatus, RunSummary, breakdown_of, rounded_average
+from personalab.lab.records import CATEGORIES, DIMENSIONS, Category, Dimension
 from personalab.lab.segments import text_hash
 from personalab.lab.statistics import (
     Interval,

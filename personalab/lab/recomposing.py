@@ -103,12 +103,19 @@ class SegmentSelection:
 # --- what goes in
 
 
-def choose(report: AnalysisReport, segments: Sequence[str] | None, rules: str) -> SegmentSelection:
-    """Choose segments: those named and those the rules keep, or all but those the rules drop."""
+def select_segments(
+    report: AnalysisReport,
+    segments: Sequence[str] | None,
+    rules: str,
+    *,
+    keep: Sequence[str] = (),
+    drop: Sequence[str] = (),
+) -> SegmentSelection:
+    """Choose segments: those named and those to keep, or all but those to drop."""
     known = [row.id for row in report.advantage_segments]
     if not known:
         raise UserError("lab_no_segments", project=report.project_id)
-    retention = read_retention(rules, known)
+    retention = read_retention(rules, known, keep=keep, drop=drop)
     wanted = set(known) - set(retention.dropped) if segments is None else set(segments)
     if unknown := sorted(wanted - set(known)):
         raise UserError("lab_unknown_segment", segment=unknown[0], known=", ".join(known))
@@ -122,7 +129,7 @@ def choose(report: AnalysisReport, segments: Sequence[str] | None, rules: str) -
     return SegmentSelection(chosen, retention, gone)
 
 
-def joined(choice: SegmentSelection, contents: Mapping[str, str]) -> str:
+def join_segments(choice: SegmentSelection, contents: Mapping[str, str]) -> str:
     """Join the chosen segments as they are in their skills, given by id."""
     marks = marks_of(choice.segments, contents)
     found = {mark.segment_id for rows in marks.values() for mark in rows}

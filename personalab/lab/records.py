@@ -1,4 +1,4 @@
-"""Base types of workspace files, which are read leniently and written strictly.
+"""Base types of workspace files, which are read leniently and written strictly, and the dimensions of scores.
 
 Reading accepts what other programs wrote: any text as an id, times with fractions, and unknown fields, which
 are kept. Writing refuses what the format forbids, so that our own files are always valid.
@@ -11,11 +11,27 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
 
 from personalab.errors import BadRecord, Invalid, Reason, pydantic_reason
+
+Dimension = Literal[
+    "functional_correctness",
+    "robustness",
+    "readability",
+    "conciseness",
+    "complexity_control",
+    "format_compliance",
+]
+DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
+MAXIMA: Mapping[Dimension, int] = dict(zip(DIMENSIONS, (30, 20, 15, 15, 10, 10), strict=True))
+"""The most points of each; together they are 100."""
+
+Category = Literal["standard", "boundary", "exception"]
+CATEGORIES: tuple[Category, ...] = get_args(Category)
+
 
 _STRICT = {"strict": True}
 _VERSION = re.compile(r"v[1-9][0-9]{0,6}", re.ASCII)

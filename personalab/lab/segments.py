@@ -1,39 +1,232 @@
-"""Pools of segments from several skills, and composition of skills from chosen segments.
-
-A skill is cut so that its segments, joined in order, are exactly its text. Segments of several skills form a
-pool; any set of them can be joined, and the whole set of one skill gives that skill back unchanged.
-"""
+"""Segments of texts: partition of a text, pools from several skills, and composition of skills from segments."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from itertools import pairwise
+from typing import Literal
 
-from pydantic import TypeAdapter, ValidationError
-
-from personalab.errors import BadRecord, UserError, pydantic_reason
-from personalab.lab.cutting import Kind, Mark, TextSegment, partition
-from personalab.lab.dimensions import Dimension
+from personalab.errors import UserError
 from personalab.lab.findings import AdvantageSegment, SegmentType
+from personalab.lab.records import Dimension, Record
 
-__all__ = [
-    "Mark",
-    "PoolSegment",
-    "SegmentPosition",
-    "TextSegment",
-    "compose",
-    "find_exact",
-    "marks_of",
-    "partition",
-    "pool",
-    "resolved",
-    "text_hash",
-]
+Kind = Literal["marked", "heading", "list", "code", "text"]
+
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_FENCE = re.compile(r"[ \t]*(?:(`{3,})[^`\n]*|(~{3,}).*)(?:\n|$)")
+_WORD = re.compile(r"\w")
+_CLOSING = re.compile("[。．.！!？?；;，,、…:：”’）)】\\]」』]*")
+_SIGNS_TO_THE_END = re.compile(r"[^\w\n]*+(?=\n|\Z)")
+_HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
+_ITEM = re.compile(
+    r"[ \t]*(?:[-*+•·][ \t]+|\d{1,3}[.)、．](?!\d)"
+    r"|[（(][\d一二三四五六七八九十]{1,3}[)）]|[一二三四五六七八九十]{1,3}、)"
+)
+_BEFORE_A_MARK = re.compile(r"[^\w\n]*+(?:\d{1,3}[.)、．])?[^\w\n]*+")
+"""Bullets, numbers and signs that may precede a mark in its line and belong to it."""
+_LONG_LINE = 80
+"""A line with more characters is numbered sentence by sentence."""
+_SHORTEST_SENTENCE = 8
+_SENTENCE_END = re.compile(r"[。！？；…]+[”’）】」』]*|[.!?;]+[\"')\]]*(?=\s)")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A stretch of a skill that somebody gave a name."""
+
+    segment_id: str
+    start: int
+    end: int
+    type: SegmentType = "instruction"
+    dimension: Dimension | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextSegment:
+    """A piece of a text; the white space after it belongs to it, and so it does before the first.
+
+    ``core_start`` and ``core_end`` tell where it is without that. ``marked`` names the marks in it: more than one
+    where they overlap.
+    """
+
+    text: str
+    start: int
+    end: int
+    kind: Kind
+    marked: tuple[str, ...]
+    core_start: int
+    core_end: int
+
+    @property
+    def core(self) -> str:
+        """The piece itself."""
+        return self.text[self.core_start - self.start : self.core_end - self.start]
+
+    @property
+    def after(self) -> str:
+        """The white space after it."""
+        return self.text[self.core_end - self.start :]
+
+
+_Span = tuple[int, int]
+_Core = tuple[int, int, Kind, tuple[str, ...]]
+_Marked = tuple[int, int, tuple[str, ...]]
+
+
+def partition(content: str, marks: Sequence[Mark] = ()) -> list[TextSegment]:
+    """Cut a text into pieces that together are the text.
+
+    Marked stretches are pieces of their own, with the signs around them. Those that overlap are one, and one that
+    reaches into a code block takes the whole block along. The rest is cut at blank lines, headings, lists and code
+    blocks; a heading stays with what it is over.
+    """
+    if not content:
+        return []
+    cores = _cores(content, marks)
+    if not cores:
+        return [TextSegment(content, 0, len(content), "text", (), 0, len(content))]
+    starts = [0, *(core[0] for core in cores[1:]), len(content)]
+    return [
+        TextSegment(content[start:end], start, end, kind, marked, core_start, core_end)
+        for (core_start, core_end, kind, marked), (start, end) in zip(cores, pairwise(starts), strict=True)
+    ]
+
+
+def _cores(content: str, marks: Sequence[Mark]) -> list[_Core]:
+    units = list(_units(content))
+    fences = [(start, end) for start, end, kind in units if kind == "code"]
+    marked = _merged([_widened(content, mark, fences) for mark in marks if mark.start < mark.end])
+    found: list[_Core] = [(start, end, "marked", ids) for start, end, ids in marked]
+    taken = [(start, end) for start, end, _ in marked]
+    for start, end, kind in _blocks(content, units):
+        for gap in _gaps(start, end, taken):
+            # What has no word in it, like a rule or a comma, is a separator; in code it may mean something.
+            if _WORD.search(content, *gap) or (kind == "code" and content[slice(*gap)].strip()):
+                found.append((*_stripped(content, *gap), kind, ()))
+    return sorted(found)
+
+
+def _widened(content: str, mark: Mark, fences: Sequence[_Span]) -> _Marked:
+    """Take along the signs around a mark in its line, and the code blocks it reaches into."""
+    start, end = max(mark.start, 0), min(mark.end, len(content))
+    line = content.rfind("\n", 0, start) + 1
+    if _BEFORE_A_MARK.fullmatch(content, line, start):
+        start = line
+    if content[end - 1] != "\n":
+        signs = _SIGNS_TO_THE_END.match(content, end) or _CLOSING.match(content, end)
+        end += len(signs[0].rstrip()) if signs else 0
+    touched = [fence for fence in fences if fence[0] < end and start < fence[1]]
+    start = min([start, *(fence[0] for fence in touched)])
+    end = max([end, *(_stripped(content, *fence)[1] for fence in touched)])
+    return start, end, (mark.segment_id,)
+
+
+def _merged(marked: Iterable[_Marked]) -> list[_Marked]:
+    merged: list[_Marked] = []
+    for start, end, ids in sorted(marked):
+        if merged and start < merged[-1][1]:
+            before = merged.pop()
+            merged.append((before[0], max(before[1], end), tuple(dict.fromkeys((*before[2], *ids)))))
+        else:
+            merged.append((start, end, ids))
+    return merged
+
+
+def _gaps(start: int, end: int, taken: Sequence[_Span]) -> Iterator[_Span]:
+    at = start
+    for taken_start, taken_end in taken:
+        if taken_start >= end:
+            break
+        if at < taken_start:
+            yield at, taken_start
+        at = max(at, taken_end)
+    if at < end:
+        yield at, end
+
+
+def _stripped(content: str, start: int, end: int) -> _Span:
+    """Leave out the white space around a stretch, but not the indentation of a line that begins in it."""
+    body = content[start:end]
+    lead = len(body) - len(body.lstrip())
+    broken = body.rfind("\n", 0, lead)
+    begins_line = start == 0 or content[start - 1] == "\n"
+    first = broken + 1 if broken >= 0 or begins_line else lead
+    return start + first, start + len(body.rstrip())
+
+
+def _units(content: str) -> Iterator[tuple[int, int, Kind | None]]:
+    """Yield a text line by line, a code block in one; ``None`` is a blank line."""
+    fence, begun = "", 0
+    for found in _LINE.finditer(content):
+        line, opening = found[0], _FENCE.fullmatch(found[0])
+        sign = (opening[1] or opening[2]) if opening else ""
+        if fence:
+            if sign.startswith(fence) and line.strip() == sign:
+                yield begun, found.end(), "code"
+                fence = ""
+        elif sign:
+            fence, begun = sign, found.start()
+        else:
+            yield found.start(), found.end(), _kind(line)
+    if fence:
+        yield begun, len(content), "code"
+
+
+def _kind(line: str) -> Kind | None:
+    if not line.strip():
+        return None
+    if _HEADING.match(line):
+        return "heading"
+    return "list" if _ITEM.match(line) else "text"
+
+
+def _blocks(content: str, units: Iterable[tuple[int, int, Kind | None]]) -> list[tuple[int, int, Kind]]:
+    found: list[tuple[int, int, Kind]] = []
+    is_apart = True
+    for start, end, kind in units:
+        if kind is None:
+            is_apart = True
+            continue
+        begun, last = (found[-1][0], found[-1][2]) if found else (start, None)
+        is_under = last == "heading" and kind != "heading"
+        goes_on = kind == last and kind in ("list", "text")
+        goes_on = goes_on or (last == "list" and kind == "text" and content[start] in " \t\u3000")
+        if is_under or (goes_on and not is_apart):
+            found[-1] = (begun, end, kind if is_under else last or kind)
+        else:
+            found.append((start, end, kind))
+        is_apart = kind == "code"
+    return found
+
+
+# --- numbering
+
+
+def numbered_spans(text: str) -> list[tuple[int, int]]:
+    """Find the lines of a text that are not blank, without the white space around them; long ones by sentences."""
+    found: list[_Span] = []
+    for line in _LINE.finditer(text):
+        for start, end in _sentences(text, *line.span()):
+            part = text[start:end]
+            if core := part.strip():
+                start += len(part) - len(part.lstrip())
+                found.append((start, start + len(core)))
+    return found
+
+
+def _sentences(text: str, start: int, end: int) -> Iterator[_Span]:
+    if end - start > _LONG_LINE:
+        for found in _SENTENCE_END.finditer(text, start, end):
+            # A number before the text of an item, such as "1.", is no sentence.
+            if len(text[start : found.end()].strip()) > _SHORTEST_SENTENCE:
+                yield start, found.end()
+                start = found.end()
+    yield start, end
+
 
 _ROLE = re.compile(
     r"\W*+(?:role\b|角色|人设|你是|你扮演|你将扮演|作为一[名个位]|you are |you play |act as )", re.IGNORECASE
@@ -41,8 +234,7 @@ _ROLE = re.compile(
 _ID = re.compile(r"seg_(\d{3,6})", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentPosition:
+class SegmentPosition(Record):
     """A segment's position: its skill, its index, its depth (0 to 1), and its white space."""
 
     skill_id: str
@@ -53,8 +245,7 @@ class SegmentPosition:
     after: str
 
 
-@dataclass(frozen=True, slots=True)
-class PoolSegment:
+class PoolSegment(Record):
     """A piece that skills can be put together from; ``also`` are further names of it."""
 
     segment_id: str
@@ -64,31 +255,6 @@ class PoolSegment:
     type: SegmentType
     also: tuple[str, ...]
     places: tuple[SegmentPosition, ...]
-
-    def fields(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        places = [{name: getattr(place, name) for name in SegmentPosition.__slots__} for place in self.places]
-        return {name: getattr(self, name) for name in self.__slots__} | {
-            "also": list(self.also),
-            "places": places,
-        }
-
-    @classmethod
-    def read(cls, data: Mapping[str, Any]) -> PoolSegment:
-        """Read what ``fields`` gave, and refuse anything else."""
-        try:
-            return _reader().validate_python(data)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            field = ".".join(["segments", *(str(step) for step in first["loc"])])
-            raise BadRecord(
-                "lab_bad_record", file="x_iteration.json", field=field, reason=pydantic_reason(first)
-            ) from error
-
-
-@cache
-def _reader() -> TypeAdapter[PoolSegment]:
-    return TypeAdapter(PoolSegment)
 
 
 # --- finding
@@ -129,7 +295,14 @@ def pool(skills: Mapping[str, str], marks: Mapping[str, Sequence[Mark]] | None =
     same: dict[_Key, list[tuple[SegmentPosition, TextSegment]]] = {}
     for order, (skill_id, content) in enumerate(skills.items()):
         for index, (key, part) in enumerate(zip(keys[skill_id], cuts[skill_id], strict=True)):
-            place = SegmentPosition(skill_id, order, index, part.start / len(content), part.text, part.after)
+            place = SegmentPosition(
+                skill_id=skill_id,
+                skill_order=order,
+                index=index,
+                depth=part.start / len(content),
+                text=part.text,
+                after=part.after,
+            )
             same.setdefault(key, []).append((place, part))
     number = max((int(found[1]) for name in known if (found := _ID.fullmatch(name))), default=0)
     made: list[PoolSegment] = []
@@ -177,7 +350,7 @@ def _type_of(core: str, kind: Kind) -> SegmentType:
     return "example" if kind == "code" else "instruction"
 
 
-def resolved(pieces: Sequence[PoolSegment], ids: Iterable[str]) -> list[PoolSegment]:
+def resolve_segments(pieces: Sequence[PoolSegment], ids: Iterable[str]) -> list[PoolSegment]:
     """Find pieces by any of their names, each once, in the pool's order."""
     names = {name: piece.segment_id for piece in pieces for name in (piece.segment_id, *piece.also)}
     wanted = set(ids)
@@ -197,7 +370,7 @@ def compose(pieces: Sequence[PoolSegment], ids: Iterable[str]) -> str:
     are ordered by how far down they stood, a role at its skill's beginning comes first, and between pieces that did
     not follow each other there is one blank line.
     """
-    chosen = resolved(pieces, ids)
+    chosen = resolve_segments(pieces, ids)
     if not chosen:
         return ""
     homes = _homes(pieces, chosen)

@@ -89,22 +89,24 @@ def known_values(tags: Tags) -> list[str]:
     return [tag.value for tag in (*tags.manual, *tags.auto)]
 
 
-def unknown(values: Sequence[str], tags: Tags) -> list[str]:
+def unknown_tags(values: Sequence[str], tags: Tags) -> list[str]:
     """Leave out the tags that are there already, however they are written."""
     known = {_key(value) for value in known_values(tags)}
     return [value for value in values if _key(value) not in known]
 
 
-def proposed(tags: Tags, values: Sequence[str], now: str, log_ref: str, new_id: Callable[[], str]) -> Tags:
+def with_proposals(
+    tags: Tags, values: Sequence[str], now: str, log_ref: str, new_id: Callable[[], str]
+) -> Tags:
     """Add what a model proposes; it waits until a person has said yes or no."""
     fresh = [
         AutoTag(id=new_id(), value=value, status="pending", generated_at=now, log_ref=log_ref)
-        for value in unknown(values, tags)
+        for value in unknown_tags(values, tags)
     ]
-    return mended(tags.model_copy(update={"auto": (*tags.auto, *fresh)}), new_id)
+    return repaired_tags(tags.model_copy(update={"auto": (*tags.auto, *fresh)}), new_id)
 
 
-def tagged(tags: Tags, value: str, now: str, new_id: Callable[[], str]) -> Tags:
+def with_tag(tags: Tags, value: str, now: str, new_id: Callable[[], str]) -> Tags:
     """Add a person's tag; one that is there stays as it is."""
     tag = _tag(value)
     if not tag or len(tag) > MAX_TAG:
@@ -112,19 +114,19 @@ def tagged(tags: Tags, value: str, now: str, new_id: Callable[[], str]) -> Tags:
     if any(_key(found.value) == _key(tag) for found in tags.manual):
         return tags
     fresh = ManualTag(id=new_id(), value=tag, created_at=now)
-    return mended(tags.model_copy(update={"manual": (*tags.manual, fresh)}), new_id)
+    return repaired_tags(tags.model_copy(update={"manual": (*tags.manual, fresh)}), new_id)
 
 
-def untagged(tags: Tags, tag: str, new_id: Callable[[], str]) -> Tags:
+def without_tag(tags: Tags, tag: str, new_id: Callable[[], str]) -> Tags:
     """Remove a tag by its id or its value, whatever its origin."""
     manual = tuple(found for found in tags.manual if not _is(found, tag))
     auto = tuple(found for found in tags.auto if not _is(found, tag))
     if len(manual) + len(auto) == len(tags.manual) + len(tags.auto):
         raise _missing(tags, tag)
-    return mended(tags.model_copy(update={"manual": manual, "auto": auto}), new_id)
+    return repaired_tags(tags.model_copy(update={"manual": manual, "auto": auto}), new_id)
 
 
-def judged(tags: Tags, tag: str, verdict: Verdict, now: str, new_id: Callable[[], str]) -> Tags:
+def with_verdict(tags: Tags, tag: str, verdict: Verdict, now: str, new_id: Callable[[], str]) -> Tags:
     """Approve or reject a proposed tag, by its id or its value; a person may think better of it later."""
     if not any(_is(found, tag) for found in tags.auto):
         raise _missing(tags, tag)
@@ -138,10 +140,10 @@ def judged(tags: Tags, tag: str, verdict: Verdict, now: str, new_id: Callable[[]
         else found
         for found in tags.auto
     )
-    return mended(tags.model_copy(update={"auto": auto}), new_id)
+    return repaired_tags(tags.model_copy(update={"auto": auto}), new_id)
 
 
-def mended(tags: Tags, new_id: Callable[[], str]) -> Tags:
+def repaired_tags(tags: Tags, new_id: Callable[[], str]) -> Tags:
     """Make what other programs wrote fit to be written: ids of our kind, times to the second."""
     return Tags(
         manual=tuple(
@@ -183,7 +185,7 @@ def _key(value: str) -> str:
     return unicodedata.normalize("NFKC", value).casefold().strip()
 
 
-def visible(text: str) -> str:
+def visible_line(text: str) -> str:
     """Return a text on one line without what cannot be seen; one that shows nothing is empty."""
     seen = "".join(char for char in text if char.isspace() or unicodedata.category(char) not in _UNSEEN)
     shows = any(unicodedata.category(char)[0] in "LNPS" and char not in _BLANK for char in seen)
@@ -191,7 +193,7 @@ def visible(text: str) -> str:
 
 
 def _tag(text: str) -> str:
-    return visible(_one_line(visible(text)))
+    return visible_line(_one_line(visible_line(text)))
 
 
 def _one_line(text: str) -> str:

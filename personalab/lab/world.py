@@ -15,7 +15,6 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from personalab.lab.dimensions import CATEGORIES, DIMENSIONS, MAXIMA, Dimension
 from personalab.lab.engine.problem import (
     Candidate,
     CasePlace,
@@ -25,6 +24,7 @@ from personalab.lab.engine.problem import (
     Trial,
     original,
 )
+from personalab.lab.records import CATEGORIES, DIMENSIONS, MAXIMA, Dimension
 
 Preset = Literal["base", "interactions", "noisy", "pure_noise", "deceptive"]
 PRESETS: tuple[Preset, ...] = get_args(Preset)

@@ -24,15 +24,13 @@ from pydantic import Field
 from personalab.data_files import write_json
 from personalab.errors import Busy, PersonaLabError, Reason, as_reason
 from personalab.lab.analysis import leaders_of
-from personalab.lab.dimensions import DIMENSIONS
+from personalab.lab.case_calls import CallRow, CaseCalls, arm_folder
 from personalab.lab.findings import AnalysisReport, ExplorationLog, IterationReport, RoundConfig
 from personalab.lab.iterating import IterationPlan
-from personalab.lab.options import RunOptions
+from personalab.lab.options import CliSettings, RunOptions, TempSession
 from personalab.lab.projects import BaselineRef, ProjectConfig, ProjectProgress, Result, RunSummary, SkillRef
-from personalab.lab.records import SHORT, AssetKind, Doubt, Record
-from personalab.lab.resuming import CallRow, CaseCalls, arm_folder
+from personalab.lab.records import DIMENSIONS, SHORT, AssetKind, Doubt, Record
 from personalab.lab.segments import find_exact
-from personalab.lab.sessions import CliSettings, TempSession
 from personalab.operations.doctor_findings import Finding
 from personalab.operations.doctor_lab_files import (
     CheckedVersion,
@@ -44,9 +42,10 @@ from personalab.operations.doctor_lab_files import (
 )
 from personalab.providers.call_spool import forget_call
 from personalab.services import Services
+from personalab.storage.lab.asset_collections import read_baseline, read_skill
 from personalab.storage.lab.iterations import FOLDER as ITERATIONS
 from personalab.storage.lab.project_journal import MAX_JOURNAL, CallJournal
-from personalab.storage.lab.project_place import (
+from personalab.storage.lab.projects import (
     ANALYSIS,
     CONFIG,
     CONTROLS,
@@ -57,7 +56,6 @@ from personalab.storage.lab.project_place import (
     SPOOL,
     SUMMARY,
 )
-from personalab.storage.lab.shelves import read_baseline, read_skill
 from personalab.storage.lab.workspace import KIND_FOLDERS, AssetFolder, Workspace, folders_in
 from personalab.storage.story_lock import running
 from personalab.story.records import is_id

@@ -24,8 +24,8 @@ from personalab.lab.findings import Provenance
 from personalab.lab.generating import DRAFTS_FILE, Drafts
 from personalab.lab.records import AssetKind, Doubt, Record
 from personalab.operations.doctor_findings import Finding
-from personalab.operations.lab.originals import KEPT_LIST, KeptList, kept_name
-from personalab.storage.lab.shelves import MAX_CONTENT_BYTES, MAX_HISTORY_BYTES
+from personalab.operations.lab.importing import KEPT_LIST, KeptList, kept_name
+from personalab.storage.lab.asset_collections import MAX_CONTENT_BYTES, MAX_HISTORY_BYTES
 from personalab.storage.lab.workspace import Workspace
 from personalab.texts import Language, say
 

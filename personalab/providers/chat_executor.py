@@ -17,8 +17,7 @@ from typing import cast
 
 from personalab.dialogue import AnswerSchema, Message, object_in, well_formed
 from personalab.errors import ProviderError, Reason
-from personalab.lab.calling import Call, CallAnswer, CallUsage
-from personalab.lab.stored_errors import plain_params
+from personalab.lab.calling import Call, CallAnswer, CallUsage, plain_params
 from personalab.ports import ReplyChunk, ReplyModel, stream_answer
 from personalab.providers.call_spool import CallFiles, forget_call, spooling
 from personalab.providers.claude_cli import error_sentence, well_formed_json

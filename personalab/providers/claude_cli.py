@@ -28,8 +28,7 @@ from typing import cast
 
 from personalab.dialogue import object_in, well_formed
 from personalab.errors import Because, ProviderError, Reason, as_reason
-from personalab.lab.calling import Call, CallAnswer, CallUsage, amount_of
-from personalab.lab.stored_errors import MAX_ERROR, plain_params
+from personalab.lab.calling import MAX_ERROR, Call, CallAnswer, CallUsage, amount_of, plain_params
 from personalab.providers.call_spool import CallFiles, forget_call, spooling
 from personalab.providers.child_environment import child_environment
 from personalab.providers.claude_process import (

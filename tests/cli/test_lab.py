@@ -65,7 +65,7 @@ def test_a_whole_session_leads_from_nothing_to_reports_and_a_new_skill(
     assert report["best_skill_id"] == shown["ranking"][0]["skill_id"]
     first = report["advantage_segments"][0]
     new = lab.json(
-        "recompose", project, "--segments", first["id"], "--rules", f"keep {first['id']}",
+        "recompose", project, "--segments", first["id"], "--keep", first["id"],
         "--name", "Joined",
     )  # fmt: skip
     kept = lab.json("skill", "show", "Joined")

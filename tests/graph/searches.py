@@ -10,7 +10,7 @@ from graph.iterate import stream_iterate
 from nodes.iterate.state import IterateInput
 from personalab.lab.assets import NO_TAGS, BaselineMeta, Case, Cases, SkillMeta
 from personalab.lab.calling import Call, CallAnswer
-from personalab.lab.dimensions import CATEGORIES, DIMENSIONS, MAXIMA
+from personalab.lab.records import CATEGORIES, DIMENSIONS, MAXIMA
 from personalab.operations.lab.projects import create_project
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace

@@ -14,8 +14,8 @@ import pytest
 from graph.evaluate import stream_evaluate
 from personalab.lab.calling import Call, CallAnswer
 from personalab.lab.controls import CONTROLS
-from personalab.lab.dimensions import DIMENSIONS
 from personalab.lab.options import NO_SKILL, NO_SKILL_ID
+from personalab.lab.records import DIMENSIONS
 from personalab.operations.lab.leaderboard import leaderboard
 from personalab.operations.lab.projects import pause_project, plan_project, project_status
 from personalab.operations.lab.skills import edit_skill

@@ -18,7 +18,6 @@ from graph.iterate import stream_iterate
 from nodes.iterate.state import IterateInput
 from personalab.errors import NotFound, UserError
 from personalab.lab.calling import Call, CallAnswer
-from personalab.lab.dimensions import DIMENSIONS, MAXIMA
 from personalab.lab.engine.problem import candidate_of
 from personalab.lab.findings import (
     AdvantageSegment,
@@ -30,6 +29,7 @@ from personalab.lab.findings import (
 )
 from personalab.lab.iterating import IterationPlan
 from personalab.lab.projects import Result
+from personalab.lab.records import DIMENSIONS, MAXIMA
 from personalab.operations.lab.iterating import iteration_bound, iteration_status, stop_iteration
 from personalab.operations.lab.projects import change_options, pause_project
 from personalab.services import Services
@@ -144,12 +144,13 @@ def _remove(folder: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_kept_segment_is_in_every_candidate(services: Services) -> None:
+@pytest.mark.parametrize("wish", [{"keep": ["seg_001"]}, {"retention_rules": "必须保留seg_001"}])
+async def test_a_kept_segment_is_in_every_candidate(services: Services, wish: dict[str, Any]) -> None:
     place, executor = await prepared(services)
     bad = BETA[2].strip()
     _mark(services, place, bad)
     executor.calls.clear()
-    result = await iterate(services, place, max_rounds=5, retention_rules="必须保留seg_001")
+    result = await iterate(services, place, max_rounds=5, **wish)
     contents = [
         path.read_text(encoding="utf-8") for path in (place.folder / "iterations").rglob("content.txt")
     ]

@@ -16,8 +16,12 @@ from personalab.lab.engine.problem import BestLog, StopCause
 from personalab.lab.findings import RoundConfig
 from personalab.lab.iterating import IterationPlan, iteration_report
 from personalab.lab.records import is_uuid4
-from personalab.operations.lab.iterating import iteration_bound, iteration_status, stop_iteration
-from personalab.operations.lab.iteration_plans import parameters_of
+from personalab.operations.lab.iterating import (
+    iteration_bound,
+    iteration_status,
+    parameters_of,
+    stop_iteration,
+)
 from personalab.services import Services
 from personalab.storage.lab.iterations import IterationFiles
 from personalab.storage.lab.projects import ProjectPlace

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from personalab.errors import NotFound
-from personalab.lab.assets import NO_TAGS, ManualTag, SkillMeta
-from personalab.lab.editing import edit_skill
+from personalab.lab.assets import NO_TAGS, ManualTag, SkillMeta, edit_skill
 from personalab.storage.lab.assets import AssetFiles
 from tests.killing import Case, Cases, Scene
 

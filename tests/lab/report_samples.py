@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from personalab.lab.assets import Case, Cases
-from personalab.lab.dimensions import CATEGORIES, DIMENSIONS, MAXIMA, Dimension
 from personalab.lab.options import NO_SKILL, NO_SKILL_ID
 from personalab.lab.ranking import CaseResult, RankedArm, RankedBaseline
+from personalab.lab.records import CATEGORIES, DIMENSIONS, MAXIMA, Dimension
 from personalab.lab.reports.building import case_rows, rank, result_notices
 from personalab.lab.reports.data import (
     Analysis,

@@ -14,8 +14,8 @@ from nodes.evaluate.state import EvaluateInput
 from personalab.lab.assets import NO_TAGS, BaselineMeta, Case, Cases, SkillMeta
 from personalab.lab.calling import Call, CallAnswer
 from personalab.lab.controls import CONTROLS
-from personalab.lab.dimensions import DIMENSIONS, MAXIMA
 from personalab.lab.options import RunOptions
+from personalab.lab.records import DIMENSIONS, MAXIMA
 from personalab.operations.lab.projects import create_project
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace

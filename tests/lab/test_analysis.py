@@ -25,12 +25,11 @@ from personalab.lab.analysis import (
     shown_skills,
     spans_of,
 )
-from personalab.lab.cutting import numbered_spans
-from personalab.lab.dimensions import DIMENSIONS
 from personalab.lab.findings import AnalysisReport
 from personalab.lab.projects import Breakdown, RankRow, RunSummary
-from personalab.lab.segments import text_hash
-from personalab.operations.lab.analysing import run_analysis
+from personalab.lab.records import DIMENSIONS
+from personalab.lab.segments import numbered_spans, text_hash
+from personalab.operations.lab.findings import run_analysis
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.testing.scripted import ScriptedModel

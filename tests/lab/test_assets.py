@@ -11,8 +11,17 @@ from typing import Any
 import pytest
 
 from personalab.errors import NotFound, StorageError, UserError
-from personalab.lab.assets import NO_TAGS, BaselineMeta, Cases, ManualTag, SkillMeta, Tags
-from personalab.lab.editing import edit_baseline, edit_skill, new_case
+from personalab.lab.assets import (
+    NO_TAGS,
+    BaselineMeta,
+    Cases,
+    ManualTag,
+    SkillMeta,
+    Tags,
+    edit_baseline,
+    edit_skill,
+    new_case,
+)
 from personalab.lab.findings import Provenance
 from personalab.storage.lab.assets import AssetFiles, StoredSkill
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from personalab.dialogue import Message
 from personalab.errors import NotFound, ProviderError, StorageError, UserError
-from personalab.lab.dimensions import CATEGORIES
 from personalab.lab.generating import (
     MAX_GENERATED,
     Drafts,
@@ -24,6 +23,7 @@ from personalab.lab.generating import (
     generation_prompt,
     read_cases,
 )
+from personalab.lab.records import CATEGORIES
 from personalab.operations.lab.baselines import (
     accept_drafts,
     add_case,

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personalab.errors import UserError
-from personalab.lab.context import LEAST_ROOM, estimated_tokens, exceeds, shorten_parts
-from personalab.operations.lab.analysing import run_analysis
+from personalab.lab.calling import LEAST_ROOM, estimated_tokens, exceeds, shorten_parts
 from personalab.operations.lab.baselines import create_baseline
+from personalab.operations.lab.findings import run_analysis
 from personalab.operations.lab.projects import create_project
 from personalab.operations.lab.skills import create_skill
 from personalab.services import Services

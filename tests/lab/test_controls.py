@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personalab.dialogue import is_in
-from personalab.lab.controls import CONTROLS, LEAST_GAP, chosen, verdict
+from personalab.lab.controls import CONTROLS, LEAST_GAP, choose_controls, verdict
 from personalab.texts import PROMPT_LANGUAGES
 
 _TOTALS = st.integers(0, 200).map(lambda number: number / 2)
@@ -17,8 +17,8 @@ _TOTALS = st.integers(0, 200).map(lambda number: number / 2)
 
 def test_each_language_has_a_coding_and_a_persona_pair_and_each_flaw_occurs_once() -> None:
     for language in PROMPT_LANGUAGES:
-        assert sorted(control.subject for control in chosen(language)) == ["coding", "persona"]
-        assert all(is_in(language, control.input) for control in chosen(language))
+        assert sorted(control.subject for control in choose_controls(language)) == ["coding", "persona"]
+        assert all(is_in(language, control.input) for control in choose_controls(language))
     assert len({control.flaw for control in CONTROLS}) == len(CONTROLS) == 4
     assert len({control.control_id for control in CONTROLS}) == 4
     assert all(control.good.strip() and control.bad.strip() != control.good.strip() for control in CONTROLS)

@@ -10,27 +10,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personalab.errors import NotFound, UserError
-from personalab.lab.assets import BaselineMeta, Case, Cases, HistoryRecord, SkillMeta
-from personalab.lab.context import estimated_tokens, shortened
-from personalab.lab.dimensions import CATEGORIES
-from personalab.lab.editing import (
+from personalab.lab.assets import (
+    BaselineMeta,
+    Case,
+    Cases,
+    HistoryRecord,
+    SkillMeta,
     case_ids,
     change_case,
+    check_folder_name,
     compare_cases,
     edit_baseline,
     edit_skill,
-    in_seconds,
-    new_case,
-    remove_case,
-)
-from personalab.lab.naming import (
-    check_folder_name,
     history_name,
+    in_seconds,
     is_folder_name,
-    numbered,
+    new_case,
     project_slug,
+    remove_case,
+    unique_name,
     version_folder,
 )
+from personalab.lab.calling import estimated_tokens, shorten_text
+from personalab.lab.records import CATEGORIES
 
 ID = "a1b2c3d4-e5f6-4890-abcd-ef1234567890"
 NOW, LATER = "2024-01-01T12:00:00Z", "2024-01-01T13:00:00Z"
@@ -263,7 +265,7 @@ def test_names_of_one_second_are_told_apart_by_numbers() -> None:
     """Resolution 14."""
     taken: set[str] = set()
     for wanted in ("session_1.json", "session_1_2.json", "session_1_3.json"):
-        assert numbered("session_1", taken, ".json") == wanted
+        assert unique_name("session_1", taken, ".json") == wanted
         taken.add(wanted)
 
 
@@ -295,7 +297,7 @@ def test_tokens_are_estimated_by_four_characters_or_one_chinese_character() -> N
 def test_what_is_shortened_keeps_its_beginning_and_end_and_no_more_than_is_allowed(
     text: str, tokens: int
 ) -> None:
-    found = shortened(text, tokens, "en")
+    found = shorten_text(text, tokens, "en")
     if estimated_tokens(text) <= tokens:
         assert found == text
         return

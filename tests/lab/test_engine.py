@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from personalab.errors import UserError
 from personalab.lab.benching import ENGINES, MakeEngine
-from personalab.lab.dimensions import CATEGORIES, DIMENSIONS, MAXIMA, Dimension
 from personalab.lab.engine.ledger_engine import LedgerEngine
 from personalab.lab.engine.problem import (
     STRATEGIES,
@@ -28,6 +27,7 @@ from personalab.lab.engine.problem import (
     original,
     plateau_level,
 )
+from personalab.lab.records import CATEGORIES, DIMENSIONS, MAXIMA, Dimension
 
 Answer = Callable[[Trial], Observed]
 every_engine = pytest.mark.parametrize("make", ENGINES.values(), ids=ENGINES.keys())

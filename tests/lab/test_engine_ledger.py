@@ -7,9 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from personalab.lab.dimensions import DIMENSIONS, MAXIMA, Dimension
-from personalab.lab.engine.landscape import Landscape
-from personalab.lab.engine.ledger import Scales, balance, sheet_of
+from personalab.lab.engine.ledger import (
+    SURE,
+    Estimate,
+    Landscape,
+    Scales,
+    balance,
+    by_retest,
+    interval,
+    settled,
+    sheet_of,
+)
 from personalab.lab.engine.ledger_engine import LedgerEngine
 from personalab.lab.engine.problem import (
     BestLog,
@@ -24,8 +32,8 @@ from personalab.lab.engine.problem import (
     candidate_of,
 )
 from personalab.lab.engine.proposing import Proposal, nearest_new, set_key, strategy_at
-from personalab.lab.engine.random_subset import RandomSubset
-from personalab.lab.engine.telling import SURE, Estimate, by_retest, interval, settled
+from personalab.lab.engine.rivals import RandomSubset
+from personalab.lab.records import DIMENSIONS, MAXIMA, Dimension
 from personalab.lab.world import Preset, World, make_world
 
 _PAID = 48

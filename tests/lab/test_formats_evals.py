@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from personalab.errors import BadRecord
 from personalab.lab.assets import BaselineMeta, Case
-from personalab.lab.dimensions import CATEGORIES
 from personalab.lab.formats.evals import Evals, evals_json, read_evals, stated_id
+from personalab.lab.records import CATEGORIES
 
 ID = "92e110b0-a506-40ee-a0c7-23f42a98bda8"
 NOW = "2025-10-16T10:30:00Z"

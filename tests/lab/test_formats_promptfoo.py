@@ -12,10 +12,15 @@ from hypothesis import strategies as st
 from personalab.errors import BadRecord, PersonaLabError, UserError
 from personalab.lab.assets import Case, SkillMeta
 from personalab.lab.formats import format_of_file
-from personalab.lab.formats.plain import read_plain
-from personalab.lab.formats.promptfoo import Suite, read_promptfoo
-from personalab.lab.formats.promptfoo_export import CONFIG, promptfoo_config
-from personalab.lab.formats.promptfoo_templates import filled, raw
+from personalab.lab.formats.promptfoo import (
+    CONFIG,
+    Suite,
+    escape_template,
+    promptfoo_config,
+    read_promptfoo,
+    render_template,
+)
+from personalab.lab.formats.skill_md import read_plain
 from personalab.texts import languages
 
 NOW = "2025-10-16T10:30:00Z"
@@ -277,13 +282,13 @@ def test_what_changes_the_measure_and_is_not_taken_over_is_told() -> None:
 
 @given(st.lists(st.sampled_from([*_PIECES, "a", "\n", " "]), max_size=12).map("".join))
 def test_a_text_that_is_kept_from_being_a_template_comes_back(text: str) -> None:
-    assert filled(raw(text), {"x": "1"}) == text
+    assert render_template(escape_template(text), {"x": "1"}) == text
 
 
 def test_a_template_without_end_is_read_in_time() -> None:
     for piece in ("{% raw %}", "{{ '", '{{ "', "{%  ", "{{x", "{{ x."):
         text = piece * 100_000
-        assert len(filled(text, {})) <= len(text)
+        assert len(render_template(text, {})) <= len(text)
 
 
 def test_what_was_added_to_a_configuration_that_left_counts_too() -> None:

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from personalab.lab.dimensions import DIMENSIONS, MAXIMA
 from personalab.lab.judging import (
     MAX_REASON,
     Judgement,
@@ -23,6 +22,7 @@ from personalab.lab.judging import (
     unused_mark,
 )
 from personalab.lab.projects import scores_of
+from personalab.lab.records import DIMENSIONS, MAXIMA
 from personalab.texts import PROMPT_LANGUAGES, PromptLanguage
 
 WORST: dict[str, Any] = {name: {"score": 0, "reason": "nothing is right"} for name in DIMENSIONS}

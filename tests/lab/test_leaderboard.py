@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from personalab.lab.dimensions import DIMENSIONS
 from personalab.lab.leaderboard import (
     AssetCatalogue,
     BoardBaseline,
@@ -29,6 +28,7 @@ from personalab.lab.leaderboard import (
     summaries_of,
 )
 from personalab.lab.projects import RankRow, RunSummary, breakdown_of
+from personalab.lab.records import DIMENSIONS
 from personalab.operations.lab.baselines import add_case
 from personalab.operations.lab.leaderboard import leaderboard
 from personalab.operations.lab.leaderboard import test_summaries as sum_up

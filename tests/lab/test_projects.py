@@ -91,7 +91,7 @@ async def test_a_project_is_found_by_folder_id_beginning_of_the_id_and_its_only_
     await create_project(
         services, name="First test", skill_ids=SKILLS[:1], baseline_ids=BASELINES[:1], options=OPTIONS
     )
-    with pytest.raises(UserError, match="more than one"):
+    with pytest.raises(UserError, match="matches several projects"):
         services.projects.project("First test")
 
 

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from personalab.errors import BadRecord
 from personalab.lab.calling import Call, CallAnswer
-from personalab.lab.options import NO_SKILL_ID, RunOptions
-from personalab.lab.planning import Known, TaskLeft, plan_of
-from personalab.lab.records import is_uuid4
-from personalab.lab.resuming import (
+from personalab.lab.case_calls import (
     CallRow,
     CaseCalls,
+    Known,
+    TaskLeft,
     answer_of,
     arm_folder,
     attempts_of,
@@ -26,11 +25,14 @@ from personalab.lab.resuming import (
     hash_of,
     judge_calls,
     nth,
+    plan_of,
     role_of,
     row_of,
     standing,
     wait_before,
 )
+from personalab.lab.options import NO_SKILL_ID, RunOptions
+from personalab.lab.records import is_uuid4
 
 AT = "2025-10-16T10:30:00Z"
 

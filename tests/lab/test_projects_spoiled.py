@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from personalab.errors import BadRecord, StorageError
 from personalab.lab.judging import judge_identity
 from personalab.lab.segments import PoolSegment, pool
-from personalab.operations.lab.proving import judge_facts, unproven
+from personalab.operations.lab.ranking import judge_facts, unproven
 from personalab.operations.lab.tasks import arms_of
 from personalab.services import Services
 from tests.lab.running import OPTIONS, FakeExecutor, evaluate, make_project, use
@@ -148,7 +148,7 @@ _JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=3), 
 
 def test_a_piece_is_read_as_it_was_written() -> None:
     for piece in _PIECES:
-        assert PoolSegment.read(json.loads(json.dumps(piece.fields()))) == piece
+        assert PoolSegment.read(json.loads(json.dumps(piece.fields())), "x_iteration.json") == piece
 
 
 @given(st.sampled_from(_PIECES), st.data())
@@ -157,7 +157,7 @@ def test_a_piece_with_anything_missing_is_refused(piece: PoolSegment, data: st.D
     row = data.draw(st.sampled_from([fields, fields["places"][0]]))
     row.pop(data.draw(st.sampled_from(sorted(row))))
     with pytest.raises(BadRecord) as caught:
-        PoolSegment.read(fields)
+        PoolSegment.read(fields, "x_iteration.json")
     assert caught.value.code == "lab_bad_record"
 
 
@@ -169,7 +169,7 @@ def test_a_piece_with_anything_else_in_it_is_read_whole_or_refused(
     row = data.draw(st.sampled_from([fields, fields["places"][0]]))
     row[data.draw(st.sampled_from(sorted(row)))] = junk
     try:
-        found = PoolSegment.read(fields)
+        found = PoolSegment.read(fields, "x_iteration.json")
     except BadRecord:
         return
     assert all(isinstance(text, str) for text in (found.segment_id, found.skill_id, found.text, *found.also))

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personalab.lab.assets import Case, Cases
-from personalab.lab.dimensions import DIMENSIONS, MAXIMA, Category, Dimension
 from personalab.lab.projects import NO_SCORES, Result, ResultStatus, RunSummary, scores_of
 from personalab.lab.ranking import (
     CaseResult,
@@ -25,6 +24,7 @@ from personalab.lab.ranking import (
     cases_hash,
     summarise,
 )
+from personalab.lab.records import DIMENSIONS, MAXIMA, Category, Dimension
 from personalab.lab.segments import text_hash
 from personalab.lab.statistics import difference_of, interval_of, pooled_spread, spread_of, t_quantile
 from personalab.texts import languages, say

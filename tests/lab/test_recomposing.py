@@ -12,20 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personalab.errors import UserError
-from personalab.lab.dimensions import DIMENSIONS
 from personalab.lab.findings import AdvantageSegment, AnalysisReport, DimensionLeaders
 from personalab.lab.recomposing import (
     WriterReader,
     checked_content,
-    choose,
     iteration_strategy,
-    joined,
+    join_segments,
     provenance_of,
     recomposed_name,
+    select_segments,
     strategy_text,
     writer_call,
 )
-from personalab.operations.lab.recomposing import recompose
+from personalab.lab.records import DIMENSIONS
+from personalab.operations.lab.findings import recompose, retention_of_analysis
 from personalab.operations.lab.skills import get_skill
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
@@ -70,7 +70,7 @@ def _report(segments: tuple[AdvantageSegment, ...] = SEGMENTS) -> AnalysisReport
 
 
 def _ids(report: AnalysisReport, segments: list[str] | None, rules: str) -> list[str]:
-    return [row.id for row in choose(report, segments, rules).segments]
+    return [row.id for row in select_segments(report, segments, rules).segments]
 
 
 # --- what goes in
@@ -79,11 +79,11 @@ def _ids(report: AnalysisReport, segments: list[str] | None, rules: str) -> list
 def test_without_a_choice_all_segments_go_in_but_those_the_rules_drop() -> None:
     """Resolution 29."""
     assert _ids(_report(), None, "") == ["seg_001", "seg_002", "seg_003"]
-    assert _ids(_report(), None, "不要seg_002") == ["seg_001", "seg_003"]
+    assert _ids(_report(), None, "去掉seg_002") == ["seg_001", "seg_003"]
 
 
 def test_what_the_rules_keep_goes_in_whatever_was_chosen() -> None:
-    choice = choose(_report(), ["seg_002"], "必须保留seg_003")
+    choice = select_segments(_report(), ["seg_002"], "必须保留seg_003")
     assert [row.id for row in choice.segments] == ["seg_002", "seg_003"]
     assert choice.kept == {"seg_003": "必须检查参数类型。"}
 
@@ -101,7 +101,7 @@ def test_what_the_rules_keep_goes_in_whatever_was_chosen() -> None:
 )
 def test_a_choice_that_cannot_be_is_refused(segments: list[str] | None, rules: str, code: str) -> None:
     with pytest.raises(UserError) as caught:
-        choose(_report(), segments, rules)
+        select_segments(_report(), segments, rules)
     assert caught.value.code == code
 
 
@@ -109,8 +109,8 @@ def test_a_choice_that_cannot_be_is_refused(segments: list[str] | None, rules: s
 
 
 def test_segments_are_put_together_in_their_places() -> None:
-    choice = choose(_report(), None, "")
-    assert joined(choice, CONTENTS) == (
+    choice = select_segments(_report(), None, "")
+    assert join_segments(choice, CONTENTS) == (
         "你是一个专业的Python开发者。\n\n必须检查参数类型。\n\n请遵循PEP8规范。\n"
     )
 
@@ -118,15 +118,15 @@ def test_segments_are_put_together_in_their_places() -> None:
 @given(st.sets(st.sampled_from(["seg_001", "seg_002", "seg_003"]), min_size=1), st.data())
 def test_every_kept_segment_stands_in_what_is_put_together(chosen: set[str], data: st.DataObject) -> None:
     kept = data.draw(st.sets(st.sampled_from(sorted(chosen))))
-    choice = choose(_report(), sorted(chosen), " ".join(f"keep {name}" for name in sorted(kept)))
-    content = joined(choice, CONTENTS)
+    choice = select_segments(_report(), sorted(chosen), "; ".join(f"keep {name}" for name in sorted(kept)))
+    content = join_segments(choice, CONTENTS)
     for row in SEGMENTS:
         assert (row.content in content) == (row.id in chosen)
 
 
 def test_a_segment_that_stands_in_its_skill_no_more_cannot_be_used() -> None:
     with pytest.raises(UserError) as caught:
-        joined(choose(_report(), None, ""), {"a": CODER, "b": "changed"})
+        join_segments(select_segments(_report(), None, ""), {"a": CODER, "b": "changed"})
     assert (caught.value.code, caught.value.params["segments"]) == ("lab_kept_segment_lost", "seg_003")
 
 
@@ -150,9 +150,9 @@ def test_white_space_is_a_part_of_what_is_kept() -> None:
 
 def test_no_content_passes_that_has_a_dropped_segment() -> None:
     long = _segment(4, "a", "请遵循PEP8规范。直接给出代码")
-    choice = choose(_report((*SEGMENTS, long)), ["seg_004"], "去掉seg_002")
+    choice = select_segments(_report((*SEGMENTS, long)), ["seg_004"], "去掉seg_002")
     with pytest.raises(UserError) as caught:
-        joined(choice, CONTENTS)
+        join_segments(choice, CONTENTS)
     assert caught.value.code == "lab_dropped_segment_stays"
 
 
@@ -160,8 +160,8 @@ def test_no_content_passes_that_has_a_dropped_segment() -> None:
 
 
 def test_the_writer_is_told_what_must_stay_and_the_rules_as_they_are() -> None:
-    rules = "保留seg_001，语气温和；不要seg_002"
-    choice = choose(_report(), None, rules)
+    rules = "语气温和，不要重复"
+    choice = select_segments(_report(), None, rules, keep=["seg_001"], drop=["seg_002"])
     call = writer_call(choice, rules, "zh")
     assert call.system.splitlines()[0] == "=== 重组任务 ==="
     assert writer_call(choice, rules, "en").system.splitlines()[0] == "=== Recomposition task ==="
@@ -171,7 +171,7 @@ def test_the_writer_is_told_what_must_stay_and_the_rules_as_they_are() -> None:
 
 
 def test_a_writer_that_loses_a_kept_segment_is_told_once_and_then_refused() -> None:
-    reader = WriterReader(choose(_report(), None, "保留seg_001"), 1_000)
+    reader = WriterReader(select_segments(_report(), None, "保留seg_001"), 1_000)
     with pytest.raises(ValueError, match="seg_001"):
         reader({"content": "你是一个Python开发者。"})
     with pytest.raises(UserError) as caught:
@@ -183,7 +183,7 @@ def test_a_writer_that_loses_a_kept_segment_is_told_once_and_then_refused() -> N
 @pytest.mark.parametrize("content", ["", " \n", None, 3, "x" * 1_001])
 def test_what_is_no_prompt_is_refused(content: object) -> None:
     with pytest.raises(ValueError, match="content"):
-        WriterReader(choose(_report(), None, ""), 1_000)({"content": content})
+        WriterReader(select_segments(_report(), None, ""), 1_000)({"content": content})
 
 
 # --- what is told of it
@@ -196,7 +196,7 @@ def test_a_recomposed_skill_is_named_after_the_best_one() -> None:
 
 
 def test_provenance_names_who_gave_which_segments() -> None:
-    choice = choose(_report(), None, "保留seg_001")
+    choice = select_segments(_report(), None, "保留seg_001")
     found = provenance_of(
         project_id=PROJECT,
         project_name="测试",
@@ -249,6 +249,21 @@ def test_a_recomposed_skill_stands_in_the_library_with_its_provenance(services: 
         assert found["source_project_id"] == place.config.id
         assert found["user_retention_rules"] == "keep seg_002"
         assert [row["skill_id"] for row in found["source_skills"]] == list(SKILLS)
+
+    asyncio.run(run())
+
+
+def test_lists_are_stored_as_a_sentence_that_reads_as_the_same(services: Services) -> None:
+    async def run() -> None:
+        place = await _analysed(services)
+        made = await recompose(services, place.config.name, keep=["seg_002"], drop=["seg_001"])
+        assert made.content == "answers briefly.\n"
+        assert made.provenance is not None
+        stored = made.provenance.user_retention_rules
+        assert stored == "keep seg_002; drop seg_001"
+        lists = {"kept": ["seg_002"], "dropped": ["seg_001"]}
+        assert await retention_of_analysis(services, place.name, stored) == lists
+        assert await retention_of_analysis(services, place.name, "", ["seg_002"], ["seg_001"]) == lists
 
     asyncio.run(run())
 

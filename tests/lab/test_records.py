@@ -22,11 +22,14 @@ from personalab.lab.assets import (
     Tags,
     baseline_doubts,
 )
-from personalab.lab.dimensions import DIMENSIONS, MAXIMA, Dimension
 from personalab.lab.findings import AnalysisReport, ExplorationLog, IterationReport, Provenance, RoundConfig
 from personalab.lab.leaderboard import LeaderboardGroup, LeaderboardRecord, SkillTestSummary
+from personalab.lab.options import CliSettings, TempSession, expiry
 from personalab.lab.projects import NO_SCORES, ProjectConfig, Result, RunSummary, rounded_average, scores_of
 from personalab.lab.records import (
+    DIMENSIONS,
+    MAXIMA,
+    Dimension,
     Doubt,
     Record,
     asset_folder,
@@ -35,7 +38,6 @@ from personalab.lab.records import (
     next_version,
     parse_time,
 )
-from personalab.lab.sessions import CliSettings, TempSession, expiry
 
 EXAMPLES: dict[str, Any] = json.loads(
     Path(__file__).with_name("source_examples.json").read_text(encoding="utf-8")

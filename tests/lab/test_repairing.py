@@ -8,8 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from personalab.lab.calling import Call, CallAnswer
-from personalab.lab.repairing import repeats_note
+from personalab.lab.calling import Call, CallAnswer, repeats_note
 from personalab.services import Services
 from tests.lab.running import FakeExecutor, evaluate, make_project, scores, told, use
 

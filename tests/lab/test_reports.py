@@ -17,8 +17,7 @@ from personalab.lab.reports.building import costs_of, judges_of, number, rank, r
 from personalab.lab.reports.data import Cell, Excerpt, Judge, ReportData, ReportNotice
 from personalab.lab.reports.html import html_report
 from personalab.lab.reports.plots import best_so_far, scale_for
-from personalab.lab.reports.visible import markup, one_line, shortened, visible
-from personalab.lab.reports.words import WORDS
+from personalab.lab.reports.texts import WORDS, markup, one_line, shortened, visible
 from personalab.texts import Language, languages
 from tests.lab.report_samples import HOSTILE, arms, assembled, cases, iteration, large, matrix, whole
 

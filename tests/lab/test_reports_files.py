@@ -16,7 +16,6 @@ import pytest
 
 from personalab.errors import NotFound, UserError
 from personalab.lab.assets import Cases
-from personalab.lab.dimensions import DIMENSIONS, MAXIMA
 from personalab.lab.options import RunOptions
 from personalab.lab.projects import (
     NO_SCORES,
@@ -28,6 +27,7 @@ from personalab.lab.projects import (
     SkillRef,
     scores_of,
 )
+from personalab.lab.records import DIMENSIONS, MAXIMA
 from personalab.lab.reports.data import ReportData
 from personalab.lab.reports.html import html_report
 from personalab.operations.lab.reporting import project_report, report_data

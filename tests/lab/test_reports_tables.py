@@ -11,12 +11,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from personalab.lab.dimensions import DIMENSIONS
-from personalab.lab.reports.csv_table import BOM, COLUMNS, csv_report, guarded
+from personalab.lab.records import DIMENSIONS
 from personalab.lab.reports.data import CaseRow, Cell, Excerpt, ReportData, ReportSkill
-from personalab.lab.reports.diffs import difference
-from personalab.lab.reports.junit import junit_report, not_passed
-from personalab.lab.reports.visible import one_line, visible
+from personalab.lab.reports.tables import BOM, COLUMNS, csv_report, guarded, junit_report, not_passed
+from personalab.lab.reports.texts import difference, one_line, visible
 from tests.lab.report_samples import AFTER, BEFORE, HOSTILE, whole
 
 ANY = st.text(alphabet=st.characters(codec=None), max_size=60)

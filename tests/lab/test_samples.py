@@ -11,8 +11,7 @@ import pytest
 from personalab.data_files import dump_json
 from personalab.dialogue import language_in
 from personalab.lab.assets import BaselineMeta, Cases, SkillMeta, Tags, baseline_doubts
-from personalab.lab.dimensions import CATEGORIES
-from personalab.lab.records import Record, asset_folder, is_uuid4
+from personalab.lab.records import CATEGORIES, Record, asset_folder, is_uuid4
 from personalab.services import Services
 from personalab.storage.lab.assets import AssetFiles
 from tests.conftest import PROJECT

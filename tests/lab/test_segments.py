@@ -18,7 +18,7 @@ from personalab.lab.segments import (
     marks_of,
     partition,
     pool,
-    resolved,
+    resolve_segments,
     text_hash,
 )
 
@@ -216,7 +216,7 @@ def test_whatever_is_chosen_stands_in_the_result_to_the_letter(
     chosen = data.draw(st.lists(st.sampled_from(ids), unique=True))
     content = compose(pieces, chosen)
     assert content == compose(pieces, list(reversed(chosen)))
-    for piece in resolved(pieces, chosen):
+    for piece in resolve_segments(pieces, chosen):
         assert piece.text.strip() in content
 
 
@@ -288,4 +288,4 @@ def test_a_second_name_of_a_piece_finds_it_and_an_unknown_one_is_refused() -> No
 def test_a_pool_can_be_kept_as_json() -> None:
     pieces = pool({"a": CODER, "b": HELPER})
     kept = json.loads(json.dumps([piece.fields() for piece in pieces]))
-    assert [PoolSegment.read(row) for row in kept] == pieces
+    assert [PoolSegment.read(row, "x_iteration.json") for row in kept] == pieces

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from personalab.errors import NotFound, PersonaLabError, StorageError, UserError
-from personalab.lab.tagging import visible
+from personalab.lab.tagging import visible_line
 from personalab.operations.lab import exchange
 from personalab.operations.lab.baselines import create_baseline, edit_case, remove_case
 from personalab.operations.lab.skills import create_skill, edit_skill
@@ -187,7 +187,7 @@ async def test_what_is_given_counts_before_what_the_file_says(services: Services
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30).filter(str.strip)
 _TAG = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=30).filter(
-    lambda tag: visible(tag) == tag
+    lambda tag: visible_line(tag) == tag
 )
 
 

@@ -10,9 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from personalab.errors import BadRecord, Because, NotFound, Reason, StorageError
-from personalab.lab.calling import CallAnswer
-from personalab.lab.stored_errors import plain_params, restored_params, warning_text
-from personalab.operations.lab.call_failures import FailedCallError
+from personalab.lab.calling import CallAnswer, plain_params, restored_params, warning_text
+from personalab.operations.lab.questions import FailedCallError
 from personalab.texts import Language, languages, say
 from personalab.texts.actions import rendering_for
 

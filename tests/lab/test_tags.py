@@ -18,8 +18,8 @@ from personalab.dialogue import Message
 from personalab.errors import NotFound, ProviderError, UserError
 from personalab.lab.assets import NO_TAGS, AutoTagLog, Tags
 from personalab.lab.calling import Call, CallAnswer
-from personalab.lab.tagging import MAX_TAG, MAX_TAGS, read_tags, tag_prompt, tagged
-from personalab.operations.lab.asking import ask_json
+from personalab.lab.tagging import MAX_TAG, MAX_TAGS, read_tags, tag_prompt, with_tag
+from personalab.operations.lab.questions import ask_json
 from personalab.operations.lab.skills import create_skill, edit_skill
 from personalab.operations.lab.tags import add_tag, approve_tag, auto_tag, batch, reject_tag, remove_tag
 from personalab.ports import AnswerNeeded, ReplyChunk
@@ -372,8 +372,8 @@ def test_a_tag_that_nobody_can_see_is_none(value: str) -> None:
         read_tags({"tags": [value]})
     assert read_tags({"tags": [value, "x\u202ey", "x\u200by", "a\tb"]}) == ["xy", "a b"]
     with pytest.raises(UserError):
-        tagged(NO_TAGS, value, NOW, str)
-    assert tagged(NO_TAGS, f"P{value}ython", NOW, lambda: TAG_ID).manual[0].value.isprintable()
+        with_tag(NO_TAGS, value, NOW, str)
+    assert with_tag(NO_TAGS, f"P{value}ython", NOW, lambda: TAG_ID).manual[0].value.isprintable()
 
 
 # --- asking

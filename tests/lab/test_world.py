@@ -7,8 +7,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from personalab.lab.dimensions import CATEGORIES, DIMENSIONS, MAXIMA
 from personalab.lab.engine.problem import Trial, candidate_of, original
+from personalab.lab.records import CATEGORIES, DIMENSIONS, MAXIMA
 from personalab.lab.world import CASES, PRESETS, SEGMENTS, Preset, World, make_world
 
 

@@ -13,7 +13,7 @@ from mcp import Client
 
 from mcp_server.server import PersonaServer, build_server
 from personalab.dialogue import Message
-from personalab.lab.dimensions import DIMENSIONS
+from personalab.lab.records import DIMENSIONS
 from personalab.ports import ReplyChunk
 from personalab.services import Services
 from personalab.testing.rehearsal import RehearsalModel

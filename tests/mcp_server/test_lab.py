@@ -102,7 +102,7 @@ async def test_a_session_from_two_prompts_to_a_better_one(
         assert [row["content"] for row in segments] == ["Answer in one short sentence."]
         shown = await call(client, "project_status", project=project, show="analysis")
         assert shown["analysis"]["advantage_segments"] == segments
-        made = await call(client, "skill_recompose", project=project, rules="keep seg_001", name="better")
+        made = await call(client, "skill_recompose", project=project, keep=["seg_001"], name="better")
         assert made["content"].strip() == "Answer in one short sentence."
         kept = await call(client, "skill_get", skill_id=made["skill"]["id"][:8])
         assert kept["meta"]["name"] == "better"
@@ -308,10 +308,22 @@ async def test_what_cannot_be_done_says_why_without_a_path(
             ("skill_save", {"file": "none.md"}, "none.md"),
             ("skill_save", {"file": "x.md", "skill_id": skill_id}, "skill_id, file"),
             ("skill_save", {"character_id": "nobody"}, "nobody"),
-            ("skill_save", {"character_id": "char_maren", "name": "x"}, "With character_id, name"),
-            ("skill_save", {"file": "x.md", "content": "x", "description": "d"}, "With file, description"),
-            ("skill_save", {"file": "x.md", "content": "x", "type": "agent"}, "With file, type"),
-            ("skill_save", {"file": "x.md", "content": "x", "archived": True}, "With file, archived"),
+            (
+                "skill_save",
+                {"character_id": "char_maren", "name": "x"},
+                "name has no effect with character_id",
+            ),
+            (
+                "skill_save",
+                {"file": "x.md", "content": "x", "description": "d"},
+                "description has no effect with file",
+            ),
+            ("skill_save", {"file": "x.md", "content": "x", "type": "agent"}, "type has no effect with file"),
+            (
+                "skill_save",
+                {"file": "x.md", "content": "x", "archived": True},
+                "archived has no effect with file",
+            ),
             ("skill_save", {"name": "a", "content": "b", "purpose": "p", "archived": True}, "skill_id"),
             (
                 "skill_save",
@@ -330,7 +342,11 @@ async def test_what_cannot_be_done_says_why_without_a_path(
             ("baseline_save", {"name": "x", "purpose": "p", "archived": True}, "baseline_id"),
             ("baseline_save", {"name": "x", "purpose": "p", "expected_version": "v1"}, "baseline_id"),
             *(
-                ("baseline_save", {"baseline_id": baseline_id, **use, "expected_version": "v1"}, "With ")
+                (
+                    "baseline_save",
+                    {"baseline_id": baseline_id, **use, "expected_version": "v1"},
+                    "no effect with",
+                )
                 for use in ({"generate": "x"}, {"accept": ["all"]}, {"reject": ["all"]})
             ),
             ("baseline_save", {"baseline_id": baseline_id, "accept": ["draft_1"]}, "draft_1"),

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from graph.iterate import stream_iterate
 from personalab.operations.doctor import examine_root
 from personalab.operations.doctor_findings import DoctorReport, Finding
-from personalab.operations.lab.analysing import run_analysis
+from personalab.operations.lab.findings import run_analysis
 from personalab.operations.lab.skills import edit_skill
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
@@ -168,7 +168,7 @@ async def test_a_file_without_a_field_is_named_with_it(services: Services, root:
         path.write_bytes(raw)
         found = next(finding for finding in report.findings if finding.code == "lab_doctor_field")
         assert found.file == path.relative_to(root).as_posix()
-        assert found.message("en") == f"the field {field} is wrong: Field required"
+        assert found.message("en") == f"the field {field} is invalid: Field required"
         assert found.message("zh") == f"字段 {field} 不对：缺少这个字段"
         assert found.remedy("zh") != found.remedy("en") != ""
         assert not report.healthy

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from personalab.lab.controls import chosen, verdict
+from personalab.lab.controls import choose_controls, verdict
 from personalab.lab.judging import judge_call, read_judgement
 from personalab.texts import PROMPT_LANGUAGES, PromptLanguage
 from tests.providers.fake_cli import PROJECT, FakeCli, install
@@ -204,7 +204,7 @@ def test_its_scores_tell_planted_good_answers_from_bad_ones(fake: FakeCli, langu
         result = alone(fake).result(f"--json-schema={json.dumps(call.schema)}", asked=call.text)
         return read_judgement(result["structured_output"]).total
 
-    asked = [((pair.input, pair.expected), pair) for pair in chosen(language)]
+    asked = [((pair.input, pair.expected), pair) for pair in choose_controls(language)]
     found = verdict([(total(parts, pair.good), total(parts, pair.bad)) for parts, pair in asked])
     assert found.passed, found.reason
     assert total(asked[0][0], "") == 0, "a blank answer has nothing to score"

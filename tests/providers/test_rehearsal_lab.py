@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from personalab.lab.analysis import AnalysedSkill, AnalysisReader, analysis_call, shown_skills
 from personalab.lab.assets import NO_TAGS
 from personalab.lab.calling import Call, CallAnswer
-from personalab.lab.controls import LEAST_GAP, chosen, verdict
-from personalab.lab.dimensions import CATEGORIES, DIMENSIONS, MAXIMA
+from personalab.lab.controls import LEAST_GAP, choose_controls, verdict
 from personalab.lab.findings import AdvantageSegment, AnalysisReport
 from personalab.lab.generating import cases_schema, generation_prompt, read_cases
 from personalab.lab.judging import Judgement, asked_again, judge_call, read_judgement
 from personalab.lab.projects import RankRow, breakdown_of
-from personalab.lab.recomposing import SegmentSelection, WriterReader, choose, writer_call
+from personalab.lab.recomposing import SegmentSelection, WriterReader, select_segments, writer_call
+from personalab.lab.records import CATEGORIES, DIMENSIONS, MAXIMA
 from personalab.lab.tagging import TAG_SCHEMA, read_tags, tag_prompt
 from personalab.providers.chat_executor import ChatExecutor
 from personalab.testing.rehearsal import RehearsalModel
@@ -77,7 +77,7 @@ def test_the_judge_tells_planted_answers_apart_and_says_what_it_is(
     tmp_path: Path, language: PromptLanguage
 ) -> None:
     pairs: list[tuple[float, float]] = []
-    for number, control in enumerate(chosen(language)):
+    for number, control in enumerate(choose_controls(language)):
         sides = [
             judged(tmp_path, control.input, control.expected, said, language, f"{number}-{side}")
             for side, said in enumerate((control.good, control.bad))
@@ -197,7 +197,7 @@ def test_a_recomposition_keeps_what_must_stay_and_drops_what_must_go(
         update={"advantage_segments": segments}
     )
     rules = {"zh": "必须保留seg_002，去掉seg_003", "en": "Keep seg_002 and drop seg_003"}[language]
-    choice: SegmentSelection = choose(report, None, rules)
+    choice: SegmentSelection = select_segments(report, None, rules)
     assert (list(choice.kept), list(choice.gone)) == (["seg_002"], ["seg_003"])
     asked = writer_call(choice, rules, language)
     answer = ask(tmp_path, asked.system, asked.text, asked.schema, "recompose")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from personalab.errors import UserError
-from personalab.lab.pricing import is_free
+from personalab.lab.calling import is_free
 from personalab.operations.lab import tags as tagging
 from personalab.operations.lab.baselines import get_baseline, list_baselines
 from personalab.operations.lab.skills import get_skill, list_skills

@@ -10,12 +10,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from personalab.errors import NotFound
-from personalab.lab.pricing import is_free
+from personalab.lab.calling import is_free, warning_text
 from personalab.lab.reports.data import ContentPair, Iteration, ReportData, RoundMark
-from personalab.lab.reports.diffs import difference
-from personalab.lab.reports.words import word
-from personalab.lab.stored_errors import warning_text
-from personalab.operations.lab.analysing import run_analysis
+from personalab.lab.reports.texts import difference, word
+from personalab.operations.lab.findings import run_analysis
 from personalab.operations.lab.iterating import iteration_bound, iteration_status, stop_iteration
 from personalab.operations.lab.leaderboard import leaderboard
 from personalab.operations.lab.projects import project_status

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from personalab.lab.calling import is_free
 from personalab.lab.options import RunOptions
-from personalab.lab.pricing import is_free
 from personalab.operations.lab import projects
-from personalab.operations.lab.told import pause, usual_options
+from personalab.operations.lab.projects import pause, usual_options
 from personalab.texts import say
 from web.api.jobs import started
 from web.api.lab import check_confirmed

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from personalab.lab.leaderboard import Staleness
 from personalab.lab.reports.data import CellStatus
-from personalab.lab.reports.diffs import LineKind
+from personalab.lab.reports.texts import LineKind
 from web.api.lab_shapes import LabResponse
 from web.shapes import Id, RequestModel
 
@@ -187,6 +187,7 @@ class SearchRequest(RequestModel):
     max_rounds: Annotated[int, Field(ge=1, le=1_000)] | None = None
     max_evaluations: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     stop_threshold: Annotated[float, Field(ge=0, le=100)] | None = None
+    keep: list[Id] | None = Field(default=None, max_length=1_000, description="Segments that must stay")
     retention_rules: Annotated[str, Field(max_length=20_000)] | None = None
     baseline_id: Id | None = None
     beam_width: Annotated[int, Field(ge=1, le=16)] | None = None

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 
 from personalab.errors import NotFound
-from personalab.lab.dimensions import MAXIMA
 from personalab.lab.options import NO_SKILL_ID
 from personalab.lab.projects import Result
+from personalab.lab.records import MAXIMA
 from personalab.lab.reports.data import Cell, ReportData, ReportSkill
 from personalab.lab.reports.data import ReportNotice as Told
-from personalab.lab.reports.words import word
+from personalab.lab.reports.texts import word
 from personalab.lab.statistics import Interval
 from personalab.operations.lab.projects import project_status
 from personalab.operations.lab.reporting import ReportFormat, project_report, report_data

@@ -7,7 +7,7 @@ from typing import Any
 
 from personalab.errors import PersonaLabError
 from personalab.lab.reports.data import Iteration, ReportSkill
-from personalab.lab.reports.words import word
+from personalab.lab.reports.texts import word
 from personalab.texts import Language, say
 
 

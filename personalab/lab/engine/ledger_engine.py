@@ -14,9 +14,21 @@ from typing import Any, Literal
 
 import numpy as np
 
-from personalab.lab.dimensions import DIMENSIONS, MAXIMA
-from personalab.lab.engine.landscape import Floats
-from personalab.lab.engine.ledger import Ledger, Scales, balance, sheet_of
+from personalab.lab.engine.ledger import (
+    Estimate,
+    Floats,
+    Ledger,
+    Scales,
+    balance,
+    by_evidence,
+    by_retest,
+    interval,
+    next_repeat,
+    odds_of,
+    retests,
+    segment_rows,
+    sheet_of,
+)
 from personalab.lab.engine.problem import (
     STRATEGIES,
     BestLog,
@@ -31,6 +43,8 @@ from personalab.lab.engine.problem import (
     Trial,
     candidate_of,
     check_kept,
+    log_candidate,
+    open_scorebook,
     plateau_level,
 )
 from personalab.lab.engine.proposing import (
@@ -38,24 +52,15 @@ from personalab.lab.engine.proposing import (
     HEATS,
     Outlook,
     Proposal,
+    cases_for,
     is_focus,
     nearest_new,
     propose,
     set_key,
     strategy_at,
+    use_of,
 )
-from personalab.lab.engine.scorebook import logged, opened
-from personalab.lab.engine.screening import cases_for, use_of
-from personalab.lab.engine.telling import (
-    Estimate,
-    by_evidence,
-    by_retest,
-    interval,
-    next_repeat,
-    odds_of,
-    retests,
-    segment_rows,
-)
+from personalab.lab.records import DIMENSIONS, MAXIMA
 
 _LEAST_SCREENED = 3
 _SCREENED = 4
@@ -70,7 +75,7 @@ _HARVEST_ROUNDS = 2
 _Phase = Literal["screen", "promote", "retest", "over"]
 
 
-def screened(cases: int) -> int:
+def screening_size(cases: int) -> int:
     """Return the number of cases, of so many, that a new candidate is tried on first."""
     return min(cases, max(_LEAST_SCREENED, round(cases / _SCREENED)))
 
@@ -86,7 +91,7 @@ class LedgerEngine:
         self._free = np.array(
             [one.segment_id not in problem.kept for one in problem.segments], dtype=np.bool_
         )
-        self._book = opened(problem, known)
+        self._book = open_scorebook(problem, known)
         self._scales: Scales = Scales()
         self._phase: _Phase = "screen"
         self._pending: list[Trial] = []
@@ -250,7 +255,7 @@ class LedgerEngine:
         return None
 
     def _screened(self) -> int:
-        return screened(len(self._case))
+        return screening_size(len(self._case))
 
     def _room(self) -> int:
         """Return the number of candidates that can be screened with enough budget left to promote one."""
@@ -368,7 +373,7 @@ class LedgerEngine:
         winner = won or best_id
         used = {one.strategy for one in self._current}
         tried: tuple[Strategy, ...] = tuple(name for name in STRATEGIES if name in used)
-        logs = tuple(logged(self._book, one, len(self._case), won) for one in self._current)
+        logs = tuple(log_candidate(self._book, one, len(self._case), won) for one in self._current)
         self._rounds.append(
             RoundLog(number, self._level, tried, logs, self._book.candidates[winner] if winner else None)
         )

@@ -14,11 +14,9 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from personalab.errors import UserError
-from personalab.lab.assets import BaselineMeta, Case
-from personalab.lab.dimensions import CATEGORIES, Category
-from personalab.lab.editing import MAX_CASES
+from personalab.lab.assets import MAX_CASES, BaselineMeta, Case
 from personalab.lab.formats.yaml_text import list_in, load_json, object_in, text_in
-from personalab.lab.records import is_uuid4, parse_time
+from personalab.lab.records import CATEGORIES, Category, is_uuid4, parse_time
 
 OURS = "x_personalab"
 _STATEMENTS = ("assertions", "expectations")

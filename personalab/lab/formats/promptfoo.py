@@ -1,13 +1,8 @@
-"""Import of a promptfoo configuration as skills and a baseline.
-
-Each prompt becomes a skill and each test a case. Nothing in a configuration is executed: a prompt, a variable
-or a list of tests that a program generates is refused, and an assertion that is code is quoted as text.
-Anything that affects the measurement but has no equivalent here, such as a threshold, is named in the
-baseline's description.
-"""
+"""Conversion between promptfoo configurations, and skills with a baseline."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,17 +11,165 @@ from typing import Any, cast
 
 from personalab.dialogue import language_among
 from personalab.errors import BadRecord
-from personalab.lab.assets import Case
-from personalab.lab.dimensions import Category
-from personalab.lab.editing import checked_case
+from personalab.lab.assets import Case, SkillMeta, checked_case
 from personalab.lab.formats.evals import title_of
-from personalab.lab.formats.plain import LONGEST_NAME, name_of
-from personalab.lab.formats.promptfoo_asserts import in_words
-from personalab.lab.formats.promptfoo_export import is_own_rubric, own_name
-from personalab.lab.formats.promptfoo_templates import all_filled, as_text, filled, filled_vars
-from personalab.lab.formats.promptfoo_tests import Beside, Read, read_tests, unread
-from personalab.lab.formats.yaml_text import decoded, load_json, load_yaml, object_in, text_in
-from personalab.texts import PromptLanguage, say
+from personalab.lab.formats.promptfoo_tests import Beside, Read, in_words, read_tests, unread
+from personalab.lab.formats.skill_md import LONGEST_NAME, name_of
+from personalab.lab.formats.yaml_text import decode_utf8, dump_yaml, load_json, load_yaml, object_in, text_in
+from personalab.lab.records import DIMENSIONS, MAXIMA, Category, asset_folder
+from personalab.texts import PROMPT_LANGUAGES, PromptLanguage, say
+
+_TEMPLATE = re.compile(r"\{\{|\{%|\{#")
+_RAW = re.compile(r"\{%-?\s*(?:end)?raw\s*-?%\}")
+_END = re.compile(r"\{%-?\s*endraw\s*-?%\}")
+_PART = re.compile(
+    r"(?P<raw>\{%-?\s*raw\s*-?%\})"
+    r"|\{\{-?\s*(?:'(?P<one>[^'\\]*)'|\"(?P<two>[^\"\\]*)\"|(?P<name>[^\W\d][\w.]*))\s*-?\}\}"
+)
+
+
+def escape_template(text: str) -> str:
+    """Keep promptfoo from reading a text as a template; what would begin or end that is written as a quoted text."""
+    if not _TEMPLATE.search(text):
+        return text
+    apart = _RAW.sub(lambda found: f"{{% endraw %}}{{{{ '{found[0]}' }}}}{{% raw %}}", text)
+    return f"{{% raw %}}{apart}{{% endraw %}}"
+
+
+def render_template(text: str, given: Mapping[str, Any]) -> str:
+    """Fill in a text; a name that is not given stays as it is written."""
+    parts: list[str] = []
+    at = 0
+    while (found := _PART.search(text, at)) is not None:
+        parts.append(text[at : found.start()])
+        at = found.end()
+        if found["raw"] is None:
+            parts.append(_said(found, given))
+            continue
+        end = _END.search(text, at)
+        if end is None:
+            at = found.start()
+            break
+        parts.append(text[at : end.start()])
+        at = end.end()
+    return "".join(parts) + text[at:]
+
+
+def all_filled(value: object, given: Mapping[str, Any]) -> object:
+    """Fill in every text of a value."""
+    if isinstance(value, str):
+        return render_template(value, given)
+    if isinstance(value, dict):
+        named = cast("dict[str, object]", value)
+        return {key: all_filled(found, given) for key, found in named.items()}
+    if isinstance(value, list):
+        return [all_filled(found, given) for found in cast("list[object]", value)]
+    return value
+
+
+def filled_vars(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Fill in variables that name one another, one step deep."""
+    plain = {name: all_filled(value, {}) for name, value in given.items()}
+    return {
+        name: all_filled(value, {key: found for key, found in plain.items() if key != name})
+        for name, value in given.items()
+    }
+
+
+def as_text(value: object) -> str:
+    """Return a variable's value as text."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _said(found: re.Match[str], given: Mapping[str, Any]) -> str:
+    quoted = found["one"] if found["one"] is not None else found["two"]
+    if quoted is not None:
+        return quoted
+    value: object = given
+    for step in found["name"].split("."):
+        if not isinstance(value, Mapping) or step not in value:
+            return found[0]
+        value = cast("Mapping[str, object]", value)[step]
+    return as_text(value)
+
+
+CONFIG = "promptfooconfig.yaml"
+_PROMPT_FILE = re.compile(r"prompts/skill_([0-9a-f]{8})_(v\d{1,9})\.json", re.ASCII)
+
+
+def promptfoo_config(
+    name: str,
+    skills: Sequence[tuple[SkillMeta, str]],
+    cases: Sequence[Case],
+    *,
+    model: str,
+    language: PromptLanguage,
+) -> dict[str, bytes]:
+    """Write a configuration and its prompts, by their relative names; ``model`` is promptfoo's id of a provider."""
+    files: dict[str, bytes] = {}
+    prompts: list[dict[str, str]] = []
+    providers: list[dict[str, object]] = []
+    for meta, content in skills:
+        label = f"{meta.name} {meta.version} ({meta.id[:8]})"
+        path = f"prompts/{asset_folder('skill', meta.id, meta.version)}.json"
+        chat = [
+            {"role": "system", "content": escape_template(content)},
+            {"role": "user", "content": "{{input}}"},
+        ]
+        files[path] = (json.dumps(chat, ensure_ascii=False, indent=2) + "\n").encode("utf-8")
+        prompts.append({"id": f"file://{path}", "label": label})
+        providers.append({"id": model, "label": label, "prompts": [label]})
+    config = {
+        "description": name,
+        "prompts": prompts,
+        "providers": providers,
+        "tests": [_test(case, language) for case in cases],
+    }
+    return {CONFIG: dump_yaml(config).encode("utf-8"), **files}
+
+
+def _test(case: Case, language: PromptLanguage) -> dict[str, object]:
+    rubrics = [
+        {
+            "type": "llm-rubric",
+            "metric": dimension,
+            "weight": MAXIMA[dimension],
+            "value": rubric(dimension, case.expected_output, language),
+        }
+        for dimension in DIMENSIONS
+    ]
+    return {
+        "description": case.name,
+        "metadata": {
+            "case_id": case.id,
+            "category": case.category,
+            "expected_output": case.expected_output,
+            "description": case.description,
+        },
+        "vars": {"input": escape_template(case.input)},
+        "assert": rubrics,
+    }
+
+
+def rubric(dimension: str, expected: str, language: PromptLanguage) -> str:
+    """Word what one dimension asks of an answer."""
+    return escape_template(say(f"lab_rubric_{dimension}", language, expected=expected))
+
+
+def is_own_rubric(row: Mapping[str, Any], expected: str) -> bool:
+    """Return whether an assertion was written here for an expectation, and is unchanged."""
+    if row.get("type") != "llm-rubric":
+        return False
+    named = [dimension for dimension in DIMENSIONS if dimension == row.get("metric")]
+    own = [rubric(dimension, expected, language) for dimension in named for language in PROMPT_LANGUAGES]
+    return row.get("value") in own
+
+
+def own_name(label: str, path: str) -> str:
+    """Take from a label what tells prompts apart in promptfoo, if it was put there here."""
+    found = _PROMPT_FILE.fullmatch(path)
+    return label.removesuffix(f" {found[2]} ({found[1]})") if found else label
+
 
 MAX_BYTES = 1024 * 1024
 MAX_RESULTS_BYTES = 16 * 1024 * 1024
@@ -88,7 +231,7 @@ def _loaded(raw: bytes, file: str) -> dict[str, Any]:
     if file.lower().endswith(".json"):
         value = load_json(raw, file, MAX_RESULTS_BYTES)
     else:
-        value = load_yaml(decoded(raw, file, MAX_BYTES), file)
+        value = load_yaml(decode_utf8(raw, file, MAX_BYTES), file)
     return object_in(value, file, "-")
 
 
@@ -128,14 +271,14 @@ def _prompt(beside: Beside, text: str, given: object, where: str) -> Iterator[Pr
     if text.startswith("exec:"):
         raise BadRecord("lab_is_code", file=beside.file, field=where, value=text[:80])
     if not text.startswith(_FILE) and not _PATH.fullmatch(text):
-        content = filled(_system_part(text), {})
+        content = render_template(_system_part(text), {})
         if content.strip():
             yield PromptfooPrompt(label or name_of(content, "") or title_of(content), content)
         return
     name, content = beside.text(text, where)
     pieces = _pieces(content) if name.lower().endswith(".txt") else [content]
     for piece in pieces:
-        said = filled(_system_part(piece), {})
+        said = render_template(_system_part(piece), {})
         if said.strip():
             yield PromptfooPrompt(own_name(label, name) or name_of(said, name), said)
 

@@ -1,18 +1,155 @@
-"""The tests of a promptfoo configuration, with shared parts and references expanded."""
+"""The tests of a promptfoo configuration: lists, tables, references and assertions."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import PurePosixPath
 from typing import Any, cast
 
-from personalab.errors import BadRecord
-from personalab.lab.formats.promptfoo_asserts import OF_THE_RUN
-from personalab.lab.formats.promptfoo_csv import tests_of_table
-from personalab.lab.formats.yaml_text import decoded, list_in, load_json, load_yaml, object_in
+from personalab.errors import BadRecord, Reason
+from personalab.lab.formats.yaml_text import decode_utf8, list_in, load_json, load_yaml, object_in
+from personalab.texts import PromptLanguage, say
+
+MAX_ASSERTS = 200
+_LONGEST_VALUE = 20_000
+_WORDED: Mapping[str, str] = {
+    "equals": "lab_assert_equals",
+    "contains": "lab_assert_contains",
+    "icontains": "lab_assert_icontains",
+    "contains-all": "lab_assert_all",
+    "icontains-all": "lab_assert_all",
+    "contains-any": "lab_assert_any",
+    "icontains-any": "lab_assert_any",
+    "starts-with": "lab_assert_starts",
+    "regex": "lab_assert_regex",
+    "is-json": "lab_assert_json",
+    "contains-json": "lab_assert_has_json",
+    "is-refusal": "lab_assert_refusal",
+    "similar": "lab_assert_similar",
+    "factuality": "lab_assert_facts",
+    "model-graded-factuality": "lab_assert_facts",
+}
+_AS_IT_IS = ("llm-rubric", "g-eval", "model-graded-closedqa", "agent-rubric", "search-rubric")
+"""Their value is a sentence already."""
+_CODE_ASSERTS = ("javascript", "python", "ruby", "webhook")
+OF_THE_RUN = ("cost", "latency", "finish-reason", "perplexity", "perplexity-score")
+"""They speak of the run, not of what the answer says."""
+
+
+def is_known(kind: str) -> bool:
+    """Return whether a word is a kind of assertion that has a wording here."""
+    return kind in _WORDED or kind in _AS_IT_IS or kind in _CODE_ASSERTS or kind in OF_THE_RUN
+
+
+def in_words(asserts: Sequence[object], file: str, where: str, language: PromptLanguage) -> str:
+    """List the requirements, one per line; without any, the request itself is the measure."""
+    lines = [f"- {line}" for line in _lines(asserts, file, where, language, 0)]
+    return "\n".join(lines) if lines else say("lab_assert_none", language)
+
+
+def _lines(
+    asserts: Sequence[object], file: str, where: str, language: PromptLanguage, depth: int
+) -> list[str]:
+    if len(asserts) > MAX_ASSERTS or depth > 2:
+        raise BadRecord("lab_too_many_asserts", file=file, field=where, limit=MAX_ASSERTS)
+    found: list[str] = []
+    for place, given in enumerate(asserts):
+        row = object_in(given, file, f"{where}[{place}]")
+        if row.get("type") == "assert-set":
+            inner = list_in(row.get("assert"), file, f"{where}[{place}].assert")
+            found += _lines(inner, file, f"{where}[{place}].assert", language, depth + 1)
+        elif line := _line(row, file, f"{where}[{place}]", language):
+            found.append(line)
+    return found
+
+
+def _line(row: Mapping[str, Any], file: str, where: str, language: PromptLanguage) -> str:
+    kind = row.get("type")
+    if not isinstance(kind, str) or not kind:
+        raise BadRecord("lab_bad_record", file=file, field=f"{where}.type", reason=Reason("not_text"))
+    plain = kind.removeprefix("not-")
+    if plain in OF_THE_RUN:
+        return ""
+    value = _value(row.get("value"))
+    if plain in _CODE_ASSERTS:
+        line = say("lab_assert_code", language, kind=plain, value=value)
+    elif plain in _AS_IT_IS:
+        line = value
+    elif plain in _WORDED:
+        line = say(_WORDED[plain], language, value=value)
+    else:
+        line = say("lab_assert_other", language, kind=plain, value=value)
+    return say("lab_assert_not", language, line=line) if plain != kind else line
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text.strip()[:_LONGEST_VALUE]
+
+
+_EXPECTED = re.compile(r"__expected\d*")
+_ASSERTION = re.compile(r"(not-)?([a-z][a-z-]*)(?:\([\d.]+\))?\s*:\s*(.*)", re.DOTALL)
+_SHORT = {"grade": "llm-rubric", "fn": "javascript", "eval": "javascript"}
+_LONGEST_CELL = 200_000
+
+
+def tests_of_table(text: str, file: str, limit: int) -> list[dict[str, object]]:
+    """Read a table as tests, as the configuration would have them."""
+    try:
+        rows = list(_rows(text, limit))
+    except csv.Error as error:
+        reason = Reason("python_csv", text=str(error), limit=csv.field_size_limit())
+        raise BadRecord("lab_bad_record", file=file, field="-", reason=reason) from error
+    if len(rows) > limit:
+        raise BadRecord("lab_too_many_tests", file=file, limit=limit)
+    return [_test(row) for row in rows]
+
+
+def _rows(text: str, limit: int) -> list[dict[str, str]]:
+    reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""))
+    names: list[str] = next(reader, list[str]())
+    found: list[dict[str, str]] = []
+    for cells in reader:
+        if any(len(cell) > _LONGEST_CELL for cell in cells):
+            raise csv.Error("a cell is too long")
+        if any(cell.strip() for cell in cells):
+            found.append(dict(zip(names, cells, strict=False)))
+        if len(found) > limit:
+            break
+    return found
+
+
+def _test(row: dict[str, str]) -> dict[str, object]:
+    checks = [_check(cell) for name, cell in row.items() if _EXPECTED.fullmatch(name) and cell.strip()]
+    given = {name: cell for name, cell in row.items() if name and not name.startswith("__")}
+    category = row.get("__metadata:category", "")
+    return {
+        "description": row.get("__description", ""),
+        "vars": given,
+        "assert": checks,
+        "metadata": {"category": category},
+        "options": {name: row.get(f"__{name}", "") for name in ("prefix", "suffix")},
+        "threshold": row.get("__threshold", ""),
+    }
+
+
+def _check(cell: str) -> dict[str, str]:
+    """Read an assertion in a cell; words without a kind are the answer itself."""
+    found = _ASSERTION.fullmatch(cell.strip())
+    kind = _SHORT.get(found[2], found[2]) if found else ""
+    if found is None or not is_known(kind):
+        return {"type": "equals", "value": cell}
+    return {"type": f"{found[1] or ''}{kind}", "value": found[3]}
+
 
 MAX_BYTES = 1024 * 1024
 MAX_TESTS = 1_000
@@ -54,7 +191,7 @@ class Beside:
             raise BadRecord("lab_is_code", file=self.file, field=where, value=reference[:80])
         if path.is_absolute() or ".." in path.parts or "\\" in name or "*" in name or not name:
             raise BadRecord("lab_bad_reference", file=self.file, field=where, value=reference[:80])
-        return name, decoded(self.read(name), name, MAX_BYTES)
+        return name, decode_utf8(self.read(name), name, MAX_BYTES)
 
     def value(self, reference: str, where: str) -> tuple[str, object]:
         """Read a file of data, a table as its tests, and tell its plain name."""

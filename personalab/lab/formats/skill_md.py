@@ -1,11 +1,4 @@
-"""Conversion between SKILL.md files and skills.
-
-A file is a head and a body. The head is the front matter with both of its ``---`` lines, including the
-newline that ends the second one; the body is every byte after it, blank lines too, and it alone is the
-skill's content. A head that nobody changed here is written back byte for byte. What the front matter has no
-field for is stored in ``metadata``, as ``personalab-…``, and counts only while it agrees with the
-corresponding field: edits made by hand take precedence.
-"""
+"""Conversion between text files (SKILL.md, plain text, Markdown) and skills."""
 
 from __future__ import annotations
 
@@ -14,13 +7,51 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, cast
 
 from personalab.errors import BadRecord
 from personalab.lab.assets import SkillMeta, SkillType
-from personalab.lab.formats.plain import LONGEST_NAME
-from personalab.lab.formats.yaml_text import decoded, dump_yaml, load_yaml, object_in
+from personalab.lab.formats.yaml_text import decode_utf8, dump_yaml, load_yaml, object_in
 from personalab.lab.records import SHORT, is_uuid4
+
+PURPOSE = "persona"
+PROVIDER = "personalab"
+
+
+def source_of(character_id: str) -> str:
+    """Name the character in a skill's ``source``."""
+    return f"character:{character_id}"
+
+
+MAX_PLAIN_BYTES = 1024 * 1024
+_HEADING = re.compile(r"^#{1,6}[ \t]+(.*?)[ \t#]*$", re.MULTILINE)
+LONGEST_NAME = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A prompt and what it is called."""
+
+    name: str
+    content: str
+
+
+def read_plain(raw: bytes, file: str) -> Plain:
+    """Take the whole file as the prompt; Markdown is called by its first heading, anything else by its file."""
+    content = decode_utf8(raw, file, MAX_PLAIN_BYTES)
+    if not content.strip("\ufeff \t\r\n"):
+        raise BadRecord("lab_file_blank", file=file)
+    return Plain(name_of(content, file), content)
+
+
+def name_of(content: str, file: str) -> str:
+    """Call a prompt by its first heading, or else by the name of its file."""
+    path = PurePath(file)
+    heading = _HEADING.search(content) if path.suffix.lower() in (".md", ".markdown") else None
+    found = " ".join(heading[1].split()) if heading else ""
+    return (found or path.stem or file)[:LONGEST_NAME]
+
 
 MAX_BYTES = 2 * 1024 * 1024
 """A front matter and a content of 1 MiB each."""
@@ -66,7 +97,7 @@ class Stated:
 
 def read_skill_md(raw: bytes, file: str, called: str) -> SkillMd:
     """Cut a file into head and body; one without front matter is all body."""
-    text = decoded(raw, file, MAX_BYTES)
+    text = decode_utf8(raw, file, MAX_BYTES)
     opened = _OPEN.match(text)
     if opened is None:
         return SkillMd("", {}, text, called)

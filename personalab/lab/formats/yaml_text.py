@@ -36,7 +36,7 @@ _PLAIN = re.compile(r"[^\x00-\x1f\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]*")
 """What a plain YAML text may be made of; anything else is written in quotes, with escapes."""
 
 
-def decoded(raw: bytes, file: str, limit: int) -> str:
+def decode_utf8(raw: bytes, file: str, limit: int) -> str:
     """Read UTF-8 that is no longer than the limit; a byte order mark stays in the text."""
     if len(raw) > limit:
         raise BadRecord("lab_file_large", file=file, actual=len(raw), limit=limit)
@@ -203,7 +203,7 @@ def dump_yaml(value: object) -> str:
 
 def load_json(raw: bytes, file: str, limit: int = MAX_JSON_BYTES) -> object:
     """Read JSON in UTF-8, with or without a byte order mark."""
-    text = decoded(raw, file, limit).removeprefix(_BOM)
+    text = decode_utf8(raw, file, limit).removeprefix(_BOM)
 
     def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
         found = dict(pairs)

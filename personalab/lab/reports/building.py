@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from personalab.lab.dimensions import CATEGORIES, Category
 from personalab.lab.findings import AnalysisReport, ExplorationLog, IterationReport
 from personalab.lab.projects import Result
 from personalab.lab.ranking import CaseResult, RankedArm, RankedBaseline, RunFacts, summarise
+from personalab.lab.records import CATEGORIES, Category
 from personalab.lab.reports.data import (
     MAX_TEXT,
     Analysis,
@@ -29,7 +29,7 @@ from personalab.lab.reports.data import (
     ReportSkill,
     RoundMark,
 )
-from personalab.lab.reports.visible import shortened
+from personalab.lab.reports.texts import shortened
 from personalab.lab.statistics import Interval
 
 _UNREAL = "0.0.0-"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from personalab.lab.dimensions import Category, Dimension
+from personalab.lab.records import Category, Dimension
 from personalab.lab.statistics import Interval
 
 CellStatus = Literal["completed", "failed", "skipped", "broken"]

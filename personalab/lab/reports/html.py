@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from personalab.lab.dimensions import CATEGORIES, DIMENSIONS, MAXIMA
+from personalab.lab.records import CATEGORIES, DIMENSIONS, MAXIMA
 from personalab.lab.reports.data import Costs, Judge, ReportData, ReportSkill
-from personalab.lab.reports.findings import analysis_section, diff_section, iteration_section
-from personalab.lab.reports.matrix import answers_section, matrix_section, skill_name
 from personalab.lab.reports.page import page
 from personalab.lab.reports.plots import Scale, axis, bar, scale_for, strip
-from personalab.lab.reports.visible import figure, grouped, markup, one_line, visible
-from personalab.lab.reports.words import Translator, quote
+from personalab.lab.reports.sections import (
+    analysis_section,
+    answers_section,
+    diff_section,
+    iteration_section,
+    matrix_section,
+    skill_name,
+)
+from personalab.lab.reports.texts import Translator, figure, grouped, markup, one_line, quote, visible
 from personalab.lab.statistics import Interval
 from personalab.texts import Language
 

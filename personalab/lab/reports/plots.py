@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from personalab.lab.reports.data import Iteration, RoundMark
-from personalab.lab.reports.visible import figure, markup
-from personalab.lab.reports.words import word
+from personalab.lab.reports.texts import figure, markup, word
 from personalab.lab.statistics import Interval
 from personalab.texts import Language
 

@@ -10,10 +10,9 @@ from typing import Any
 
 from personalab.data_files import dump_json
 from personalab.errors import StorageError, UserError, as_reason
-from personalab.lab.assets import BaselineMeta, Case, Cases
-from personalab.lab.editing import case_ids, change_case, new_case
-from personalab.lab.editing import edit_baseline as edited
-from personalab.lab.editing import remove_case as removed
+from personalab.lab.assets import BaselineMeta, Case, Cases, case_ids, change_case, new_case
+from personalab.lab.assets import edit_baseline as edited
+from personalab.lab.assets import remove_case as removed
 from personalab.lab.generating import (
     DRAFTS_FILE,
     Drafted,
@@ -25,8 +24,8 @@ from personalab.lab.generating import (
     generation_prompt,
     read_cases,
 )
-from personalab.lab.sessions import CliSettings, TempSession
-from personalab.operations.lab.asking import ask_json
+from personalab.lab.options import CliSettings, TempSession
+from personalab.operations.lab.questions import ask_json
 from personalab.operations.lab.skills import (
     check_expected,
     first_meta,

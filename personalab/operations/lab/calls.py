@@ -1,26 +1,18 @@
-"""Calls of a run that are paid once, retried by cause of failure, and kept within the budget.
-
-The order of writes: the executor stores the answer in the spool; the call is recorded in ``calls.jsonl``; its
-answer is written to the file of its case; the spool entry is deleted. A run that dies between any two of
-these steps finds the answer the next time where it was left, and continues from there.
-"""
+"""Concurrent calls of a run that are paid once, retried by cause of failure, and kept within the budget."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from personalab.errors import Invalid, Reason, UserError
-from personalab.lab.calling import Call, CallAnswer
-from personalab.lab.context import exceeds
-from personalab.lab.options import RunOptions
-from personalab.lab.repairing import repeats_note
-from personalab.lab.resuming import (
+from personalab.lab.calling import Call, CallAnswer, exceeds, plain_params, repeats_note
+from personalab.lab.case_calls import (
     HOPELESS,
     CallRow,
     Role,
@@ -31,18 +23,88 @@ from personalab.lab.resuming import (
     unreadable,
     wait_before,
 )
-from personalab.lab.stored_errors import plain_params
+from personalab.lab.options import RunOptions
 from personalab.leases import STOP_POLL_SECONDS
-from personalab.operations.lab.asking import version_of
-from personalab.operations.lab.call_failures import FailedCallError
-from personalab.operations.lab.contexts import export_prompt
-from personalab.operations.lab.gathering import NoMoreCalls
-from personalab.ports import Executor
+from personalab.operations.lab.questions import FailedCallError, export_prompt, version_of
+from personalab.ports import AnswerNeeded, Executor
 from personalab.providers.call_spool import HALF_KEPT
 from personalab.services import Services
 from personalab.storage.lab.project_journal import CallJournal
 from personalab.storage.lab.projects import ProjectPlace
-from personalab.tasks import end_tasks, run_uncancellable
+from personalab.tasks import discard_failure, end_tasks, run_uncancellable
+
+T = TypeVar("T")
+
+
+class NoMoreCalls(Exception):  # noqa: N818 (what was decided, not what failed)
+    """No call may start: a stop was requested, or the budget is used up (``reason`` says how)."""
+
+    def __init__(self, reason: Reason | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+async def all_of(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Do several things at once; after a failure the others come to their end first, for what they do is paid.
+
+    Only who is cancelled, or whose question is another's to answer, ends them at once.
+    """
+    some = list(work)
+    if len(some) == 1:
+        return [await some[0]]
+    tasks = [asyncio.ensure_future(one) for one in some]
+    try:
+        failure = await _first_failure(tasks)
+        if failure is not None and (isinstance(failure, AnswerNeeded) or not isinstance(failure, Exception)):
+            await _cancelled(tasks)
+        elif failure is not None:
+            await asyncio.wait(tasks)
+    except asyncio.CancelledError:
+        await _cancelled(tasks)
+        raise
+    finally:
+        for task in tasks:
+            discard_failure(task)
+    if failure is not None:
+        raise failure
+    return [task.result() for task in tasks]
+
+
+async def _first_failure(tasks: list[asyncio.Task[T]]) -> BaseException | None:
+    done = (await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION))[0] if tasks else set[Any]()
+    failures = (task.exception() for task in tasks if task in done and not task.cancelled())
+    return next((failure for failure in failures if failure is not None), None)
+
+
+async def _cancelled(tasks: list[asyncio.Task[T]]) -> None:
+    """Cancel what is not done, and wait for it however often we are cancelled ourselves."""
+    for task in tasks:
+        task.cancel()
+    while not all(task.done() for task in tasks):
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait(tasks)
+
+
+async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Do several things at once; where no more calls may begin, those that have begun come to their end first."""
+
+    async def held(one: Coroutine[Any, Any, T]) -> T | NoMoreCalls:
+        try:
+            return await one
+        except NoMoreCalls as ending:
+            return ending
+
+    found: list[T] = []
+    ending: NoMoreCalls | None = None
+    for outcome in await all_of(held(one) for one in work):
+        if isinstance(outcome, NoMoreCalls):
+            ending = outcome
+        else:
+            found.append(outcome)
+    if ending is not None:
+        raise ending
+    return found
+
 
 _PRICE_UNKNOWN = Reason("price_unknown")
 _TINY = 1e-9
@@ -87,7 +149,7 @@ class CallRequest:
     """What else is noted of each call."""
 
 
-class CallDesk:
+class CallRunner:
     """Makes the calls of a run: so many at a time, within the budget, until someone asks to stop."""
 
     def __init__(
@@ -170,20 +232,20 @@ class CallDesk:
 
     # --- one question
 
-    async def pursue(self, wanted: CallRequest, sheet: CallSheet) -> CallRow:
+    async def get_answer(self, wanted: CallRequest, sheet: CallSheet) -> CallRow:
         """Ask until there is an answer or no attempt is left; give the last call.
 
         ``NoMoreCalls`` where another one would be needed and none may begin. After any other failure none begins.
         """
         try:
-            return await self._pursue(wanted, sheet)
+            return await self._get_answer(wanted, sheet)
         except NoMoreCalls:
             raise
         except BaseException:
             self.halt()
             raise
 
-    async def _pursue(self, wanted: CallRequest, sheet: CallSheet) -> CallRow:
+    async def _get_answer(self, wanted: CallRequest, sheet: CallSheet) -> CallRow:
         while True:
             rows = sheet.rows(wanted.prefix)
             for row in rows:

@@ -1,33 +1,44 @@
-"""Execution of skills on cases and judging of the answers, without repeating completed work."""
+"""Execution of skills on cases and judging of the answers, without repeating completed or orphaned work."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
 from personalab.errors import Reason
-from personalab.lab.calling import Call
-from personalab.lab.context import room_beside, shorten_parts
-from personalab.lab.judging import asked_again, judge_call
-from personalab.lab.options import RunOptions
-from personalab.lab.outcomes import failed_result, judged_result, judgement_of, left_out
-from personalab.lab.projects import Result
-from personalab.lab.resuming import (
+from personalab.lab.calling import Call, CallAnswer, room_beside, shorten_parts
+from personalab.lab.case_calls import (
     CallRow,
     answer_of,
     execute_calls,
+    failed_result,
     judge_calls,
+    judged_result,
+    judgement_of,
+    left_out,
+    row_of,
+    short_hash,
+    unreadable,
 )
-from personalab.operations.lab.calls import CallDesk, CallRequest, Question
-from personalab.operations.lab.contexts import room_for_judging
-from personalab.operations.lab.gathering import NoMoreCalls, all_of, together
-from personalab.operations.lab.leftovers import Leftovers
+from personalab.lab.judging import asked_again, judge_call
+from personalab.lab.options import RunOptions
+from personalab.lab.projects import Result
+from personalab.operations.lab.calls import (
+    CallRequest,
+    CallRunner,
+    NoMoreCalls,
+    Question,
+    all_of,
+    spooled_calls,
+    together,
+)
+from personalab.operations.lab.questions import room_for_judging
 from personalab.operations.lab.tasks import (
-    Arm,
     CaseSheet,
     Pending,
     Review,
@@ -37,12 +48,90 @@ from personalab.operations.lab.tasks import (
     open_sheet,
     review,
 )
+from personalab.providers.call_spool import forget_call
+from personalab.providers.claude_cli import answer_left, is_running
 from personalab.services import Services
+from personalab.storage.lab.project_journal import CallJournal
 from personalab.storage.lab.projects import ProjectPlace
 from personalab.tasks import run_uncancellable
 from personalab.texts import PromptLanguage
 
-__all__ = ["Arm", "Evaluator", "Tally", "Task", "judge_question"]
+_EXECUTION = re.compile(r"x-(?P<case>.+)-r(?P<repeat>\d+)-a\d+")
+_JUDGEMENT = re.compile(r"j-(?P<case>.+)-r(?P<repeat>\d+)-a\d+-(?P<judge>[0-9a-f]{8})-k(?P<number>\d+)-a\d+")
+_CONTROL = re.compile(r"c-.+-a\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """Clears a project's spool of leftover calls; the caller holds the project's lease."""
+
+    place: ProjectPlace
+    journal: CallJournal
+    options: RunOptions
+    now: str
+
+    def settle(self, tasks: Iterable[Task]) -> None:
+        """Account for what is left of the calls of tasks that are through, and of controls.
+
+        What belongs to other tasks stays: a search that was interrupted asks for it when it goes on.
+        """
+        left = spooled_calls(self.place.spool)
+        if not left:
+            return
+        known = {f"{task.folder}-{task.file}": task for task in tasks}
+        for call_id in sorted(left):
+            found = _EXECUTION.fullmatch(call_id) or _JUDGEMENT.fullmatch(call_id)
+            task = known.get(found["case"]) if found else None
+            if found is not None and task is not None and self._is_ours(task, int(found["repeat"])):
+                self._settle(call_id, task, found)
+            elif _CONTROL.fullmatch(call_id):
+                self._settle(call_id, None, None)
+
+    def _is_ours(self, task: Task, repeat: int) -> bool:
+        return task.repeat <= repeat < task.repeat + self.options.repeats
+
+    def _settle(self, call_id: str, task: Task | None, found: re.Match[str] | None) -> None:
+        spool = self.place.spool
+        if is_running(spool, call_id):
+            return
+        answer = answer_left(spool, call_id)
+        if answer is not None:
+            row = self._row(call_id, answer, found)
+            self.journal.append(row.accounting())
+            if task is not None:
+                self._keep(task, row)
+        forget_call(spool, call_id)
+
+    def _row(self, call_id: str, answer: CallAnswer, found: re.Match[str] | None) -> CallRow:
+        at = self.now
+        if found is None:
+            return row_of(answer, call_id=call_id, role="control", at=at, model=answer.model_version)
+        place: dict[str, Any] = {"repeat": int(found["repeat"])}
+        if found.re is _EXECUTION:
+            return row_of(answer, call_id=call_id, role="execute", at=at, model=self.options.model, **place)
+        judges = [judge for judge in self.options.judging() if short_hash(judge) == found["judge"]]
+        judge = judges[0] if judges else answer.model_version
+        place |= {"judge": judge, "number": int(found["number"])}
+        row = row_of(answer, call_id=call_id, role="judge", at=at, model=judge, **place)
+        return _readable(row)
+
+    def _keep(self, task: Task, row: CallRow) -> None:
+        """Write a call to the file of its case, unless that is completed: existing judgements stay as they are."""
+        if self.place.is_completed(str(task.result_path)):
+            return
+        sheet = open_sheet(self.place, Pending(task, earlier=False, begun=task.calls_path.exists()))
+        if not any(one.call_id == row.call_id for one in sheet.calls.calls):
+            sheet.keep(row)
+
+
+def _readable(row: CallRow) -> CallRow:
+    if row.status == "ok":
+        try:
+            judgement_of(row)
+        except ValueError as error:
+            return unreadable(row, error)
+    return row
+
 
 Stage = Literal["controls", "execute", "judge"]
 Tell = Callable[[dict[str, Any]], None]
@@ -76,7 +165,7 @@ class Evaluator:
         self._tell = tell
         self._again = again
         self._checkpoint = checkpoint
-        self.desk = CallDesk(services, place, options, stop_asked)
+        self.runner = CallRunner(services, place, options, stop_asked)
         self._language: PromptLanguage | None = options.language
         self._told_at = self._saved_at = 0.0
         self._left: list[tuple[Task, CaseSheet]] = []
@@ -86,12 +175,12 @@ class Evaluator:
     @property
     def stopped(self) -> bool:
         """Whether it ended because of a stop request."""
-        return self.desk.stopped
+        return self.runner.stopped
 
     @property
     def budget(self) -> Reason | None:
         """Why the budget allowed no more calls."""
-        return self.desk.budget
+        return self.runner.budget
 
     async def language(self) -> PromptLanguage:
         """Return the language in which the judges are asked."""
@@ -121,13 +210,13 @@ class Evaluator:
         self._tally, self._left = found.tally, []
         await asyncio.to_thread(self._make_folders, tasks)
         still_open: list[Pending] = []
-        async with self.desk.open():
+        async with self.runner.open():
             self._report(stage, now=True)
             queue = iter(found.pending)
             workers = min(_WORKERS * self._options.concurrency, len(found.pending))
             await all_of(self._work(stage, queue, one, still_open) for _ in range(workers))
             await run_uncancellable(self._leave_out)
-            if stage == "judge" and not self.desk.ending:
+            if stage == "judge" and not self.runner.ending:
                 await run_uncancellable(self._settle, tasks, still_open)
             self._report(stage, now=True)
             await self._save(now=True)
@@ -154,14 +243,14 @@ class Evaluator:
         try:
             await self._work_off(stage, queue, one, still_open)
         except BaseException:
-            self.desk.halt()
+            self.runner.halt()
             raise
 
     async def _work_off(
         self, stage: Stage, queue: Iterator[Pending], one: Step, still_open: list[Pending]
     ) -> None:
         for pending in queue:
-            if self.desk.ending:
+            if self.runner.ending:
                 return
             sheet = await self._sheet(pending)
             is_through = False
@@ -180,7 +269,7 @@ class Evaluator:
         if not pending.begun:
             return open_sheet(self._place, pending)
         sheet = await asyncio.to_thread(open_sheet, self._place, pending)
-        await self.desk.forget(sheet.calls.calls)
+        await self.runner.forget(sheet.calls.calls)
         return sheet
 
     def _leave_out(self) -> None:
@@ -199,13 +288,15 @@ class Evaluator:
         """Account for calls of an earlier run that no stage of this one has asked for."""
         waiting = {(pending.task.folder, pending.task.file) for pending in still_open}
         through = (task for task in tasks if not waiting or (task.folder, task.file) not in waiting)
-        leftovers = Leftovers(self._place, self.desk.journal, self._options, self._services.now())
+        leftovers = Leftovers(self._place, self.runner.journal, self._options, self._services.now())
         leftovers.settle(through)
 
     # --- one task
 
     async def _execute(self, task: Task, sheet: CaseSheet) -> bool:
-        rows = await together(self.desk.pursue(self._execution(task, n), sheet) for n in self._repeats(task))
+        rows = await together(
+            self.runner.get_answer(self._execution(task, n), sheet) for n in self._repeats(task)
+        )
         answered = [row for row in rows if row.status == "ok"]
         failure = next((row for row in rows if row.status != "ok"), None)
         if failure is not None:
@@ -222,7 +313,7 @@ class Evaluator:
         if len(executed) < len(found):
             return False
         rows = await together(
-            self.desk.pursue(self._judgement(task, row, judge, number), sheet)
+            self.runner.get_answer(self._judgement(task, row, judge, number), sheet)
             for row in executed
             for judge in self._options.judging()
             for number in range(1, self._options.judge_repeats + 1)
@@ -294,7 +385,7 @@ class Evaluator:
         tally = self._tally
         event: dict[str, Any] = {"type": "progress", "turn": None, "stage": stage}
         event |= {"done": tally.done, "total": tally.total, "completed": tally.completed}
-        self._tell({**event, "failed": tally.failed, "cost_usd": self.desk.spent})
+        self._tell({**event, "failed": tally.failed, "cost_usd": self.runner.spent})
 
     async def _save(self, *, now: bool = False) -> None:
         at = time.monotonic()

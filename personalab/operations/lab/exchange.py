@@ -8,37 +8,42 @@ from pathlib import Path
 
 from personalab.dialogue import language_among
 from personalab.errors import NotFound, UserError
-from personalab.lab.editing import checked_case
+from personalab.lab.assets import check_folder_name, checked_case
 from personalab.lab.formats import EVALS, SKILL_MD_NAMES, format_of_file
 from personalab.lab.formats.evals import read_evals, stated_id
-from personalab.lab.formats.personas import PROVIDER, PURPOSE, source_of
-from personalab.lab.formats.plain import LONGEST_NAME, read_plain
-from personalab.lab.formats.promptfoo import read_promptfoo
-from personalab.lab.formats.promptfoo_export import promptfoo_config
-from personalab.lab.formats.skill_md import read_skill_md, stated
-from personalab.lab.naming import check_folder_name
+from personalab.lab.formats.promptfoo import promptfoo_config, read_promptfoo
+from personalab.lab.formats.skill_md import (
+    LONGEST_NAME,
+    PROVIDER,
+    PURPOSE,
+    read_plain,
+    read_skill_md,
+    source_of,
+    stated,
+)
 from personalab.lab.records import SHORT
-from personalab.operations.lab.arrivals import (
-    ComingBaseline,
-    ComingSkill,
+from personalab.operations.lab.importing import (
     ImportResult,
+    IncomingBaseline,
+    IncomingSkill,
+    Original,
     is_here,
+    leaving,
     merge_tags,
     place_baseline,
     place_skill,
     skill_from,
     tags_of_file,
 )
-from personalab.operations.lab.originals import Original, leaving
 from personalab.operations.library import SaveResult, save_character
 from personalab.services import WORKSPACE, Services
 from personalab.storage.exchange import all_or_nothing
 from personalab.storage.lab.assets import AssetFiles, StoredSkill
-from personalab.storage.lab.outside import (
-    OutsideFile,
+from personalab.storage.lab.external_folders import (
+    ExternalFile,
     read_beside,
+    read_external_file,
     read_folder,
-    read_outside,
     write_folder,
 )
 from personalab.story.macros import Names, player_name
@@ -79,26 +84,26 @@ async def import_skill(
     return await run_uncancellable(bring)
 
 
-Coming = tuple[list[ComingSkill], list[ComingBaseline]]
+IncomingAssets = tuple[list[IncomingSkill], list[IncomingBaseline]]
 
 
 def _read(
     services: Services, path: Path, purpose: str | None, provider: str | None, name: str | None
-) -> Coming:
+) -> IncomingAssets:
     if path.is_dir():
         return _read_folder(services, path, purpose, provider, name)
     form = format_of_file(path.name)
     if form == "skill_md" and path.is_file():
         return _read_folder(services, path.absolute().parent, purpose, provider, name)
-    raw = read_outside(path)
+    raw = read_external_file(path)
     place = (purpose or ANY_PURPOSE, provider or LOCAL)
     if form == "plain":
         plain = read_plain(raw, path.name)
-        return [ComingSkill(name or plain.name, plain.content, *place, source=path.name)], []
+        return [IncomingSkill(name or plain.name, plain.content, *place, source=path.name)], []
     folder = path.absolute().parent
     suite = read_promptfoo(raw, path.name, lambda beside: read_beside(folder, beside), services.now())
     skills = [
-        ComingSkill(
+        IncomingSkill(
             (name if name and len(suite.prompts) == 1 else prompt.name),
             prompt.content,
             *place,
@@ -106,8 +111,8 @@ def _read(
         )
         for prompt in suite.prompts
     ]
-    original = Original(path.name, {path.name: OutsideFile(raw)})
-    baseline = ComingBaseline(
+    original = Original(path.name, {path.name: ExternalFile(raw)})
+    baseline = IncomingBaseline(
         suite.name,
         suite.cases,
         *place,
@@ -120,7 +125,7 @@ def _read(
 
 def _read_folder(
     services: Services, folder: Path, purpose: str | None, provider: str | None, name: str | None
-) -> Coming:
+) -> IncomingAssets:
     """Read a skill's folder: the skill, the files around it, and its evals."""
     files = read_folder(folder)
     main = next((found for found in SKILL_MD_NAMES if found in files), None)
@@ -131,7 +136,7 @@ def _read_folder(
     if not document.body.strip():
         raise UserError("lab_file_blank", file=main)
     said = stated(document)
-    skill = ComingSkill(
+    skill = IncomingSkill(
         name=name or said.name,
         content=document.body,
         purpose=purpose or said.purpose or ANY_PURPOSE,
@@ -150,13 +155,13 @@ def _read_folder(
 
 
 def _evals(
-    services: Services, skill: ComingSkill, file: OutsideFile, purpose: str | None, provider: str | None
-) -> ComingBaseline:
+    services: Services, skill: IncomingSkill, file: ExternalFile, purpose: str | None, provider: str | None
+) -> IncomingBaseline:
     evals = read_evals(file.content, EVALS)
     cases = tuple(checked_case(found.case(services.now())) for found in evals.cases)
     language = language_among([skill.content, *(case.input for case in cases)]) or "en"
     said, baseline_id = evals.stated, stated_id(evals)
-    return ComingBaseline(
+    return IncomingBaseline(
         name=(said.get("name", "").strip() and said["name"][:LONGEST_NAME])
         or say("lab_evals_of", language, name=skill.name),
         cases=cases,
@@ -218,7 +223,7 @@ async def export_promptfoo(
             language=language_among(case.input for case in cases) or "en",
         )
         return write_folder(
-            folder, {name: OutsideFile(raw) for name, raw in files.items()}, overwrite=overwrite
+            folder, {name: ExternalFile(raw) for name, raw in files.items()}, overwrite=overwrite
         )
 
     return await run_uncancellable(write)
@@ -237,7 +242,7 @@ async def import_persona(services: Services, character_id: str) -> ImportResult:
         names = Names(display_name(character), player_name(config, language))
         source = source_of(character_id)
         old = skill_from(services.assets, source, PURPOSE)
-        coming = ComingSkill(
+        coming = IncomingSkill(
             name=character.name if old is None else old.meta.name,
             content=names.fill(character.base_persona),
             purpose=PURPOSE,

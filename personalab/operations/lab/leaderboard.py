@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from personalab.errors import Because, PersonaLabError, reason_of
+from personalab.lab.calling import plain_params
 from personalab.lab.leaderboard import (
     AssetCatalogue,
     BoardProject,
@@ -21,7 +22,6 @@ from personalab.lab.leaderboard import (
 from personalab.lab.projects import RunSummary
 from personalab.lab.ranking import CaseResult, RankedArm, RankedBaseline, case_result, cases_hash, summarise
 from personalab.lab.segments import text_hash
-from personalab.lab.stored_errors import plain_params
 from personalab.services import Services
 from personalab.storage.lab.projects import ProjectPlace
 

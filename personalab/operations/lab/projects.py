@@ -9,12 +9,21 @@ from dataclasses import replace
 from typing import Any
 
 from personalab.errors import Busy, NotFound, UserError
-from personalab.lab.context import estimated_tokens
-from personalab.lab.controls import chosen
-from personalab.lab.naming import project_slug
+from personalab.lab.assets import project_slug
+from personalab.lab.calling import estimated_tokens
+from personalab.lab.case_calls import (
+    RunPlan,
+    TaskLeft,
+    answer_of,
+    arm_folder,
+    case_file,
+    execute_calls,
+    judge_calls,
+    plan_of,
+    skipped_result,
+)
+from personalab.lab.controls import choose_controls
 from personalab.lab.options import RunOptions, changed_options
-from personalab.lab.outcomes import skipped_result
-from personalab.lab.planning import RunPlan, TaskLeft, plan_of
 from personalab.lab.projects import (
     BaselineRef,
     IterationConfig,
@@ -24,15 +33,9 @@ from personalab.lab.projects import (
     SkillRef,
 )
 from personalab.lab.records import asset_folder
-from personalab.lab.resuming import (
-    answer_of,
-    arm_folder,
-    case_file,
-    execute_calls,
-    judge_calls,
-)
-from personalab.operations.lab.contexts import check_context
-from personalab.operations.lab.proving import unproven
+from personalab.operations.lab.iterating import TASK, iteration_status
+from personalab.operations.lab.questions import check_context
+from personalab.operations.lab.ranking import unproven
 from personalab.operations.lab.tasks import (
     Pending,
     Review,
@@ -47,6 +50,7 @@ from personalab.services import Services
 from personalab.storage.lab.assets import StoredBaseline, StoredSkill
 from personalab.storage.lab.project_journal import Account, read_journal
 from personalab.storage.lab.projects import ProjectPlace
+from personalab.storage.story_lock import running
 from personalab.texts import PromptLanguage
 
 PAUSE_SECONDS = 10.0
@@ -229,7 +233,7 @@ def make_plan(
     left = _left(place, options, found.pending)
     judging = any(task.judgements for task in left)
     # Of each planted pair, a judge is asked about both answers.
-    planted = 2 * len(chosen(language))
+    planted = 2 * len(choose_controls(language))
     controls = planted * len(unproven(place, options, language)) if judging else 0
     return plan_of(
         left,
@@ -385,3 +389,45 @@ def durable(services: Services, place: ProjectPlace) -> ProjectPlace:
     """Make writes survive power loss, if a person prefers it so."""
     config = services.preferences.read().config
     return replace(place, sync=config.durability == "fsync")
+
+
+_STAND_IN = "0.0.0-"
+"""The prefix of the versions of stand-ins."""
+
+
+def usual_options(services: Services) -> dict[str, Any]:
+    """Return the options of a run that the workspace's settings decide; this reads files."""
+    settings = services.lab_sessions.settings()
+    return {
+        "model": services.lab_model(),
+        "timeout_seconds": settings.default_timeout_seconds,
+        "retry_count": settings.default_retry_count,
+    }
+
+
+def stand_ins(place: ProjectPlace) -> list[str]:
+    """Name the versions of the stand-ins that answered in a project; its scores are not real if there are any."""
+    rows = read_journal(place.journal, place.shown(place.journal))
+    return sorted({version for row in rows if (version := str(row.get("cli_version"))).startswith(_STAND_IN)})
+
+
+def count_no_skill_tasks(place: ProjectPlace) -> int:
+    """Count the tasks without a skill, which the format's total leaves out; this reads files."""
+    total, skills = place.config.progress.total_tasks, len(place.config.skills)
+    return total // max(skills, 1) if place.options().no_skill_arm else 0
+
+
+async def pause(services: Services, project: str, *, wait: float = PAUSE_SECONDS) -> dict[str, Any]:
+    """Ask the run or the search of a project to pause; return which of the two it was (``kind``).
+
+    The status is the run's or the search's own: a project that was run stays completed while a search in it is paused.
+    """
+    place = await asyncio.to_thread(services.projects.project, project)
+    holder = await asyncio.to_thread(running, place.folder) or {}
+    ended = await pause_project(services, project, wait=wait)
+    if holder.get("task") != TASK:
+        return {**ended, "kind": "evaluate"}
+    if ended["status"] != "stopping":
+        found = await iteration_status(services, place.name)
+        ended["status"] = "interrupted" if found["completed_at"] is None else "completed"
+    return {**ended, "kind": TASK}

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar, get_args
 from personalab.data_files import read_bytes
 from personalab.errors import PersonaLabError, UserError, reason_of, worded
 from personalab.lab.assets import CONTENT_FILE
+from personalab.lab.case_calls import arm_folder, case_file
 from personalab.lab.findings import IterationReport, Provenance
 from personalab.lab.options import NO_SKILL, NO_SKILL_ID, NO_SKILL_NAME, NO_SKILL_VERSION, RunOptions
 from personalab.lab.projects import Result
@@ -30,7 +31,6 @@ from personalab.lab.reports.building import (
     rank,
     result_notices,
 )
-from personalab.lab.reports.csv_table import csv_report
 from personalab.lab.reports.data import (
     MAX_CELLS_WITH_TEXTS,
     Cell,
@@ -42,8 +42,7 @@ from personalab.lab.reports.data import (
     ReportSkill,
 )
 from personalab.lab.reports.html import html_report
-from personalab.lab.reports.junit import junit_report, not_passed
-from personalab.lab.resuming import arm_folder, case_file
+from personalab.lab.reports.tables import csv_report, junit_report, not_passed
 from personalab.services import Services
 from personalab.storage.lab.iterations import IterationFiles
 from personalab.storage.lab.project_journal import read_journal

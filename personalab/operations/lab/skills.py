@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from personalab.errors import UserError
 from personalab.lab.assets import SkillMeta, SkillType
-from personalab.lab.editing import edit_skill as edited
+from personalab.lab.assets import edit_skill as edited
 from personalab.services import Services
 from personalab.storage.lab.assets import Stored, StoredSkill
 from personalab.tasks import run_uncancellable

@@ -12,21 +12,21 @@ from typing import Any, Literal
 from personalab.dialogue import language_among
 from personalab.errors import PersonaLabError, UserError
 from personalab.lab.assets import AutoTagLog, ParsedTag, Tags
-from personalab.lab.context import estimated_tokens, shortened
+from personalab.lab.calling import estimated_tokens, shorten_text
+from personalab.lab.options import CliSettings, TempSession
 from personalab.lab.records import AssetKind, compact_time, is_uuid4
-from personalab.lab.sessions import CliSettings, TempSession
 from personalab.lab.tagging import (
     TAG_SCHEMA,
     Verdict,
-    judged,
-    proposed,
     read_tags,
     tag_prompt,
-    tagged,
-    unknown,
-    untagged,
+    unknown_tags,
+    with_proposals,
+    with_tag,
+    with_verdict,
+    without_tag,
 )
-from personalab.operations.lab.asking import ParsedAnswer, ask_json, version_of
+from personalab.operations.lab.questions import ParsedAnswer, ask_json, version_of
 from personalab.ports import AnswerNeeded
 from personalab.services import Services
 from personalab.storage.lab.assets import Stored, StoredSkill
@@ -51,12 +51,12 @@ def find_asset(services: Services, kind: AssetKind, asset_id: str) -> Stored:
 async def add_tag(services: Services, kind: AssetKind, asset_id: str, value: str) -> dict[str, Any]:
     """Add a tag to an asset; no version is made for it."""
     now = services.now()
-    return await _change(services, kind, asset_id, lambda tags: tagged(tags, value, now, _new_id))
+    return await _change(services, kind, asset_id, lambda tags: with_tag(tags, value, now, _new_id))
 
 
 async def remove_tag(services: Services, kind: AssetKind, asset_id: str, tag: str) -> dict[str, Any]:
     """Take a tag away, by its id or its value."""
-    return await _change(services, kind, asset_id, lambda tags: untagged(tags, tag, _new_id))
+    return await _change(services, kind, asset_id, lambda tags: without_tag(tags, tag, _new_id))
 
 
 async def approve_tag(services: Services, kind: AssetKind, asset_id: str, tag: str) -> dict[str, Any]:
@@ -73,7 +73,9 @@ async def _judge(
     services: Services, kind: AssetKind, asset_id: str, tag: str, verdict: Verdict
 ) -> dict[str, Any]:
     now = services.now()
-    return await _change(services, kind, asset_id, lambda tags: judged(tags, tag, verdict, now, _new_id))
+    return await _change(
+        services, kind, asset_id, lambda tags: with_verdict(tags, tag, verdict, now, _new_id)
+    )
 
 
 async def _change(
@@ -226,7 +228,7 @@ def fitted(
         services.lab_sessions.export(session.session_id, f"{system}\n\n{text}\n")
     if not context.auto_compress:
         return text
-    return shortened(text, max(1, context.token_threshold - estimated_tokens(system)), language)
+    return shorten_text(text, max(1, context.token_threshold - estimated_tokens(system)), language)
 
 
 def _finish(services: Services, work: _Tagging, asked: ParsedAnswer[list[str]]) -> dict[str, Any]:
@@ -245,11 +247,11 @@ def _finish(services: Services, work: _Tagging, asked: ParsedAnswer[list[str]]) 
 
     def add(tags: Tags) -> Tags:
         before.append(tags)
-        return proposed(tags, asked.value, now, log_ref, _new_id)
+        return with_proposals(tags, asked.value, now, log_ref, _new_id)
 
     tags = services.assets.change_tags(work.stored, add, log=(work.log_name, done))
     services.lab_sessions.close(work.session.session_id)
-    fresh = unknown(asked.value, before[0])
+    fresh = unknown_tags(asked.value, before[0])
     return {
         "kind": work.stored.kind,
         "id": work.stored.meta.id,

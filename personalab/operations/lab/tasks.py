@@ -12,10 +12,9 @@ from pathlib import Path
 from personalab.data_files import replace_file
 from personalab.dialogue import language_among
 from personalab.lab.assets import Case
+from personalab.lab.case_calls import CallRow, CaseCalls, Tested, arm_folder, case_file, hash_of, is_open
 from personalab.lab.options import NO_SKILL, NO_SKILL_ID, NO_SKILL_NAME, NO_SKILL_VERSION, RunOptions
-from personalab.lab.outcomes import Tested
 from personalab.lab.projects import Result, ResultStatus
-from personalab.lab.resuming import CallRow, CaseCalls, arm_folder, case_file, hash_of, is_open
 from personalab.lab.segments import text_hash
 from personalab.storage.lab.projects import BaselineCopy, ProjectPlace
 from personalab.texts import PromptLanguage

@@ -11,6 +11,7 @@ from personalab.data_files import MAX_JSON_BYTES, dump_json
 from personalab.errors import UserError
 from personalab.lab.assets import (
     CONTENT_FILE,
+    MAX_CASES,
     NO_TAGS,
     AutoTagLog,
     BaselineMeta,
@@ -19,12 +20,16 @@ from personalab.lab.assets import (
     SkillMeta,
     Status,
     Tags,
+    check_folder_name,
+    edit_baseline,
+    edit_skill,
+    history_name,
+    is_folder_name,
+    unique_name,
 )
-from personalab.lab.editing import MAX_CASES, edit_baseline, edit_skill
 from personalab.lab.findings import Provenance
-from personalab.lab.naming import check_folder_name, history_name, is_folder_name, numbered
 from personalab.lab.records import SHORT, AssetKind, Record, asset_folder
-from personalab.storage.lab.shelves import (
+from personalab.storage.lab.asset_collections import (
     BASELINE_FILES,
     MAX_CONTENT_BYTES,
     SKILL_FILES,
@@ -241,7 +246,7 @@ class AssetFiles:
         with self.workspace.writer():
             folder = self._newest_folder(stored)
             logs = folder / "auto_tag_log"
-            name = numbered(stem, set(os.listdir(logs)) if logs.is_dir() else (), ".json")
+            name = unique_name(stem, set(os.listdir(logs)) if logs.is_dir() else (), ".json")
             self._write_log(folder, name, log)
             return name
 

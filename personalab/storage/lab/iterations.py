@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from personalab.data_files import make_folder_below, read_json, replace_file, write_json, writing
-from personalab.lab.assets import SkillMeta
+from personalab.lab.assets import SkillMeta, unique_name
 from personalab.lab.findings import ExplorationLog, IterationReport, RoundConfig
 from personalab.lab.iterating import IterationPlan
-from personalab.lab.naming import numbered
 from personalab.lab.records import asset_folder, compact_time
 
 FOLDER = "iterations"
@@ -57,7 +56,7 @@ class IterationFiles:
         """Move an iteration out of the way of the next; give the name it has then."""
         if not self.folder.exists():
             return None
-        name = numbered(f"x_{FOLDER}_{compact_time(now)}", set(os.listdir(self._project)))
+        name = unique_name(f"x_{FOLDER}_{compact_time(now)}", set(os.listdir(self._project)))
         target = self._project / name
         with writing(self._shown(self.folder)):
             os.rename(self.folder, target)

@@ -16,8 +16,7 @@ from typing import Any, cast
 
 from personalab.data_files import open_regular, read_bytes, refuse_link, without_bom, writing
 from personalab.lab.calling import amount_of
-from personalab.lab.planning import Known
-from personalab.lab.resuming import Role
+from personalab.lab.case_calls import Known, Role
 
 MAX_JOURNAL = 512 * 1024 * 1024
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from personalab.data_files import dump_json, refuse_link
 from personalab.errors import Busy, NotFound, StorageError, UserError
-from personalab.lab.naming import is_folder_name, numbered
+from personalab.lab.assets import is_folder_name, unique_name
+from personalab.lab.options import CliSettings, SessionPurpose, TempSession, expiry
 from personalab.lab.projects import ContextConfig
 from personalab.lab.records import AssetKind, compact_time, parse_time
-from personalab.lab.sessions import CliSettings, SessionPurpose, TempSession, expiry
 from personalab.storage.lab.workspace import Workspace, folders_in
 
 SPOOL = "x_spool"
@@ -81,7 +81,7 @@ class SessionFiles:
         with self._workspace.writer():
             taken = {path.stem for path in self._files()}
             made = TempSession(
-                session_id=numbered(f"tmp_sess_{compact_time(now)}", taken),
+                session_id=unique_name(f"tmp_sess_{compact_time(now)}", taken),
                 created_at=now,
                 expires_at=expiry(now, ttl),
                 purpose=purpose,

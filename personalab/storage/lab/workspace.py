@@ -31,7 +31,7 @@ from personalab.data_files import (
     writing,
 )
 from personalab.errors import Because, Reason, StorageError, UserError, as_reason, json_reason
-from personalab.lab.naming import VersionFolder, version_folder
+from personalab.lab.assets import VersionFolder, version_folder
 from personalab.lab.records import AssetKind
 
 KIND_FOLDERS: Mapping[AssetKind, str] = {"skill": "skills", "baseline": "baselines"}

@@ -17,6 +17,7 @@ from typing import ClassVar, Generic, Literal, TypeVar
 from personalab.errors import BadRecord, NotFound, PersonaLabError, Reason, StorageError, UserError
 from personalab.lab.assets import (
     CONTENT_FILE,
+    MAX_CASES,
     NO_TAGS,
     AutoTagLog,
     BaselineMeta,
@@ -25,10 +26,9 @@ from personalab.lab.assets import (
     SkillMeta,
     Tags,
     baseline_doubts,
+    version_folder,
 )
-from personalab.lab.editing import MAX_CASES
 from personalab.lab.findings import Provenance
-from personalab.lab.naming import version_folder
 from personalab.lab.records import SHORT, AssetKind, Doubt, parse_time
 from personalab.storage.lab.workspace import AssetFolder, Workspace
 

@@ -1,25 +1,57 @@
-"""Questions to a model in the lab, with retries by cause of failure and one retry for an unusable answer."""
+"""Questions to a model in the lab: shortened prompts, retries by cause of failure, one retry for an unusable answer."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import shutil
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar, cast
 
+from personalab.data_files import replace_file
 from personalab.dialogue import object_in
-from personalab.errors import Invalid, ProviderError, as_reason
-from personalab.lab.calling import Call, CallAnswer
-from personalab.lab.repairing import repeats_note
-from personalab.operations.lab.call_failures import FailedCallError
+from personalab.errors import Invalid, ProviderError, Reason, UserError, as_reason
+from personalab.lab.calling import (
+    Call,
+    CallAnswer,
+    estimated_tokens,
+    exceeds,
+    repeats_note,
+    restored_params,
+    room_beside,
+)
+from personalab.lab.case_calls import CallRow
+from personalab.lab.judging import judge_call
+from personalab.lab.projects import ContextConfig
 from personalab.ports import Executor
 from personalab.services import Services
+from personalab.storage.lab.assets import StoredSkill
+from personalab.storage.lab.projects import ProjectPlace
 from personalab.tasks import run_uncancellable
-from personalab.texts import fill
+from personalab.texts import PROMPT_LANGUAGES, Language, PromptLanguage, fill, say
+
+
+class FailedCallError(ProviderError):
+    """An error whose ``reason`` is a call's failure: it is said in the reader's language, as far as it was kept how."""
+
+    def __init__(
+        self, code: str, call: CallAnswer | CallRow, /, *, retryable: bool = False, **params: object
+    ) -> None:
+        reason = restored_params(call.error_params or {}).get("reason") if call.error_code is None else None
+        reason = reason or call.error or call.error_code or Reason("no_reason")
+        super().__init__(code, retryable=retryable, reason=reason, **params)
+        self._call = call
+
+    def message(self, language: Language) -> str:
+        """Return what happened, with the call's own failure message."""
+        call, reason = self._call, self.params["reason"]
+        if call.error_code is not None and call.error_params is not None:
+            reason = say(call.error_code, language, **restored_params(call.error_params)) or reason
+        return say(self.code, language, **{**self.params, "reason": reason})
+
 
 T = TypeVar("T")
 LONGEST_PAUSE = 20.0
@@ -135,3 +167,44 @@ def _object(answer: CallAnswer, schema: Mapping[str, object]) -> Mapping[str, ob
     required = schema.get("required")
     names = cast("list[object]", required) if isinstance(required, list) else []
     return object_in(answer.text, str(names[0]) if names else "")
+
+
+FOLDER = "x_context"
+
+
+def export_prompt(place: ProjectPlace, name: str, system: str, text: str) -> str:
+    """Write a whole prompt into the project; return the file's path in it."""
+    folder = place.folder / FOLDER
+    place.make_folder(folder)
+    path = folder / f"{name}.md"
+    content = f"{system}\n\n{text}\n".encode("utf-8", "backslashreplace")
+    replace_file(path, content, place.shown(path), sync=place.sync)
+    return path.relative_to(place.folder).as_posix()
+
+
+def room_for_judging(tokens: int, language: PromptLanguage) -> int:
+    """Return the tokens that a judge's instructions leave for the case and the answer."""
+    bare = judge_call("", "", "", language)
+    return room_beside(tokens, bare.system, bare.text)
+
+
+def check_context(context: ContextConfig, skills: Sequence[StoredSkill]) -> None:
+    """Refuse a threshold into which a skill or a judge's instructions do not fit, before any call is paid."""
+    if not context.auto_compress:
+        return
+    for skill in skills:
+        room_beside(context.token_threshold, skill.content, skill=skill.meta.name)
+    for language in PROMPT_LANGUAGES:
+        room_for_judging(context.token_threshold, language)
+
+
+def check_whole_prompt(place: ProjectPlace, name: str, system: str, text: str) -> None:
+    """Refuse a prompt that is too long and that shortening would spoil, such as segments to be kept exactly."""
+    context = place.config.context_config
+    if not exceeds(context.token_threshold, system, text):
+        return
+    if context.auto_export:
+        export_prompt(place, name, system, text)
+    if context.auto_compress:
+        tokens = estimated_tokens(system) + estimated_tokens(text)
+        raise UserError("lab_context_over", threshold=context.token_threshold, tokens=tokens)

@@ -26,14 +26,14 @@ _LEFT_BEHIND = frozenset((".git", ".hg", ".svn", ".DS_Store", "__pycache__", "no
 
 
 @dataclass(frozen=True, slots=True)
-class OutsideFile:
+class ExternalFile:
     """A file's bytes, and whether it can be run."""
 
     content: bytes
     executable: bool = False
 
 
-def read_outside(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
+def read_external_file(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
     """Read one plain file, whose size is checked first."""
     try:
         with opened(path) as (file, size):
@@ -52,18 +52,18 @@ def read_beside(folder: Path, name: str, limit: int = MAX_FILE_BYTES) -> bytes:
     path = folder / name
     if not _is_inside(path, os.path.realpath(folder)):
         raise UserError("lab_bad_inner", file=name[:200])
-    return read_outside(path, limit)
+    return read_external_file(path, limit)
 
 
-def read_folder(folder: Path) -> dict[str, OutsideFile]:
+def read_folder(folder: Path) -> dict[str, ExternalFile]:
     """Read all files of a folder by their relative names, in order, within the limits."""
-    found: dict[str, OutsideFile] = {}
+    found: dict[str, ExternalFile] = {}
     size = 0
     for name, path in _plain_files(folder, folder, os.path.realpath(folder), 0):
         if len(found) >= MAX_FILES:
             raise _too_large(folder)
         try:
-            content = read_outside(path)
+            content = read_external_file(path)
         except PersonaLabError as error:
             if error.code == "lab_nothing_there":
                 raise UserError("lab_bad_inner", file=str(path)) from error
@@ -71,7 +71,7 @@ def read_folder(folder: Path) -> dict[str, OutsideFile]:
         size += len(content)
         if size > MAX_BYTES:
             raise _too_large(folder)
-        found[name] = OutsideFile(content, os.access(path, os.X_OK))
+        found[name] = ExternalFile(content, os.access(path, os.X_OK))
     return found
 
 
@@ -108,7 +108,7 @@ def _is_inside(path: Path, folder: str) -> bool:
     return os.path.commonpath([target, folder]) == folder
 
 
-def write_folder(folder: Path, files: Mapping[str, OutsideFile], *, overwrite: bool = False) -> list[Path]:
+def write_folder(folder: Path, files: Mapping[str, ExternalFile], *, overwrite: bool = False) -> list[Path]:
     """Write a folder whole or not at all; into one that exists only if asked to, file by file.
 
     Files that stand there and are not written over stay.
@@ -126,7 +126,7 @@ def write_folder(folder: Path, files: Mapping[str, OutsideFile], *, overwrite: b
     return [folder.joinpath(*PurePosixPath(name).parts) for name in files]
 
 
-def _write_new(folder: Path, files: Mapping[str, OutsideFile]) -> None:
+def _write_new(folder: Path, files: Mapping[str, ExternalFile]) -> None:
     fresh = folder.with_name(f".personalab-{secrets.token_hex(6)}.tmp")
     with writing(str(folder)):
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -142,7 +142,7 @@ def _write_new(folder: Path, files: Mapping[str, OutsideFile]) -> None:
             shutil.rmtree(fresh, ignore_errors=True)
 
 
-def _write_into(folder: Path, files: Mapping[str, OutsideFile]) -> None:
+def _write_into(folder: Path, files: Mapping[str, ExternalFile]) -> None:
     inside = os.path.realpath(folder)
     for name, file in files.items():
         path = folder.joinpath(*PurePosixPath(name).parts)
@@ -154,6 +154,6 @@ def _write_into(folder: Path, files: Mapping[str, OutsideFile]) -> None:
         _set_mode(path, file)
 
 
-def _set_mode(path: Path, file: OutsideFile) -> None:
+def _set_mode(path: Path, file: ExternalFile) -> None:
     if file.executable:
         path.chmod(path.stat().st_mode | 0o111)

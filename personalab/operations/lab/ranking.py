@@ -1,23 +1,43 @@
-"""The check of a project's judges with control pairs before anything is ranked."""
+"""Ranking of a project's skills: the check of its judges with control pairs, and the summary of its results."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from personalab.errors import UserError
-from personalab.lab.controls import LEAST_GAP, Control, chosen, verdict
+from personalab.lab.case_calls import (
+    CallRow,
+    answer_of,
+    attempts_of,
+    control_calls,
+    execute_calls,
+    judge_calls,
+    judgement_of,
+    repeat_totals,
+)
+from personalab.lab.controls import LEAST_GAP, Control, choose_controls, verdict
 from personalab.lab.judging import judge_identity
-from personalab.lab.options import RunOptions
-from personalab.lab.outcomes import judgement_of
-from personalab.lab.ranking import JudgeFacts
-from personalab.lab.resuming import CallRow, attempts_of, control_calls
-from personalab.operations.lab.call_failures import FailedCallError
-from personalab.operations.lab.calls import CallDesk, CallRequest
+from personalab.lab.options import NO_SKILL_ID, RunOptions
+from personalab.lab.projects import RunSummary
+from personalab.lab.ranking import (
+    CaseResult,
+    CostFacts,
+    JudgeFacts,
+    RankedArm,
+    RankedBaseline,
+    RunFacts,
+    case_result,
+    summarise,
+)
+from personalab.operations.lab.calls import CallRequest, CallRunner, together
 from personalab.operations.lab.evaluating import judge_question
-from personalab.operations.lab.gathering import together
-from personalab.storage.lab.projects import ProjectPlace
+from personalab.operations.lab.questions import FailedCallError
+from personalab.operations.lab.tasks import Task, arms_of, language_of, tasks_of
+from personalab.storage.lab.project_journal import Account, read_journal
+from personalab.storage.lab.projects import BaselineCopy, ProjectPlace
 from personalab.tasks import run_uncancellable
 from personalab.texts import PromptLanguage
 
@@ -91,7 +111,7 @@ def judge_facts(place: ProjectPlace, options: RunOptions, language: PromptLangua
 
 
 async def prove_judges(
-    place: ProjectPlace, options: RunOptions, desk: CallDesk, language: PromptLanguage, *, again: bool
+    place: ProjectPlace, options: RunOptions, runner: CallRunner, language: PromptLanguage, *, again: bool
 ) -> None:
     """Have every judge score the planted answers, once per project; a blind judge is an error.
 
@@ -104,7 +124,7 @@ async def prove_judges(
         sheet = ControlSheet(place, judge_identity(model, language), data)
         passed = sheet.entry.get("passed")
         if passed is None or (again and not passed):
-            await _prove(place, options, desk, sheet, model, language)
+            await _prove(place, options, runner, sheet, model, language)
         if not sheet.entry["passed"]:
             raise UserError(
                 "lab_judge_blind",
@@ -118,18 +138,20 @@ async def prove_judges(
 async def _prove(
     place: ProjectPlace,
     options: RunOptions,
-    desk: CallDesk,
+    runner: CallRunner,
     sheet: ControlSheet,
     model: str,
     language: PromptLanguage,
 ) -> None:
     tries = int(sheet.entry.get("tries", 0)) + 1
-    await desk.forget(sheet.calls)
+    await runner.forget(sheet.calls)
     planted: list[tuple[int, Control, Side]] = [
-        (number, control, side) for number, control in enumerate(chosen(language), 1) for side in _SIDES
+        (number, control, side)
+        for number, control in enumerate(choose_controls(language), 1)
+        for side in _SIDES
     ]
     rows = await together(
-        desk.pursue(_control(options, sheet.identity, model, language, tries, planted_one), sheet)
+        runner.get_answer(_control(options, sheet.identity, model, language, tries, planted_one), sheet)
         for planted_one in planted
     )
     failure = next((row for row in rows if row.status != "ok"), None)
@@ -155,3 +177,62 @@ def _control(
     question = judge_question(control.input, control.expected, answer, language, model, options)
     prefix = f"{control_calls(identity, number, side)}-t{tries}"
     return CallRequest(prefix, "control", model, question, judgement_of, {"judge": model})
+
+
+def write_summary(place: ProjectPlace, options: RunOptions, now: str) -> RunSummary:
+    """Rank the skills of a project by the results on disk, and save it."""
+    arms, baselines = arms_of(place, options), place.baselines()
+    results: dict[str, list[CaseResult]] = {}
+    for task in tasks_of(place, arms, baselines):
+        if (result := place.result(task.result_path)) is not None:
+            totals = _repeats(place, options, task) if options.repeats > 1 else []
+            results.setdefault(task.arm.skill_id, []).append(case_result(result, totals))
+    summary, extra = summarise(
+        place.config.id,
+        now,
+        [
+            RankedArm(arm.skill_id, arm.name, arm.version, arm.content, arm.skill_id == NO_SKILL_ID)
+            for arm in arms
+        ],
+        results,
+        baselines=_ranked(baselines),
+        facts=RunFacts(
+            pass_score=options.pass_score,
+            repeats=options.repeats,
+            judges=judge_facts(place, options, language_of(options, baselines)),
+            costs=_costs(place),
+        ),
+    )
+    place.save_summary(summary, extra)
+    return summary
+
+
+def _ranked(baselines: Sequence[BaselineCopy]) -> list[RankedBaseline]:
+    return [
+        RankedBaseline(found.ref.ref_id, found.ref.name, found.ref.version, found.cases)
+        for found in baselines
+    ]
+
+
+def _repeats(place: ProjectPlace, options: RunOptions, task: Task) -> list[float]:
+    """Read the totals of a case's repeats."""
+    calls = place.calls(task.calls_path)
+    if calls is None:
+        return []
+    answers = [
+        answer_of(calls, execute_calls(task.folder, task.file, number))
+        for number in range(task.repeat, task.repeat + options.repeats)
+    ]
+    judged = [
+        answer_of(calls, judge_calls(answer.call_id, judge, number))
+        for answer in answers
+        if answer is not None
+        for judge in options.judging()
+        for number in range(1, options.judge_repeats + 1)
+    ]
+    return repeat_totals([row for row in judged if row is not None])
+
+
+def _costs(place: ProjectPlace) -> CostFacts:
+    found = Account(read_journal(place.journal, place.shown(place.journal)))
+    return CostFacts(found.calls, found.input_tokens, found.output_tokens, found.spent)

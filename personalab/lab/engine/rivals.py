@@ -1,9 +1,9 @@
-"""A search that scores each round's candidates on every case, optionally after screening on a few."""
+"""Searches that the ledger engine is compared with: chance, the source's beam search and a Pareto race."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import sqrt
 from random import Random
 
@@ -15,15 +15,18 @@ from personalab.lab.engine.problem import (
     Observed,
     Params,
     RoundLog,
+    Scorebook,
     SearchProblem,
     StopCause,
     Strategy,
     Trial,
     candidate_of,
     check_kept,
+    log_candidate,
+    open_scorebook,
     plateau_level,
 )
-from personalab.lab.engine.scorebook import Scorebook, logged, opened
+from personalab.lab.records import DIMENSIONS, MAXIMA, Dimension
 
 _TRIES = 40
 """Attempts at something new by a strategy before it is skipped."""
@@ -73,7 +76,7 @@ class FullRounds:
         self._width = max(1, width)
         self._screen = screen
         self._screened = False
-        self._book = opened(problem, known)
+        self._book = open_scorebook(problem, known)
         self._pending: list[Trial] = []
         self._before: float | None = None
         self._order: list[Candidate] = []
@@ -243,7 +246,7 @@ class FullRounds:
         return None
 
     def _log(self, candidate: Candidate, won: str | None) -> CandidateLog:
-        return logged(self._book, candidate, len(self._problem.cases), won)
+        return log_candidate(self._book, candidate, len(self._problem.cases), won)
 
     def _claimed(self, candidate: Candidate, average: float) -> Corrected:
         totals = list(self._book.totals(candidate.candidate_id).values())
@@ -251,3 +254,143 @@ class FullRounds:
         squares = sum((one - middle) ** 2 for one in totals)
         reach = 1.96 * sqrt(squares / (len(totals) - 1) / len(totals)) if len(totals) > 1 else 100.0
         return Corrected(average, average - reach, average + reach)
+
+
+class RandomSubset(FullRounds):
+    """Draws each candidate by chance, as something to be better than."""
+
+    def __init__(self, problem: SearchProblem, params: Params, known: Sequence[Observed] = ()) -> None:
+        super().__init__(problem, params, known, _propose_subset, width=1)
+
+
+def _propose_subset(standing: ProposalContext, turn: int) -> Draw | None:
+    """Draw each segment with even odds."""
+    del turn
+    chosen = frozenset(one.segment_id for one in standing.problem.segments if standing.rng.random() < 0.5)
+    return "RANDOM_SUBSET", chosen, ()
+
+
+_MENUS: Mapping[int, tuple[Strategy, ...]] = {
+    0: ("GREEDY", "DIMENSION_FOCUS", "SEGMENT_EXPLORE"),
+    1: ("DIMENSION_FOCUS", "SEGMENT_EXPLORE", "GREEDY"),
+    2: ("SEGMENT_EXPLORE", "CROSS_POLLINATE", "DIMENSION_FOCUS"),
+    3: ("CROSS_POLLINATE", "RANDOM_SUBSET", "SEGMENT_EXPLORE"),
+}
+_PARTNERS = 4
+
+
+class SourceBeam(FullRounds):
+    """The source's beam; a beam of one is its standard mode."""
+
+    def __init__(
+        self,
+        problem: SearchProblem,
+        params: Params,
+        known: Sequence[Observed] = (),
+        *,
+        width: int | None = None,
+    ) -> None:
+        wide = params.beam_width if width is None else width
+        super().__init__(problem, replace(params, beam_width=wide), known, _propose_by_menu, wide)
+
+
+def _propose_by_menu(standing: ProposalContext, turn: int) -> Draw | None:
+    """Choose segments by the strategy that is next at this plateau level."""
+    menu = _MENUS[standing.level]
+    return edit_base(standing, menu[turn % len(menu)])
+
+
+def edit_base(standing: ProposalContext, strategy: Strategy) -> Draw | None:
+    """Choose segments by a strategy, starting from the base."""
+    if standing.base is None:
+        return "RANDOM_SUBSET", _random_subset(standing), ()
+    base = frozenset(standing.base.segments)
+    parents = (standing.base.candidate_id,)
+    match strategy:
+        case "GREEDY":
+            chosen = _greedy(standing, base)
+        case "DIMENSION_FOCUS":
+            chosen = _dimension_focus(standing, base)
+        case "SEGMENT_EXPLORE":
+            chosen = base ^ {standing.rng.choice(standing.problem.segments).segment_id}
+        case "CROSS_POLLINATE":
+            return _cross_pollinate(standing, base)
+        case "RANDOM_SUBSET":
+            chosen, parents = _random_subset(standing), ()
+    return None if chosen is None else (strategy, chosen, parents)
+
+
+def _greedy(standing: ProposalContext, base: frozenset[str]) -> frozenset[str] | None:
+    """Add a segment of the best other candidate that has one to give."""
+    for candidate in standing.ranked[1:]:
+        spare = [name for name in candidate.segments if name not in base]
+        if spare:
+            return base | {standing.rng.choice(spare)}
+    return None
+
+
+def _dimension_focus(standing: ProposalContext, base: frozenset[str]) -> frozenset[str] | None:
+    """Add a segment tagged with the base's weakest dimension, or drop one that is not."""
+    assert standing.base is not None
+    average = standing.book.average(standing.base.candidate_id)
+    assert average is not None
+    weakest: Dimension = min(DIMENSIONS, key=lambda one: average.breakdown[one] / MAXIMA[one])
+    tagged = {one.segment_id for one in standing.problem.segments if one.dimension == weakest}
+    spare, other = sorted(tagged - base), sorted(base - tagged)
+    if spare:
+        return base | {standing.rng.choice(spare)}
+    return base - {standing.rng.choice(other)} if other else None
+
+
+def _cross_pollinate(standing: ProposalContext, base: frozenset[str]) -> Draw | None:
+    """Mix the base with another good candidate: what both have stays, the rest is drawn."""
+    partners = standing.ranked[1 : 1 + _PARTNERS]
+    if not partners:
+        return None
+    partner = standing.rng.choice(partners)
+    theirs = frozenset(partner.segments)
+    mixed = {name for name in sorted(base ^ theirs) if standing.rng.random() < 0.5}
+    assert standing.base is not None
+    return "CROSS_POLLINATE", (base & theirs) | mixed, (standing.base.candidate_id, partner.candidate_id)
+
+
+def _random_subset(standing: ProposalContext) -> frozenset[str]:
+    return frozenset(one.segment_id for one in standing.problem.segments if standing.rng.random() < 0.5)
+
+
+_SCREENED = 3
+_EDITS: tuple[Strategy, ...] = ("GREEDY", "DIMENSION_FOCUS", "SEGMENT_EXPLORE", "CROSS_POLLINATE")
+
+
+class ParetoRace(FullRounds):
+    """One edit of a parent from the front at a time; it goes on only if it beats the parent on a few cases."""
+
+    def __init__(self, problem: SearchProblem, params: Params, known: Sequence[Observed] = ()) -> None:
+        super().__init__(problem, params, known, _propose_edit, 1, ScreeningRule(_SCREENED, beats_its_parent))
+
+
+def _propose_edit(standing: ProposalContext, turn: int) -> Draw | None:
+    """Edit a parent, the likelier the more cases it is the best on."""
+    del turn
+    front = _front(standing)
+    parent = standing.rng.choice(front) if front else standing.base
+    return edit_base(replace(standing, base=parent), standing.rng.choice(_EDITS))
+
+
+def _front(standing: ProposalContext) -> list[Candidate]:
+    """Return the best candidate of each case; one that is the best on two is listed twice."""
+    front: dict[str, tuple[float, Candidate]] = {}
+    for one in standing.ranked:
+        for case_id, total in standing.book.totals(one.candidate_id).items():
+            if case_id not in front or total > front[case_id][0]:
+                front[case_id] = (total, one)
+    return [front[case.case_id][1] for case in standing.problem.cases if case.case_id in front]
+
+
+def beats_its_parent(book: Scorebook, candidate: Candidate) -> bool:
+    """Compare a candidate with its first parent on the cases both were answered on."""
+    own = book.totals(candidate.candidate_id)
+    if not own or not candidate.parents:
+        return bool(own)
+    theirs = book.totals(candidate.parents[0])
+    return sum(own[case_id] - theirs[case_id] for case_id in sorted(own) if case_id in theirs) > 0.0

@@ -1,19 +1,18 @@
-"""Placement of imported skills and baselines: new, unchanged, or the next version of an existing one.
-
-An import that names its id is that asset; one without an id is matched with an existing asset of the same
-content. Changed files next to it also make a next version.
-"""
+"""Placement of imported skills and baselines in the library, and the original files that are kept of them."""
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from personalab.errors import UserError
+from personalab.data_files import dump_json
+from personalab.errors import BadRecord, PersonaLabError, Reason, StorageError, UserError, json_reason
 from personalab.lab.assets import (
+    CASE_FIELDS,
     NO_TAGS,
     BaselineMeta,
     Case,
@@ -23,15 +22,167 @@ from personalab.lab.assets import (
     SkillMeta,
     SkillType,
     Tags,
+    edit_baseline,
+    edit_skill,
 )
-from personalab.lab.editing import CASE_FIELDS, edit_baseline, edit_skill
-from personalab.lab.formats import KEPT
-from personalab.lab.records import AssetKind, in_seconds, next_version
-from personalab.lab.tagging import MAX_TAG, mended, visible
-from personalab.operations.lab.originals import Original, changed_evals, changed_files, original_of
+from personalab.lab.formats import EVALS, KEPT, SKILL_MD, SKILL_MD_NAMES
+from personalab.lab.formats.evals import evals_json, has_same_extras, read_evals
+from personalab.lab.formats.skill_md import SkillMd, has_same_head, name_in_file, read_skill_md, skill_md
+from personalab.lab.records import AssetKind, Filled, Record, in_seconds, next_version
+from personalab.lab.tagging import MAX_TAG, repaired_tags, visible_line
 from personalab.operations.lab.skills import first_meta, with_new_id
 from personalab.services import Services
 from personalab.storage.lab.assets import AssetFiles, Stored, StoredBaseline, StoredSkill
+from personalab.storage.lab.external_folders import ExternalFile
+
+KEPT_LIST = f"{KEPT}.json"
+
+
+class KeptFile(Record):
+    """A file that something came from."""
+
+    name: Filled
+    executable: bool = False
+
+
+class KeptList(Record):
+    """``x_source.json``."""
+
+    called: str
+    files: tuple[KeptFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """The folder that something came from."""
+
+    called: str
+    files: Mapping[str, ExternalFile]
+
+    def beside(self) -> dict[str, bytes]:
+        """Return the files that keep it beside an asset."""
+        listed = [
+            {"name": name, **({"executable": True} if file.executable else {})}
+            for name, file in self.files.items()
+        ]
+        kept = {kept_name(name): file.content for name, file in self.files.items()}
+        return {KEPT_LIST: dump_json({"called": self.called, "files": listed}), **kept}
+
+    def main(self) -> str | None:
+        """Name the file that makes the folder a skill."""
+        return next((found for found in SKILL_MD_NAMES if found in self.files), None)
+
+    def document(self) -> SkillMd | None:
+        """Read the SKILL.md."""
+        main = self.main()
+        return read_skill_md(self.files[main].content, main, self.called) if main is not None else None
+
+
+def kept_name(name: str) -> str:
+    """Name a kept file so that none is hidden: hidden ones are left-overs in the workspace."""
+    parts = [part.replace("%", "%25") for part in name.split("/")]
+    return "/".join([KEPT, *(f"%2E{part[1:]}" if part.startswith(".") else part for part in parts)])
+
+
+def original_of(assets: AssetFiles, stored: Stored) -> Original | None:
+    """Find the files that an asset came from; a list that cannot be read, or a file of it that is gone, is an error."""
+    listed = _listed(assets, stored)
+    if listed is None:
+        return None
+    files: dict[str, ExternalFile] = {}
+    for row in listed.files:
+        content = assets.beside(stored, kept_name(row.name))
+        if content is None:
+            raise StorageError("file_missing", file=f"{stored.folder.name}/{kept_name(row.name)}")
+        files[row.name] = ExternalFile(content, row.executable)
+    return Original(listed.called, files)
+
+
+def _listed(assets: AssetFiles, stored: Stored) -> KeptList | None:
+    raw = assets.beside(stored, KEPT_LIST)
+    if raw is None:
+        return None
+    file = f"{stored.folder.name}/{KEPT_LIST}"
+    try:
+        return KeptList.read(json.loads(raw), file)
+    except BadRecord as error:
+        reason = Reason("at_field", field=error.params["field"], reason=error.params["reason"])
+        raise StorageError("file_broken", file=file, reason=reason) from error
+    except (ValueError, RecursionError) as error:
+        raise StorageError("file_broken", file=file, reason=json_reason(error)) from error
+
+
+# --- out
+
+
+def leaving(
+    assets: AssetFiles, stored: StoredSkill, baseline: StoredBaseline | None
+) -> tuple[str, dict[str, ExternalFile]]:
+    """Make the folder that a skill leaves as: its name, and its files."""
+    original = original_of(assets, stored)
+    files = dict(original.files) if original is not None else {}
+    document = original.document() if original is not None else None
+    main = (original.main() if original is not None else None) or SKILL_MD
+    name = name_in_file(stored.meta, document)
+    written = skill_md(stored.meta, stored.content, stored.tags.valid(), document)
+    files[main] = ExternalFile(written, main in files and files[main].executable)
+    if baseline is not None:
+        files[EVALS] = ExternalFile(_leaving_evals(assets, baseline, name))
+    return name, files
+
+
+def _leaving_evals(assets: AssetFiles, baseline: StoredBaseline, skill_name: str) -> bytes:
+    kept = _kept_evals(original_of(assets, baseline))
+    return evals_json(skill_name, baseline.meta, baseline.cases.cases, kept)
+
+
+def _kept_evals(original: Original | None) -> bytes | None:
+    found = original.files.get(EVALS) if original is not None else None
+    return found.content if found is not None else None
+
+
+# --- changes that neither a meta nor a content shows
+
+
+def changed_files(assets: AssetFiles, old: StoredSkill, coming: Original | None) -> list[str]:
+    """Name the files of a skill's folder that are not as they are kept, were added or are gone.
+
+    Its evals are a baseline's matter while they are there; of its SKILL.md, only the front matter is compared.
+    """
+    if coming is None:
+        return []
+    kept = original_of(assets, old)
+    before = dict(kept.files) if kept is not None else {}
+    after = dict(coming.files)
+    if EVALS in after:
+        before[EVALS] = after[EVALS]
+    heads = [
+        kept.document() if kept is not None else None,
+        Original(coming.called, leaving(assets, old, None)[1]).document(),
+    ]
+    head = coming.document()
+    if head is not None and any(found is not None and has_same_head(head, found) for found in heads):
+        for files in (before, after):
+            for main in SKILL_MD_NAMES:
+                files.pop(main, None)
+    return sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+
+
+def changed_evals(assets: AssetFiles, old: StoredBaseline, coming: Original | None) -> list[str]:
+    """Name the file of evals if it says more or less than what is kept of it; other originals are all in the cases."""
+    raw = _kept_evals(coming)
+    if raw is None:
+        return []
+    evals = read_evals(raw, EVALS)
+    for known in (_kept_evals(original_of(assets, old)), _leaving_evals(assets, old, "")):
+        try:
+            if known is not None and has_same_extras(evals, read_evals(known, EVALS)):
+                return []
+        except PersonaLabError:
+            # What is kept cannot be read any more: what comes takes its place.
+            continue
+    return [EVALS]
+
 
 Outcome = Literal["created", "same", "updated"]
 S = TypeVar("S", StoredSkill, StoredBaseline)
@@ -57,7 +208,7 @@ class ImportResult:
 
 
 @dataclass(frozen=True, slots=True)
-class ComingSkill:
+class IncomingSkill:
     """A skill on its way in."""
 
     name: str
@@ -79,7 +230,7 @@ class ComingSkill:
 
 
 @dataclass(frozen=True, slots=True)
-class ComingBaseline:
+class IncomingBaseline:
     """A baseline on its way in."""
 
     name: str
@@ -101,7 +252,7 @@ class ComingBaseline:
 # --- placing
 
 
-def place_skill(services: Services, coming: ComingSkill, made: list[Path]) -> ImportResult:
+def place_skill(services: Services, coming: IncomingSkill, made: list[Path]) -> ImportResult:
     """Keep a skill; a folder that is made for it is added to ``made``."""
     assets, now = services.assets, services.now()
     old = _skill_here(assets, coming)
@@ -124,7 +275,7 @@ def place_skill(services: Services, coming: ComingSkill, made: list[Path]) -> Im
     return _came(assets, stored, "updated", made)
 
 
-def place_baseline(services: Services, coming: ComingBaseline, made: list[Path]) -> ImportResult:
+def place_baseline(services: Services, coming: IncomingBaseline, made: list[Path]) -> ImportResult:
     """Keep a baseline, as a skill is kept."""
     assets, now = services.assets, services.now()
     old = _baseline_here(assets, coming)
@@ -150,7 +301,7 @@ def place_baseline(services: Services, coming: ComingBaseline, made: list[Path])
     return _came(assets, stored, "updated", made)
 
 
-def _beside(coming: ComingSkill | ComingBaseline) -> dict[str, bytes]:
+def _beside(coming: IncomingSkill | IncomingBaseline) -> dict[str, bytes]:
     return coming.original.beside() if coming.original is not None else {}
 
 
@@ -200,7 +351,7 @@ def merge_tags(services: Services, came: ImportResult, values: Sequence[str]) ->
     return replace(came, outcome="updated" if came.outcome == "same" else came.outcome)
 
 
-def _skill_here(assets: AssetFiles, coming: ComingSkill) -> StoredSkill | None:
+def _skill_here(assets: AssetFiles, coming: IncomingSkill) -> StoredSkill | None:
     if coming.skill_id is not None:
         return _with_id(assets.skills(archived=True), coming.skill_id)
     for stored in assets.skills(archived=True):
@@ -212,7 +363,7 @@ def _skill_here(assets: AssetFiles, coming: ComingSkill) -> StoredSkill | None:
     return None
 
 
-def _baseline_here(assets: AssetFiles, coming: ComingBaseline) -> StoredBaseline | None:
+def _baseline_here(assets: AssetFiles, coming: IncomingBaseline) -> StoredBaseline | None:
     if coming.baseline_id is not None:
         return _with_id(assets.baselines(archived=True), coming.baseline_id)
     told = _told(coming.cases)
@@ -235,7 +386,7 @@ def _with(tags: Tags, values: Sequence[str], now: str) -> Tags:
     fresh = [
         ManualTag(id=_new_id(), value=value, created_at=now) for value in values if value not in tags.valid()
     ]
-    return mended(tags.model_copy(update={"manual": (*tags.manual, *fresh)}), _new_id)
+    return repaired_tags(tags.model_copy(update={"manual": (*tags.manual, *fresh)}), _new_id)
 
 
 def _new_id() -> str:
@@ -244,7 +395,7 @@ def _new_id() -> str:
 
 def tags_of_file(values: Sequence[str]) -> tuple[str, ...]:
     """Take the tags that a file names: what shows nothing is left out, and a tag that is too long is refused."""
-    found = list(dict.fromkeys(tag for value in values if (tag := visible(value))))
+    found = list(dict.fromkeys(tag for value in values if (tag := visible_line(value))))
     for tag in found:
         if len(tag) > MAX_TAG:
             raise UserError("lab_bad_tag", value=tag[:80], limit=MAX_TAG)
