@@ -13,6 +13,7 @@ from cli.output import BOLD, CYAN, DIM, GREEN, YELLOW, is_terminal, note, paint,
 from cli.running import DONE, INTERRUPTED, language_of, wait_for
 from cli.stories import names, reasoning_rows, told
 from cli.texts import tell
+from personalab.app import Application
 from personalab.errors import PersonaLabError
 from personalab.i18n import DEFAULT, Language
 from personalab.settings import spoken_language
@@ -121,9 +122,7 @@ class ChatStory:
 
     async def last_turns(self, count: int = SHOWN_TURNS) -> list[str]:
         """Show the session's last turns, and whether the newest one still waits for its answer."""
-        from personalab.operations.instances import read_session
-
-        page = await read_session(self.services, self.instance_id, count=count)
+        page = await Application(self.services).read_turns(self.instance_id, count=count)
         style = await asyncio.to_thread(marker_style, self.services)
         rows = told(page.entries, self.speaker, self.language, style)
         waiting = await asyncio.to_thread(self._unanswered)

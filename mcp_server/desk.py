@@ -12,6 +12,7 @@ from mcp.server.mcpserver import Context
 from mcp_server.budget import VOCABULARY, Budget
 from mcp_server.sampling import SamplingClients
 from mcp_server.updates import Updates
+from personalab.app import Application
 from personalab.services import Services
 from personalab.serving.places import TurnLimiter
 from personalab.texts import Language
@@ -25,6 +26,11 @@ class McpContext:
     updates: Updates
     places: TurnLimiter
     sampling: SamplingClients = field(default_factory=SamplingClients)
+
+    @property
+    def app(self) -> Application:
+        """The operations on the data root."""
+        return Application(self.services)
 
     @property
     def language(self) -> Language:

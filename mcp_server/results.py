@@ -7,6 +7,8 @@ from typing import Any, Literal, NotRequired, cast
 from mcp_types import CallToolResult, TextContent
 from typing_extensions import TypedDict
 
+from personalab.results.stories import BackgroundSummary, CharacterSummary
+
 Status = Literal["done", "interrupted", "empty", "error"]
 Record = dict[str, Any]
 
@@ -54,15 +56,16 @@ class StopResult(TypedDict):
     stopped: str
 
 
-class SessionPage(TypedDict):
-    """Lines of a session, the newest turn first."""
+class ListedCharacter(CharacterSummary):
+    """A character in a list."""
 
-    instance_id: str
-    session_id: str
-    continued_from: str | None
-    turns: int
-    entries: list[Record]
-    cursor: str | None
+    persona: str | None = None
+
+
+class ListedBackground(BackgroundSummary):
+    """A background in a list."""
+
+    setting: str | None = None
 
 
 class LibraryResult(TypedDict):
@@ -73,27 +76,6 @@ class LibraryResult(TypedDict):
     instances: NotRequired[list[Record]]
     entry: NotRequired[Record]
     cursor: str | None
-
-
-class Instance(TypedDict):
-    """A story and where it stands."""
-
-    instance_id: str
-    character_id: str
-    background_id: str | None
-    session_id: str
-    created_at: str
-    plot_state: Record
-    opening: NotRequired[str]
-
-
-class SavedEntry(TypedDict):
-    """What was saved."""
-
-    character_id: NotRequired[str]
-    background_id: NotRequired[str]
-    name: str
-    created: bool
 
 
 class RecallResult(TypedDict):

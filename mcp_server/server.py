@@ -53,7 +53,7 @@ from mcp_server.panel import panel_html
 from mcp_server.progress import HEARTBEAT_SECONDS, ReportingContext
 from mcp_server.resources import Resources
 from mcp_server.results import well_formed
-from mcp_server.schemas import brief, brief_arguments
+from mcp_server.schemas import brief_arguments, brief_result
 from mcp_server.sessions import SessionTable
 from mcp_server.stories import StoryTools
 from mcp_server.texts import DESCRIPTIONS, INSTRUCTIONS, TITLES, tell
@@ -415,7 +415,7 @@ def _tool(fn: Any, annotations: ToolAnnotations, meta: dict[str, Any] | None = N
     tool.fn_metadata = PlainArguments(
         rules=tool.parameters,
         arg_model=known.arg_model,
-        output_schema=brief(known.output_schema),
+        output_schema=brief_result(known.output_schema or {}),
         output_model=known.output_model,
         wrap_output=known.wrap_output,
     )

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from personalab.app import Application
 from personalab.i18n import FALLBACK, Language
 from personalab.services import Services
 from personalab.serving.places import MAX_TURNS, TurnLimiter
@@ -27,6 +28,7 @@ class AppContext:
         self, services: Services, *, max_turns: int = MAX_TURNS, max_streams: int = MAX_STREAMS
     ) -> None:
         self.services = services
+        self.app = Application(services)
         self.language: Language = FALLBACK
         """The reader's language, as it was when the last request came."""
         self.places = TurnLimiter(services, max_turns)

@@ -10,13 +10,14 @@ from personalab.archive.card_reading import Card, clean_name, read_card
 from personalab.archive.loading import MAX_CARD_BYTES, load_json
 from personalab.archive.worlds import MAX_NAME, MAX_POINT, MAX_POINTS, MAX_TEXT
 from personalab.errors import NotFound, PersonaLabError, UserError
+from personalab.results.stories import BackgroundSummary, CharacterSummary
 from personalab.services import Services
 from personalab.storage.files import read_bytes
-from personalab.storage.stories import StoryFiles
+from personalab.storage.stories import Listed, StoryFiles
 from personalab.story.ids import check_id
 from personalab.story.library import Background, Character, OutlinePoint
 from personalab.tasks import run_uncancellable
-from personalab.texts import PromptLanguage
+from personalab.texts import Language, PromptLanguage
 
 MAX_GREETINGS = 1_000
 
@@ -138,6 +139,26 @@ def kept_card(stories: StoryFiles, character_id: str) -> Card | None:
         return read_card(load_json(read_bytes(path, stories.shown(path), MAX_CARD_BYTES)))
     except PersonaLabError:
         return None
+
+
+def character_summary(listed: Listed, language: Language) -> CharacterSummary:
+    """Describe a character for a list."""
+    found = listed.record
+    if isinstance(found, Character):
+        return CharacterSummary(character_id=found.character_id, name=found.name, language=found.language)
+    reason = listed.error.message(language) if listed.error else ""
+    return CharacterSummary(character_id=listed.entry_id, name=listed.entry_id, error=reason)
+
+
+def background_summary(listed: Listed, language: Language) -> BackgroundSummary:
+    """Describe a background for a list."""
+    found = listed.record
+    if isinstance(found, Background):
+        return BackgroundSummary(
+            background_id=found.background_id, name=found.name, points=len(found.story_outline)
+        )
+    reason = listed.error.message(language) if listed.error else ""
+    return BackgroundSummary(background_id=listed.entry_id, name=listed.entry_id, error=reason)
 
 
 async def _save(

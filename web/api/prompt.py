@@ -16,13 +16,14 @@ from personalab.config import RecallModule
 from personalab.errors import UserError
 from personalab.operations.recall import Depth, look_up
 from personalab.ports import Preferences
+from personalab.results import Readable, Result
 from personalab.services import Services
 from personalab.story.open_turn import Scene
 from personalab.story.prompt import HEAD_WARNING_TOKENS, PromptPart, check_budget
 from personalab.story.recall import plan_lookup
 from personalab.texts import say
 from web.desk import ContextDep
-from web.shapes import InstanceId, Readable, RequestModel, ResponseModel, WarningResponse
+from web.shapes import InstanceId, RequestModel, WarningResponse
 
 router = APIRouter(prefix="/api/instances/{instance_id}", tags=["prompt"])
 
@@ -50,7 +51,7 @@ class PreviewRequest(RequestModel):
     text: str = Field(default="", max_length=MAX_INPUT_CHARACTERS)
 
 
-class PromptSection(ResponseModel):
+class PromptSection(Result):
     """A part of the prompt, or one that is left out of it."""
 
     name: str
@@ -64,7 +65,7 @@ class PromptSection(ResponseModel):
     text: Readable
 
 
-class PromptTokens(ResponseModel):
+class PromptTokens(Result):
     """How long the prompt is, and how long it may be."""
 
     total: int
@@ -79,7 +80,7 @@ class PromptTokens(ResponseModel):
     middle_warning: int
 
 
-class RecalledEventResponse(ResponseModel):
+class RecalledEventResponse(Result):
     """An event of the past."""
 
     event_id: Readable
@@ -91,7 +92,7 @@ class RecalledEventResponse(ResponseModel):
     confidence: float = Field(description="From 0 to 1: how surely it is meant")
 
 
-class LoreResponse(ResponseModel):
+class LoreResponse(Result):
     """An entry of a lorebook that was called up."""
 
     book: Readable
@@ -102,7 +103,7 @@ class LoreResponse(ResponseModel):
     why: Readable
 
 
-class PromptResponse(ResponseModel):
+class PromptResponse(Result):
     """What the next turn would send."""
 
     instance_id: str
@@ -117,7 +118,7 @@ class PromptResponse(ResponseModel):
     warnings: list[WarningResponse]
 
 
-class RecallResponse(ResponseModel):
+class RecallResponse(Result):
     """What was found in a story's past, the best first."""
 
     instance_id: str

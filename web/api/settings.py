@@ -10,12 +10,13 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from personalab.config import FIELDS, ChoiceSetting, IntRange, Name, Rule, Switch, Trigger
+from personalab.results import Readable, Result
 from personalab.services import Services
 from personalab.storage.preferences import Module
 from personalab.story.events import Notice
 from personalab.texts import Language
 from web.desk import ContextDep
-from web.shapes import Readable, RequestModel, ResponseModel
+from web.shapes import RequestModel
 
 router = APIRouter(prefix="/api/settings", tags=["settings"])
 
@@ -39,7 +40,7 @@ class Switched(RequestModel):
     on: bool
 
 
-class RuleOf(ResponseModel):
+class RuleOf(Result):
     """What a setting may be."""
 
     type: Literal["whole", "choice", "switch", "name"]
@@ -49,14 +50,14 @@ class RuleOf(ResponseModel):
     longest: int | None = Field(default=None, description="How many characters a name may have")
 
 
-class Director(ResponseModel):
+class Director(Result):
     """Whether replies move the plot."""
 
     enabled: bool
     file: str = "modules/director.json"
 
 
-class Recall(ResponseModel):
+class Recall(Result):
     """When the past is looked up."""
 
     trigger: Trigger
@@ -64,7 +65,7 @@ class Recall(ResponseModel):
     file: str = "modules/recall.json"
 
 
-class MemoryOfPlayer(ResponseModel):
+class MemoryOfPlayer(Result):
     """Whether and how much of what is known about the player stands in the prompt."""
 
     enabled: bool
@@ -74,7 +75,7 @@ class MemoryOfPlayer(ResponseModel):
     file: str = "modules/memory.json"
 
 
-class LorebookModuleResponse(ResponseModel):
+class LorebookModuleResponse(Result):
     """Whether and how much of the lorebooks stands in the prompt."""
 
     enabled: bool
@@ -84,7 +85,7 @@ class LorebookModuleResponse(ResponseModel):
     file: str = "modules/lorebook.json"
 
 
-class Modules(ResponseModel):
+class Modules(Result):
     """The switches of the modules; each stands in its own file of the data folder."""
 
     director: Director
@@ -93,7 +94,7 @@ class Modules(ResponseModel):
     lorebook: LorebookModuleResponse
 
 
-class SettingsResponse(ResponseModel):
+class SettingsResponse(Result):
     """Everything that is set."""
 
     values: dict[str, Value]

@@ -12,17 +12,17 @@ from pydantic import Field
 
 from nodes.chat_turn.append_input import MAX_INPUT_CHARACTERS
 from nodes.chat_turn.state import TurnInput
+from personalab.results import Result
+from personalab.results.stories import PlotResult
 from personalab.story.lines import MAX_REQUEST_ID_CHARACTERS, AssistantLine
 from web.desk import ContextDep
 from web.errors import ErrorDetail
 from web.shapes import (
     Fields,
     InstanceId,
-    Plot,
     QueryInstanceId,
     QuerySessionId,
     RequestModel,
-    ResponseModel,
     SessionId,
     WarningResponse,
 )
@@ -50,7 +50,7 @@ class Saying(RequestModel):
     )
 
 
-class TurnStartedResponse(ResponseModel):
+class TurnStartedResponse(Result):
     """A turn that was begun; it goes on in the server."""
 
     instance_id: str
@@ -60,14 +60,14 @@ class TurnStartedResponse(ResponseModel):
     stream: str = Field(description="Where to watch it, as server-sent events")
 
 
-class StopResponse(ResponseModel):
+class StopResponse(Result):
     """What was interrupted."""
 
     instance_id: str
     stopped: str = Field(description="What was being done: say, retry, summarize, …")
 
 
-class CurrentResponse(ResponseModel):
+class CurrentResponse(Result):
     """A reply as its file holds it now."""
 
     instance_id: str
@@ -85,13 +85,13 @@ class CurrentResponse(ResponseModel):
     empty: bool = False
     error: bool = False
     truncated: bool = Field(default=False, description="Whether the model stopped at its length limit")
-    plot_state: Plot
+    plot_state: PlotResult
 
 
 # --- events of a stream
 
 
-class TokenResponse(ResponseModel):
+class TokenResponse(Result):
     """More of the reply; the event's id is the offset it leads to."""
 
     turn: int
@@ -100,7 +100,7 @@ class TokenResponse(ResponseModel):
     offset: int = Field(description="How many bytes of UTF-8 of the reply stand before it")
 
 
-class ReasoningEventData(ResponseModel):
+class ReasoningEventData(Result):
     """More of what the model thinks, apart from the reply; the event has no id."""
 
     turn: int
@@ -116,7 +116,7 @@ class TurnWarning(WarningResponse):
     turn: int | None
 
 
-class DoneResponse(ResponseModel):
+class DoneResponse(Result):
     """The reply is whole and its line is closed."""
 
     turn: int
@@ -140,7 +140,7 @@ class TurnError(ErrorDetail):
     turn: int | None
 
 
-class CareResponse(ResponseModel):
+class CareResponse(Result):
     """Something was begun or done by itself after the turn."""
 
     turn: int | None
@@ -234,7 +234,7 @@ async def current_response(
         empty=line.empty and not found.is_being_written,
         error=line.error,
         truncated=line.truncated,
-        plot_state=Plot(**found.plot_state),
+        plot_state=PlotResult(**found.plot_state),
     )
 
 
