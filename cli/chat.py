@@ -225,7 +225,7 @@ def play_lines(story: ChatStory) -> int:
 
 
 async def _play_line(story: ChatStory, text: str) -> int:
-    from cli.turns import play
+    from cli.commands.playing import play
 
     turn: Any = {"instance_id": story.instance_id, "user_input": text}
     if text.strip() == "/retry":
