@@ -14,7 +14,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp_server.sessions import IDLE_SECONDS, SessionLimits, SessionMiddleware, SessionTable
 from personalab.serving.address import names_of
 from personalab.serving.bodies import BodyLimits
-from personalab.serving.door import AccessMiddleware, Ours, RequestLimits
+from personalab.serving.door import AccessControl, AccessMiddleware, Ours, RequestLimits
 from personalab.serving.running import Address, run_server
 
 if TYPE_CHECKING:
@@ -55,14 +55,14 @@ def build_app(
     sessions: SessionLimits | None = None,
 ) -> AccessMiddleware:
     """Make the whole application, its door before it."""
-    return AccessMiddleware(
-        bare_app(server, host=host, limits=sessions),
+    access = AccessControl(
         ours=Ours(),
         names=names_of(host, token, allow_hosts),
         token=token,
         language=lambda: server.desk.language,
         limits=RequestLimits(BodyLimits(2 * MAX_BODY_BYTES)),  # the SDK refuses sooner, in its own words
     )
+    return AccessMiddleware(bare_app(server, host=host, limits=sessions), access)
 
 
 def serve(server: PersonaServer, address: Address, allow_hosts: Sequence[str] = ()) -> None:

@@ -34,9 +34,9 @@ class AppContext:
         self.places = TurnLimiter(services, max_turns)
         self.metrics = Metrics()
         self.places.on_turn = self.metrics.turn_elsewhere
-        self.turns = Turns(services, self.places, self.metrics, lambda: self.language)
-        self.jobs = Jobs(lambda: self.language)
         self.seats = StreamLimiter(max_streams)
+        self.turns = Turns(services, self.places, self.metrics, lambda: self.language, self.seats)
+        self.jobs = Jobs(lambda: self.language)
         self.previews = Previews()
         self.also_close: list[Callable[[], Awaitable[None]]] = []
         """What shares this process and has something to end, too."""

@@ -23,8 +23,8 @@ from personalab.story.library import NO_BACKGROUND, Background
 from personalab.story.lines import AssistantLine
 from personalab.story.transcript import Transcript, Turn, usable_reply
 from web.desk import ContextDep
+from web.replies import TURN_TASKS, ReplyRef, succeeding_attempt
 from web.shapes import InstanceId, Named, SessionId
-from web.turns import TURN_TASKS, ReplyRef, succeeding_attempt
 
 router = APIRouter(prefix="/api/instances/{instance_id}", tags=["sessions"])
 
