@@ -197,10 +197,10 @@ class ChatStory:
         from personalab.config import parse_value
 
         if not words:
-            return setting_rows(self.services, self.services.preferences.values(), self.language)
+            return setting_rows(self.services, Application(self.services).settings().root, self.language)
         if len(words) != 2:
             return [self.say("settings_usage")]
-        self.services.preferences.change({words[0]: parse_value(words[0], words[1])})
+        Application(self.services).change_settings({words[0]: parse_value(words[0], words[1])})
         return [self.say("saved")]
 
 

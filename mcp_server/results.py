@@ -7,7 +7,8 @@ from typing import Any, Literal, NotRequired, cast
 from mcp_types import CallToolResult, TextContent
 from typing_extensions import TypedDict
 
-from personalab.results.stories import BackgroundSummary, CharacterSummary
+from personalab.results.settings import SettingValues
+from personalab.results.stories import BackgroundSummary, CharacterSummary, RecalledEvent
 
 Status = Literal["done", "interrupted", "empty", "error"]
 Record = dict[str, Any]
@@ -83,7 +84,7 @@ class RecallResult(TypedDict):
 
     instance_id: str
     query: str
-    items: list[Record]
+    items: list[RecalledEvent]
 
 
 class PromptView(TypedDict):
@@ -109,7 +110,7 @@ class PromptView(TypedDict):
 class SettingsView(TypedDict):
     """Every setting with its value and what it may be."""
 
-    settings: Record
+    settings: SettingValues
     ranges: Record
 
 

@@ -6,16 +6,19 @@ Operations are imported when they are called, so that an entrance starts without
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from personalab.operations.reading import Cost, Cut
+    from personalab.operations.recall import Depth
+    from personalab.results.settings import SettingValues
     from personalab.results.stories import (
         BackgroundSummary,
         BegunStoryResult,
         CharacterSummary,
+        RecalledEvent,
         SavedBackground,
         SavedCharacter,
         SessionExcerpt,
@@ -172,3 +175,33 @@ class Application:
             cut=cut,
             reasoning=reasoning,
         )
+
+    async def recall(
+        self, instance_id: str, query: str, depth: Depth = "auto", limit: int = 10
+    ) -> list[RecalledEvent]:
+        """Search a story's events, best first; ``auto`` chooses the depth as a turn would."""
+        from personalab.operations.recall import look_up
+        from personalab.results.stories import RecalledEvent
+
+        found = await look_up(self.services, instance_id, query, depth, limit)
+        return [RecalledEvent(**event) for event in found]
+
+    # --- settings
+
+    def settings(self) -> SettingValues:
+        """Read every setting."""
+        return _setting_values(self.services.preferences.values())
+
+    def change_settings(self, changes: Mapping[str, Any]) -> SettingValues:
+        """Save some settings, all of them or none."""
+        return _setting_values(self.services.preferences.change(changes))
+
+    def reset_settings(self, changes: Mapping[str, Any] | None = None) -> SettingValues:
+        """Restore the defaults but for some changes, also where the file cannot be read any more."""
+        return _setting_values(self.services.preferences.reset(changes))
+
+
+def _setting_values(values: dict[str, Any]) -> SettingValues:
+    from personalab.results.settings import SettingValues
+
+    return SettingValues(values)

@@ -12,10 +12,12 @@ from pydantic import BaseModel
 
 from mcp_server.schemas import brief_result
 from mcp_server.server import TOOLSETS, build_server
+from personalab.results.settings import SettingValues
 from personalab.results.stories import (
     BackgroundSummary,
     BegunStoryResult,
     CharacterSummary,
+    RecalledEvent,
     SavedBackground,
     SavedCharacter,
     SessionExcerpt,
@@ -89,6 +91,26 @@ def test_a_component_extends_the_model(description: dict[str, Any], name: str) -
     assert set(described["required"]) >= set(expected["required"])
 
 
+@pytest.mark.parametrize(
+    ("component", "field", "model"),
+    [("SettingsResponse", "values", SettingValues), ("SettingsResponse", "defaults", SettingValues)],
+)
+def test_a_field_holds_the_model(
+    description: dict[str, Any], component: str, field: str, model: type[BaseModel]
+) -> None:
+    schemas = description["components"]["schemas"]
+    assert schemas[component]["properties"][field] == {"$ref": f"#/components/schemas/{model.__name__}"}
+    assert schemas[model.__name__] == model.model_json_schema()
+
+
+def test_recalled_events_are_the_model(description: dict[str, Any]) -> None:
+    schemas = description["components"]["schemas"]
+    assert schemas["RecallResponse"]["properties"]["events"]["items"] == {
+        "$ref": "#/components/schemas/RecalledEvent"
+    }
+    assert schemas["RecalledEvent"] == _schema(RecalledEvent)
+
+
 @pytest.mark.anyio
 async def test_tools_publish_the_models(services: Services) -> None:
     async with Client(build_server(services, TOOLSETS)) as client:
@@ -110,6 +132,18 @@ async def test_the_library_of_mcp_extends_the_models(services: Services) -> None
     assert listed["backgrounds"]
 
 
+@pytest.mark.anyio
+async def test_mcp_returns_the_settings_and_the_past_as_models(services: Services, instance: str) -> None:
+    async with Client(build_server(services)) as client:
+        shown = (await client.call_tool("persona_settings", {})).structured_content
+        asked = {"instance_id": instance, "query": "rain"}
+        past = (await client.call_tool("persona_recall", asked)).structured_content
+    assert shown is not None
+    assert past is not None
+    assert SettingValues.model_validate(shown["settings"]).model_dump() == services.preferences.values()
+    assert [RecalledEvent.model_validate(item).model_dump() for item in past["items"]] == past["items"]
+
+
 def test_the_terminal_prints_the_models() -> None:
     begun = _printed("new", "-c", "char_maren", "--id", "story")
     assert BegunStoryResult.model_validate(begun).model_dump() == begun
@@ -117,6 +151,9 @@ def test_the_terminal_prints_the_models() -> None:
     assert StoryResult.model_validate(moved).model_dump() == moved
     read = _printed("read", "story")
     assert SessionExcerpt.model_validate(read).model_dump() == read
+    settings = _printed("settings")
+    assert SettingValues.model_validate(settings).model_dump() == settings
+    assert settings
     library = _printed("library")
     for entry in library["characters"]:
         CharacterSummary.model_validate(entry)

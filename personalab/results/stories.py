@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -95,3 +95,15 @@ class SessionPage(SessionLines):
 
     turns: int
     cursor: str | None
+
+
+class RecalledEvent(Result):
+    """An event of a story's past."""
+
+    event_id: Readable
+    kind: Literal["summary", "plot", "turn"]
+    text: Readable
+    session_id: Readable
+    turns: list[int] | None = Field(description="The first and the last turn it covers, where that is known")
+    reason: Readable = Field(description="Why it was found")
+    confidence: float = Field(description="From 0 to 1: how surely it is meant")

@@ -14,9 +14,10 @@ from graph.preview import Preview, preview_prompt
 from nodes.chat_turn.append_input import MAX_INPUT_CHARACTERS
 from personalab.config import RecallModule
 from personalab.errors import UserError
-from personalab.operations.recall import Depth, look_up
+from personalab.operations.recall import Depth
 from personalab.ports import Preferences
 from personalab.results import Readable, Result
+from personalab.results.stories import RecalledEvent
 from personalab.services import Services
 from personalab.story.open_turn import Scene
 from personalab.story.prompt import HEAD_WARNING_TOKENS, PromptPart, check_budget
@@ -80,18 +81,6 @@ class PromptTokens(Result):
     middle_warning: int
 
 
-class RecalledEventResponse(Result):
-    """An event of the past."""
-
-    event_id: Readable
-    kind: Literal["summary", "plot", "turn"]
-    text: Readable
-    session_id: Readable
-    turns: list[int] | None = Field(description="The first and the last turn it covers, where that is known")
-    reason: Readable = Field(description="Why it was found")
-    confidence: float = Field(description="From 0 to 1: how surely it is meant")
-
-
 class LoreResponse(Result):
     """An entry of a lorebook that was called up."""
 
@@ -113,7 +102,7 @@ class PromptResponse(Result):
     sections: list[PromptSection] = Field(
         description="In the order of the prompt, also those that are left out"
     )
-    recalled: list[RecalledEventResponse]
+    recalled: list[RecalledEvent]
     lore: list[LoreResponse]
     warnings: list[WarningResponse]
 
@@ -123,7 +112,7 @@ class RecallResponse(Result):
 
     instance_id: str
     query: str
-    events: list[RecalledEventResponse]
+    events: list[RecalledEvent]
 
 
 @router.get("/prompt")
@@ -151,10 +140,8 @@ async def recall(
     depth: Depth = "auto",
 ) -> RecallResponse:
     """Search the story's past on purpose."""
-    events = await look_up(desk.services, instance_id, query, depth, n)
-    return RecallResponse(
-        instance_id=instance_id, query=query, events=[RecalledEventResponse(**event) for event in events]
-    )
+    events = await desk.app.recall(instance_id, query, depth, n)
+    return RecallResponse(instance_id=instance_id, query=query, events=events)
 
 
 async def _preview(services: Services, instance_id: str, text: str) -> PromptResponse:
@@ -202,7 +189,7 @@ class _PromptPreview:
             ),
             too_long=too_long,
             sections=self._sections(),
-            recalled=[RecalledEventResponse(**event) for event in found.recalled],
+            recalled=[RecalledEvent(**event) for event in found.recalled],
             lore=[self._lore(hit) for hit in found.lore],
             warnings=[WarningResponse.model_validate(event) for event in warnings],
         )
