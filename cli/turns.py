@@ -1,9 +1,11 @@
-"""Prints the events of turns on a terminal or into a pipe, as text or JSON."""
+"""Prints the events of turns and follows long work, on a terminal or into a pipe, as text or JSON."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any, cast
 
 from cli.markers import MarkerFilter, MarkerStyle
 from cli.output import (
@@ -20,7 +22,7 @@ from cli.output import (
     write_beside,
     write_json,
 )
-from cli.running import BAD_INPUT, FAILED
+from cli.running import BAD_INPUT, DONE, FAILED
 from cli.texts import TEXTS, tell
 from personalab.texts import Language
 
@@ -128,3 +130,25 @@ def task_name(task: str, language: Language) -> str:
     """Name what was running as its reader knows it."""
     code = f"task_{task}"
     return tell(code, language) if code in TEXTS else task
+
+
+async def follow(work: AsyncGenerator[Any], told: Callable[[int, int], str]) -> tuple[dict[str, Any], int]:
+    """Run work to its end; return its result and the exit code. ``told`` formats the progress."""
+    progress, code = ProgressLine(), DONE
+    result: dict[str, Any] = {}
+    try:
+        async with aclosing(work) as stream:
+            async for part in stream:
+                event = cast("dict[str, Any]", part)
+                match event.get("type"):
+                    case "progress":
+                        progress.show(told(event["done"], event["total"]))
+                    case "error":
+                        code = error_code(event)
+                    case None:
+                        result = event
+                    case _:
+                        pass
+    finally:
+        progress.clear()
+    return result, code

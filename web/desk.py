@@ -13,9 +13,9 @@ from personalab.i18n import FALLBACK, Language
 from personalab.services import Services
 from personalab.serving.places import MAX_TURNS, TurnLimiter
 from web.jobs import Jobs
-from web.limits import StreamLimiter
 from web.metrics import Metrics
 from web.previews import Previews
+from web.streaming import StreamLimiter
 from web.turns import Turns
 
 MAX_STREAMS = 4_096

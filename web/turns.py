@@ -37,11 +37,10 @@ from web.api.turn_shapes import (
     StopResponse,
     TurnStartedResponse,
 )
-from web.limits import StreamLimiter
 from web.metrics import Metrics
 from web.replies import ReplyQuery, ReplyRef, ReplySnapshot, StoredReplies, TurnRejected
 from web.shapes import InstanceId, QueryInstanceId, QuerySessionId, SessionId
-from web.streaming import events, resumed_at
+from web.streaming import StreamLimiter, events, resumed_at
 from web.watching import Log, size_of
 
 router = APIRouter(prefix="/api", tags=["turns"])
