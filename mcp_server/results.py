@@ -50,13 +50,6 @@ class BegunTurn(TypedDict):
     cursor: NotRequired[str]
 
 
-class StopResult(TypedDict):
-    """What was stopped."""
-
-    instance_id: str
-    stopped: str
-
-
 class ListedCharacter(CharacterSummary):
     """A character in a list."""
 

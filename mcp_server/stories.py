@@ -77,7 +77,7 @@ class StoryTools:
         if story.opening:
             story.opening = brief(story.opening, await self._desk.budget(), RESULT_TOKENS // 2)
             text += "\n" + tell("opens_with", language, opening=story.opening)
-        return result(text, shortened(story).model_dump())
+        return result(text, shortened(story).model_dump(exclude=None if story.opening else {"opening"}))
 
     async def persona_save_character(
         self,

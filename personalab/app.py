@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         SavedCharacter,
         SessionExcerpt,
         SessionPage,
+        StopResult,
         StoryResult,
     )
     from personalab.services import Services
@@ -134,6 +135,12 @@ class Application:
         from personalab.operations.instances import story_result, switch_background
 
         return story_result(await switch_background(self.services, instance_id, background_id))
+
+    async def stop(self, instance_id: str) -> StopResult:
+        """Stop what is being done in a story, whichever process does it."""
+        from personalab.results.stories import StopResult
+
+        return StopResult(instance_id=instance_id, stopped=await self.services.leases.stop(instance_id))
 
     # --- sessions
 

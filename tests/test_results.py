@@ -22,6 +22,7 @@ from personalab.results.stories import (
     SavedCharacter,
     SessionExcerpt,
     SessionPage,
+    StopResult,
     StoryResult,
 )
 from personalab.services import Services, open_services
@@ -31,6 +32,7 @@ from web.joining import whole_app
 ROUTES: dict[tuple[str, str], type[BaseModel]] = {
     ("post", "/api/instances"): BegunStoryResult,
     ("put", "/api/instances/{instance_id}/background"): StoryResult,
+    ("post", "/api/instances/{instance_id}/stop"): StopResult,
     ("put", "/api/characters/{character_id}"): SavedCharacter,
     ("put", "/api/backgrounds/{background_id}"): SavedBackground,
 }
@@ -42,6 +44,7 @@ COMPONENTS: dict[str, type[BaseModel]] = {
 TOOLS: dict[str, type[BaseModel]] = {
     "persona_new_instance": BegunStoryResult,
     "persona_switch_background": StoryResult,
+    "persona_stop": StopResult,
     "persona_save_character": SavedCharacter,
     "persona_save_background": SavedBackground,
     "persona_read": SessionPage,

@@ -22,7 +22,7 @@ from fastapi.responses import StreamingResponse
 from graph.chat_turn import stream_turn
 from nodes.chat_turn.state import TurnInput, TurnOutput
 from personalab.errors import Busy, PersonaLabError, UserError
-from personalab.results.stories import PlotResult
+from personalab.results.stories import PlotResult, StopResult
 from personalab.services import Services
 from personalab.serving.places import TurnLimiter
 from personalab.story.events import Event, error_event
@@ -34,7 +34,6 @@ from web.api.turn_shapes import (
     TURN_STREAM,
     CurrentResponse,
     Saying,
-    StopResponse,
     TurnStartedResponse,
 )
 from web.metrics import Metrics
@@ -323,9 +322,9 @@ async def retry_turn(turns: TurnsDep, instance_id: InstanceId) -> TurnStartedRes
 
 
 @router.post("/instances/{instance_id}/stop")
-async def stop_turn(turns: TurnsDep, instance_id: InstanceId) -> StopResponse:
+async def stop_turn(turns: TurnsDep, instance_id: InstanceId) -> StopResult:
     """Interrupt what is being written; what is written so far stays, marked as interrupted."""
-    return StopResponse(instance_id=instance_id, stopped=await turns.stop(instance_id))
+    return StopResult(instance_id=instance_id, stopped=await turns.stop(instance_id))
 
 
 @router.get("/chat/stream", response_class=StreamingResponse, responses=TURN_STREAM)

@@ -89,13 +89,14 @@ async def _stop(services: Services, instance_id: str, *, as_json: bool) -> None:
     from cli.output import write, write_json
     from cli.texts import tell
     from cli.turns import task_name
+    from personalab.app import Application
     from personalab.story.ids import check_id
 
     check_id(instance_id, "instance_id")
     await asyncio.to_thread(services.stories.instance, instance_id)
-    task = await services.leases.stop(instance_id)
+    found = await Application(services).stop(instance_id)
     if as_json:
-        write_json({"instance_id": instance_id, "stopped": task})
+        write_json(found.model_dump())
     else:
         language = await asyncio.to_thread(language_of, services)
-        write(tell("stopped", language, instance_id=instance_id, task=task_name(task, language)))
+        write(tell("stopped", language, instance_id=instance_id, task=task_name(found.stopped, language)))

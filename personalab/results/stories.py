@@ -34,7 +34,9 @@ class StoryResult(Result):
 class BegunStoryResult(StoryResult):
     """A story that was begun."""
 
-    opening: Readable = Field(description="What the character says first; blank if the person does")
+    opening: Readable = Field(
+        default="", description="What the character says first; blank if the person does"
+    )
 
 
 class SavedEntryResult(Result):
@@ -107,3 +109,10 @@ class RecalledEvent(Result):
     turns: list[int] | None = Field(description="The first and the last turn it covers, where that is known")
     reason: Readable = Field(description="Why it was found")
     confidence: float = Field(description="From 0 to 1: how surely it is meant")
+
+
+class StopResult(Result):
+    """What was stopped."""
+
+    instance_id: str
+    stopped: str = Field(description="What was being done: say, retry, summarize, …")

@@ -37,13 +37,6 @@ class TurnStartedResponse(Result):
     stream: str = Field(description="Where to watch it, as server-sent events")
 
 
-class StopResponse(Result):
-    """What was interrupted."""
-
-    instance_id: str
-    stopped: str = Field(description="What was being done: say, retry, summarize, …")
-
-
 class CurrentResponse(Result):
     """A reply as its file holds it now."""
 
