@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cli.following import follow
 from cli.output import (
     BOLD,
     CYAN,
@@ -28,7 +27,7 @@ from cli.output import (
 )
 from cli.running import DONE, FAILED, Refusal, language, one_of, services, wait_for
 from cli.texts import tell
-from cli.turns import read_text
+from cli.turns import follow, read_text
 from personalab.archive.veloca_archive import SHORT_ID
 from personalab.data_files import open_regular
 from personalab.errors import Reason, as_reason

@@ -13,6 +13,7 @@ from cli.output import BOLD, CYAN, DIM, GREEN, YELLOW, is_terminal, note, paint,
 from cli.running import DONE, INTERRUPTED, language_of, wait_for
 from cli.stories import names, reasoning_rows, told
 from cli.texts import tell
+from personalab.app import Application
 from personalab.errors import PersonaLabError
 from personalab.i18n import DEFAULT, Language
 from personalab.settings import spoken_language
@@ -119,9 +120,7 @@ class ChatStory:
 
     async def last_turns(self, count: int = SHOWN_TURNS) -> list[str]:
         """Show the session's last turns, and whether the newest one still waits for its answer."""
-        from personalab.operations.instances import read_session
-
-        page = await read_session(self.services, self.instance_id, count=count)
+        page = await Application(self.services).read_turns(self.instance_id, count=count)
         style = await asyncio.to_thread(marker_style, self.services)
         rows = told(page.entries, self.speaker, self.language, style)
         waiting = await asyncio.to_thread(self._unanswered)
@@ -196,10 +195,10 @@ class ChatStory:
         from personalab.config import parse_value
 
         if not words:
-            return setting_rows(self.services, self.services.preferences.values(), self.language)
+            return setting_rows(self.services, Application(self.services).settings().root, self.language)
         if len(words) != 2:
             return [self.say("settings_usage")]
-        self.services.preferences.change({words[0]: parse_value(words[0], words[1])})
+        Application(self.services).change_settings({words[0]: parse_value(words[0], words[1])})
         return [self.say("saved")]
 
 
@@ -224,7 +223,7 @@ def play_lines(story: ChatStory) -> int:
 
 
 async def _play_line(story: ChatStory, text: str) -> int:
-    from cli.turns import play
+    from cli.commands.playing import play
 
     turn: Any = {"instance_id": story.instance_id, "user_input": text}
     if text.strip() == "/retry":

@@ -9,6 +9,7 @@ from cli.output import BOLD, CYAN, DIM, can_show, note, paint, short, write
 from cli.running import Refusal, language_of, wait_for
 from cli.stories import described, names
 from cli.texts import tell
+from personalab.app import Application
 from personalab.i18n import ABOUT, DEFAULT, Language, languages
 from personalab.settings import spoken_language
 from personalab.story.records import Background, Character, InstanceState
@@ -89,10 +90,8 @@ class Wished:
 
 
 def _begin(services: Services, wished: Wished) -> str:
-    from personalab.operations.instances import new_instance
-
-    work = new_instance(services, wished.character_id, wished.background_id, greeting=wished.greeting)
-    return wait_for(work).instance_id
+    app, place = Application(services), (wished.character_id, wished.background_id)
+    return wait_for(app.begin_story(*place, greeting=wished.greeting)).instance_id
 
 
 def ask_for_story(

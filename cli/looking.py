@@ -25,6 +25,7 @@ from cli.output import (
 )
 from cli.running import Refusal, language_of
 from cli.texts import tell
+from personalab.app import Application
 from personalab.config import Config
 from personalab.story.prompt import HEAD_WARNING_TOKENS, PromptPart
 from personalab.texts import Language, say
@@ -42,20 +43,18 @@ async def show_recalled(
     services: Services, instance_id: str, query: str, depth: Depth, count: int, *, as_json: bool
 ) -> None:
     """Print what is found in a story's past, with where it came from and why."""
-    from personalab.operations.recall import look_up
-
-    found = await look_up(services, instance_id, query, depth, count)
+    found = await Application(services).recall(instance_id, query, depth, count)
     if as_json:
-        write_json(found)
+        write_json([event.model_dump() for event in found])
         return
     language = await asyncio.to_thread(language_of, services)
     if not found:
         note(tell("nothing_found", language))
     style = await asyncio.to_thread(marker_style, services)
-    for number, item in enumerate(found, start=1):
-        place = tell("source", language, session_id=item["session_id"], turns=_turns(item["turns"], language))
-        write(f"{paint(f'{number}.', CYAN)} {styled(item['text'], style)}")
-        write(paint(f"   {item['kind']} · {place} · {tell('reason', language, reason=item['reason'])}", DIM))
+    for number, event in enumerate(found, start=1):
+        place = tell("source", language, session_id=event.session_id, turns=_turns(event.turns, language))
+        write(f"{paint(f'{number}.', CYAN)} {styled(event.text, style)}")
+        write(paint(f"   {event.kind} · {place} · {tell('reason', language, reason=event.reason)}", DIM))
 
 
 def _turns(turns: list[int] | None, language: Language) -> str:

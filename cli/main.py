@@ -9,7 +9,7 @@ def main() -> None:
         from personalab.startup import end_quickly, start_quickly
 
         start_quickly()
-        from cli.program import run
+        from cli.running import run
 
         code = run()
         end_quickly()

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from cli.following import follow
 from cli.output import (
     BOLD,
     CYAN,
@@ -27,6 +26,7 @@ from cli.output import (
 )
 from cli.running import DONE, FAILED, Refusal, language_of, wait_for
 from cli.texts import tell
+from cli.turns import follow
 from personalab.data_files import open_regular
 from personalab.errors import Reason, as_reason
 from personalab.memory.records import CONTENT_TYPES

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from cli.output import CYAN, DIM, paint, warn, write, write_json
 from cli.running import language_of
 from cli.texts import tell
+from personalab.app import Application
 from personalab.config import FIELDS, parse_value
 from personalab.errors import PersonaLabError
 from personalab.texts import Language
@@ -17,17 +19,17 @@ if TYPE_CHECKING:
 
 def show_settings(services: Services, *, as_json: bool) -> None:
     """Print every setting, and the switches of the modules."""
-    values = services.preferences.values()
+    values = Application(services).settings()
     if as_json:
-        write_json(values)
+        write_json(values.model_dump())
         return
     language = language_of(services)
-    write("\n".join(setting_rows(services, values, language)))
+    write("\n".join(setting_rows(services, values.root, language)))
     for notice in services.preferences.read().notices:
         warn(notice.event(None, language), language)
 
 
-def setting_rows(services: Services, values: dict[str, Any], language: Language) -> list[str]:
+def setting_rows(services: Services, values: Mapping[str, object], language: Language) -> list[str]:
     """Lay out the settings with their ranges, defaults and meanings."""
     width = max(map(len, FIELDS))
     rows: list[str] = []
@@ -55,9 +57,9 @@ def shown(value: object) -> str:
 
 def change_setting(services: Services, name: str, value: str, *, as_json: bool) -> None:
     """Change one setting, or refuse it with its range."""
-    values = services.preferences.change({name: parse_value(name, value)})
+    values = Application(services).change_settings({name: parse_value(name, value)})
     if as_json:
-        write_json(values)
+        write_json(values.model_dump())
     else:
         write(tell("saved", language_of(services)))
 
@@ -69,8 +71,8 @@ def reset_settings(services: Services, *, as_json: bool) -> None:
         code = "reset"
     except PersonaLabError:
         code = "reset_anew"
-    values = services.preferences.reset()
+    values = Application(services).reset_settings()
     if as_json:
-        write_json(values)
+        write_json(values.model_dump())
     else:
         write(tell(code, language_of(services)))

@@ -1,4 +1,4 @@
-"""The typer application, its error messages and its exit codes.
+"""The commands of the terminal.
 
 This module and ``cli.commands`` are all that ``--help`` imports: heavy modules are imported when a command
 runs.
@@ -12,11 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from cli.commands import archive, exchange, looking, mcp, memory, playing, settings, stories, upkeep
-from cli.output import note, prepare_streams
-from cli.running import BAD_INPUT, guarded, keep_quiet, language, speak_up
+from cli.running import keep_quiet, speak_up
 
 PLAY, LOOK, KEEP, LAB, JOIN = "Play / 故事", "Look / 查看", "Keep / 维护", "Lab / 实验室", "Connect / 连接"
-_debug: list[bool] = []
 
 app = typer.Typer(
     name="personalab",
@@ -47,7 +45,6 @@ def _main(  # pyright: ignore[reportUnusedFunction] (typer calls it)
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version / 版本")
     ] = False,
 ) -> None:
-    _debug.append(debug)
     (speak_up if debug else keep_quiet)()
 
 
@@ -88,27 +85,3 @@ def _lab(context: typer.Context) -> Any:  # pyright: ignore[reportUnusedFunction
 app.command("mcp-config", rich_help_panel=JOIN)(mcp.mcp_config)
 app.command("mcp", rich_help_panel=JOIN)(mcp.mcp)
 app.command("serve", rich_help_panel=JOIN)(mcp.serve)
-
-
-def run() -> int:
-    """Run the command line and return its exit code."""
-    prepare_streams()
-    return guarded(_command, debug=lambda: any(_debug))
-
-
-def _command() -> int | None:
-    try:
-        result: Any = app(prog_name="personalab", standalone_mode=False)
-    except typer.TyperException as error:
-        return _refused(error)
-    except typer.Abort:
-        return 1
-    return result if isinstance(result, int) else None
-
-
-def _refused(error: typer.TyperException) -> int:
-    from cli.usage import word_refusal
-
-    if said := word_refusal(error, language()):
-        note(said)
-    return BAD_INPUT

@@ -1,4 +1,4 @@
-"""Execution of commands: services, signals, errors and exit codes.
+"""Execution of a command: services, signals, errors and exit codes.
 
 Exit codes: 0 done, 2 bad usage or input, 1 any other failure, 130 interrupted by Ctrl-C, 143 and 129 ended by
 SIGTERM and SIGHUP.
@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cli.output import can_show, is_terminal, note, one_line
+from cli.output import can_show, is_terminal, note, one_line, prepare_streams
 from personalab.i18n import ABOUT, FALLBACK, Language
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ T = TypeVar("T")
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 _opened: list[Services] = []
+_shows_logs: list[bool] = []
+"""Holds an entry when tracebacks and logs are shown."""
 _NO_OUTPUT = (errno.ENOSPC, errno.EBADF, errno.EIO, errno.EDQUOT, errno.EFBIG)
 """How writing to stdout fails; a failing data file is a ``StorageError`` by the time it gets here."""
 
@@ -134,6 +136,30 @@ def _ending_by_signal(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any] |
         raise Ended(came[0])
 
 
+def run() -> int:
+    """Run the command line and return its exit code."""
+    prepare_streams()
+    return guarded(_run_command, debug=lambda: bool(_shows_logs))
+
+
+def _run_command() -> int | None:
+    import typer
+
+    from cli.program import app
+
+    try:
+        result: Any = app(prog_name="personalab", standalone_mode=False)
+    except typer.TyperException as error:
+        from cli.usage import word_refusal
+
+        if said := word_refusal(error, language()):
+            note(said)
+        return BAD_INPUT
+    except typer.Abort:
+        return FAILED
+    return result if isinstance(result, int) else None
+
+
 def guarded(run: Callable[[], int | None], *, debug: Callable[[], bool]) -> int:
     """Run the program; whatever happens ends in an exit code and at most one sentence."""
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison] (it is, after >&-)
@@ -219,6 +245,7 @@ def speak_up() -> None:
     """Show what our own code logs, tracebacks included."""
     import logging
 
+    _shows_logs.append(True)
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
     )

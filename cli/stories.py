@@ -23,12 +23,14 @@ from cli.output import (
 )
 from cli.running import Refusal, language_of, wait_for
 from cli.texts import tell
+from personalab.app import Application
 from personalab.story.macros import Names
 from personalab.story.records import Background, Character, InstanceState, display_name
 from personalab.story.transcript import OPENING_TURN, AssistantLine, usable_reply
 from personalab.texts import Language, say
 
 if TYPE_CHECKING:
+    from personalab.results.stories import StoryResult
     from personalab.services import Services
     from personalab.storage.stories import StoryListing
 
@@ -47,7 +49,6 @@ def make_new(
 ) -> None:
     """Create a story; ask for a character if none is named."""
     from cli.choosing import ask_for_story
-    from personalab.operations.instances import new_instance
 
     language = language_of(services)
     if character is None:
@@ -56,14 +57,15 @@ def make_new(
             raise Refusal("need_character", known=known or "-")
         asked = ask_for_story(services, language, background_id=background, greeting=greeting)
         character, background, greeting = asked.character_id, asked.background_id, asked.greeting
-    state = wait_for(new_instance(services, character, background, instance_id, greeting=greeting))
+    begun = Application(services).begin_story(character, background, instance_id, greeting=greeting)
+    story = wait_for(begun)
     if as_json:
-        write_json(state.fields())
+        write_json(story.model_dump())
         return
-    write(tell("made", language, **names(services, state, language)))
+    write(tell("made", language, **names(services, story, language)))
 
 
-def names(services: Services, state: InstanceState, language: Language) -> dict[str, str]:
+def names(services: Services, state: InstanceState | StoryResult, language: Language) -> dict[str, str]:
     """Name a story's character and background as their authors did; their ids where they cannot be read."""
     return {
         "instance_id": state.instance_id,
@@ -85,16 +87,14 @@ async def move(
     services: Services, instance_id: str, background: str | None, *, none: bool, as_json: bool
 ) -> None:
     """Move a story to another background, or to none."""
-    from personalab.operations.instances import switch_background
-
     if none == (background is not None):
         raise Refusal("one_background")
-    state = await switch_background(services, instance_id, background)
+    story = await Application(services).switch_background(instance_id, background)
     if as_json:
-        write_json(state.fields())
+        write_json(story.model_dump())
         return
     language = language_of(services)
-    shown = names(services, state, language)["background"]
+    shown = names(services, story, language)["background"]
     write(tell("switched", language, instance_id=instance_id, background=shown))
 
 
@@ -110,7 +110,10 @@ def show_library(services: Services, *, as_json: bool) -> None:
         "instances": services.stories.all_instances(),
     }
     if as_json:
-        write_json({kind: [_entry(found, language) for found in entries] for kind, entries in listed.items()})
+        app = Application(services)
+        write_json(
+            {kind: [_entry(app, kind, found) for found in entries] for kind, entries in listed.items()}
+        )
         return
     for kind, entries in listed.items():
         write(paint(tell(kind, language), BOLD))
@@ -120,10 +123,18 @@ def show_library(services: Services, *, as_json: bool) -> None:
             write("  " + paint(tell("none_yet" if kind == "instances" else "nothing", language), DIM))
 
 
-def _entry(entry: StoryListing, language: Language) -> dict[str, Any]:
-    if entry.record is None:
-        return {"id": entry.entry_id, "error": entry.error.message(language) if entry.error else ""}
-    return {"id": entry.entry_id, **entry.record.fields()}
+def _entry(app: Application, kind: str, entry: StoryListing) -> dict[str, Any]:
+    """Describe an entry by its file and by what every list of the library shows."""
+    known: dict[str, Any] = {"id": entry.entry_id}
+    if kind == "characters":
+        known |= app.summarize_character(entry).model_dump(exclude_defaults=True)
+    elif kind == "backgrounds":
+        known |= app.summarize_background(entry).model_dump(exclude_defaults=True)
+    elif isinstance(entry.record, InstanceState):
+        known |= app.describe_story(entry.record).model_dump()
+    elif entry.error is not None:
+        known["error"] = entry.error.message(language_of(app.services))
+    return known if entry.record is None else {**known, **entry.record.fields()}
 
 
 def _described(entry: StoryListing, language: Language) -> str:
@@ -161,17 +172,13 @@ async def show_session(
     as_json: bool,
 ) -> None:
     """Print some turns of a session."""
-    from dataclasses import asdict
-
-    from personalab.operations.instances import read_session
-
-    page = await read_session(services, instance_id, session_id, before=before, count=count)
+    page = await Application(services).read_turns(instance_id, session_id, before=before, count=count)
     if not reasoning:
         for entry in page.entries:
             if entry.get("role") == "assistant":
                 entry.pop("reasoning", None)
     if as_json:
-        write_json(asdict(page))
+        write_json(page.model_dump())
         return
     language = await asyncio.to_thread(language_of, services)
     state = await asyncio.to_thread(services.stories.instance, instance_id)

@@ -1,13 +1,13 @@
-"""Plays single turns on a terminal or into a pipe, and prints their events as text or JSON."""
+"""Prints the events of turns and follows long work, on a terminal or into a pipe, as text or JSON."""
 
 from __future__ import annotations
 
-import asyncio
 import sys
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from cli.markers import MarkerFilter, MarkerStyle, marker_style
+from cli.markers import MarkerFilter, MarkerStyle
 from cli.output import (
     DIM,
     RED,
@@ -22,66 +22,14 @@ from cli.output import (
     write_beside,
     write_json,
 )
-from cli.running import BAD_INPUT, DONE, FAILED, language_of
+from cli.running import BAD_INPUT, DONE, FAILED
 from cli.texts import TEXTS, tell
-from personalab.story.records import check_id
 from personalab.texts import Language
-
-if TYPE_CHECKING:
-    from nodes.chat_turn.state import TurnInput
-    from personalab.services import Services
 
 
 def read_text(text: str) -> str:
     """Take what is said from the command line, or from stdin for ``-``."""
     return sys.stdin.read().rstrip("\n") if text == "-" else text
-
-
-async def say_once(
-    services: Services,
-    instance_id: str,
-    text: str,
-    *,
-    as_json: bool = False,
-    reasoning: bool = False,
-    model: str | None = None,
-) -> int:
-    """Play one turn and return its exit code."""
-    turn: TurnInput = {"instance_id": instance_id, "user_input": text}
-    return await play(services, turn, as_json=as_json, reasoning=reasoning, model=model)
-
-
-async def retry_last(
-    services: Services,
-    instance_id: str,
-    *,
-    as_json: bool = False,
-    reasoning: bool = False,
-    model: str | None = None,
-) -> int:
-    """Answer the last turn again and return its exit code."""
-    turn: TurnInput = {"instance_id": instance_id, "action": "retry"}
-    return await play(services, turn, as_json=as_json, reasoning=reasoning, model=model)
-
-
-async def play(
-    services: Services, turn: TurnInput, *, as_json: bool, model: str | None, reasoning: bool = False
-) -> int:
-    """Stream a turn to stdout; leaving early closes the reply's line as interrupted."""
-    from graph.chat_turn import stream_turn
-
-    language = await asyncio.to_thread(language_of, services)
-    style = await asyncio.to_thread(marker_style, services)
-    view = JsonView() if as_json else TextView(language, style, reasoning=reasoning)
-    code = DONE
-    async with aclosing(stream_turn(services, turn, model=model)) as stream:
-        async for part in stream:
-            event = cast("dict[str, Any]", part)
-            if event.get("type") == "error":
-                code = error_code(event)
-            if "type" in event:
-                view.take(event)
-    return code
 
 
 def error_code(event: dict[str, Any]) -> int:
@@ -178,19 +126,29 @@ class TextView:
             self._open = False
 
 
-async def stop_running(services: Services, instance_id: str, *, as_json: bool) -> None:
-    """End the running turn of an instance, whichever process runs it."""
-    check_id(instance_id, "instance_id")
-    await asyncio.to_thread(services.stories.instance, instance_id)
-    task = await services.leases.stop(instance_id)
-    if as_json:
-        write_json({"instance_id": instance_id, "stopped": task})
-    else:
-        language = await asyncio.to_thread(language_of, services)
-        write(tell("stopped", language, instance_id=instance_id, task=task_name(task, language)))
-
-
 def task_name(task: str, language: Language) -> str:
     """Name what was running as its reader knows it."""
     code = f"task_{task}"
     return tell(code, language) if code in TEXTS else task
+
+
+async def follow(work: AsyncGenerator[Any], told: Callable[[int, int], str]) -> tuple[dict[str, Any], int]:
+    """Run work to its end; return its result and the exit code. ``told`` formats the progress."""
+    progress, code = ProgressLine(), DONE
+    result: dict[str, Any] = {}
+    try:
+        async with aclosing(work) as stream:
+            async for part in stream:
+                event = cast("dict[str, Any]", part)
+                match event.get("type"):
+                    case "progress":
+                        progress.show(told(event["done"], event["total"]))
+                    case "error":
+                        code = error_code(event)
+                    case None:
+                        result = event
+                    case _:
+                        pass
+    finally:
+        progress.clear()
+    return result, code

@@ -19,14 +19,13 @@ from pydantic import Field
 
 from mcp_server.asking import MAX_ANSWER, Asking, Work, nothing_to_note
 from mcp_server.budget import RESULT_TOKENS, Budget
-from mcp_server.desk import McpContext
-from mcp_server.following import Steps, follow
+from mcp_server.desk import McpContext, without_paths, worded
 from mcp_server.growing import Given
 from mcp_server.knowing import brief
+from mcp_server.progress import Steps, follow
 from mcp_server.results import Compacted, ExportResult, Imports, result
 from mcp_server.stories import Cursor
 from mcp_server.texts import tell
-from mcp_server.wording import without_paths, worded
 from personalab.errors import BadRecord, as_reason
 from personalab.operations.archives import archive_of, undo_compaction
 from personalab.operations.exchange_folder import (

@@ -1,17 +1,21 @@
-"""The context that every tool of the server uses."""
+"""The context that every tool of the server uses, and error messages without absolute paths."""
 
 from __future__ import annotations
 
 import os
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Generator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
 
 from mcp_server.budget import VOCABULARY, Budget
 from mcp_server.sampling import SamplingClients
 from mcp_server.updates import Updates
+from personalab.app import Application
+from personalab.errors import PersonaLabError
 from personalab.services import Services
 from personalab.serving.turn_limiter import TurnLimiter
 from personalab.texts import Language
@@ -25,6 +29,11 @@ class McpContext:
     updates: Updates
     places: TurnLimiter
     sampling: SamplingClients = field(default_factory=SamplingClients)
+
+    @property
+    def app(self) -> Application:
+        """The operations on the data root."""
+        return Application(self.services)
 
     @property
     def language(self) -> Language:
@@ -60,3 +69,20 @@ class McpContext:
     async def close_turns(self) -> None:
         """Stop what is running, so that every reply is closed and its caller hears of it."""
         await self.places.close()
+
+
+def worded(desk: McpContext, message: str) -> str:
+    """Word a message for this entrance; files are named from the data root on."""
+    root = desk.services.settings.data_root
+    for folder in (root, os.path.realpath(root)):
+        message = message.replace(f"{folder}/", "")
+    return desk.worded(message)
+
+
+@contextmanager
+def without_paths(desk: McpContext) -> Generator[None]:
+    """Raise errors with files named relative to the data root."""
+    try:
+        yield
+    except PersonaLabError as error:
+        raise ToolError(worded(desk, error.message(desk.language))) from None

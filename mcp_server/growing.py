@@ -15,8 +15,8 @@ from pydantic import Field
 from mcp_server.asking import MAX_ANSWER, Asking, Mark, TooManyRounds, Work, nothing_to_note
 from mcp_server.budget import RESULT_TOKENS, Budget, page_offset
 from mcp_server.desk import McpContext
-from mcp_server.following import follow
 from mcp_server.knowing import brief, brief_steps, step_rows
+from mcp_server.progress import follow
 from mcp_server.rendering import plain_warnings, warning_rows
 from mcp_server.results import Grown, Summarized, result
 from mcp_server.stories import Cursor

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 from mcp.server.transport_security import TransportSecuritySettings
 
 from mcp_server.sessions import IDLE_SECONDS, SessionLimits, SessionMiddleware, SessionTable
-from personalab.serving.access import AccessMiddleware, BodyLimits, GuardedPaths, RequestLimits
+from personalab.serving.access import (
+    AccessControl,
+    AccessMiddleware,
+    BodyLimits,
+    GuardedPaths,
+    RequestLimits,
+)
 from personalab.serving.server import Address, host_names, run_server
 
 if TYPE_CHECKING:
@@ -53,14 +59,14 @@ def build_app(
     sessions: SessionLimits | None = None,
 ) -> AccessMiddleware:
     """Make the whole application, its door before it."""
-    return AccessMiddleware(
-        bare_app(server, host=host, limits=sessions),
+    access = AccessControl(
         paths=GuardedPaths(),
         names=host_names(host, token, allow_hosts),
         token=token,
         language=lambda: server.desk.language,
         limits=RequestLimits(BodyLimits(2 * MAX_BODY_BYTES)),  # the SDK refuses sooner, in its own words
     )
+    return AccessMiddleware(bare_app(server, host=host, limits=sessions), access)
 
 
 def serve(server: PersonaServer, address: Address, allow_hosts: Sequence[str] = ()) -> None:

@@ -10,10 +10,9 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from mcp_server.asking import Asking
 from mcp_server.budget import Budget
-from mcp_server.desk import McpContext
+from mcp_server.desk import McpContext, without_paths, worded
 from mcp_server.lab_runs import Runs
 from mcp_server.texts import tell
-from mcp_server.wording import without_paths, worded
 from personalab.texts import Language
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
-from mcp_server.following import Steps
+from mcp_server.progress import Steps
 from mcp_server.texts import tell
 from personalab.errors import Busy
 from personalab.texts import Language

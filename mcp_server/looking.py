@@ -19,7 +19,7 @@ from mcp_server.texts import tell
 from mcp_server.turns import InstanceId
 from personalab.config import FIELDS
 from personalab.errors import PersonaLabError, UserError
-from personalab.operations.recall import look_up
+from personalab.results.settings import SettingValues
 from personalab.services import Services
 from personalab.story.director import MarkedPoint, mark_outline
 from personalab.texts import Language, say
@@ -54,16 +54,17 @@ class LookingTools:
         """Search a story's past."""
         if len(query) > MAX_QUERY:
             raise UserError("field_too_long", field="query", actual=len(query), limit=MAX_QUERY)
-        items = await look_up(self._desk.services, instance_id, query, depth)
+        items = await self._desk.app.recall(instance_id, query, depth)
         budget, language = await self._desk.budget(), self._desk.language
         share = RESULT_TOKENS // max(len(items), 1) - 60
         rows = [tell("found", language, count=len(items)) if items else tell("not_found", language)]
         for item in items:
-            item["text"] = budget.cut(item["text"], share)
-            turns = "–".join(str(turn) for turn in dict.fromkeys(item["turns"] or ())) or "?"
-            place = tell("item_place", language, **{**item, "turns": turns})
-            rows.append(f"- {item['text']}\n  [{place}]")
-        return result("\n".join(rows), {"instance_id": instance_id, "query": query[:500], "items": items})
+            item.text = budget.cut(item.text, share)
+            turns = "–".join(str(turn) for turn in dict.fromkeys(item.turns or ())) or "?"
+            place = tell("item_place", language, **{**dict(item), "turns": turns})
+            rows.append(f"- {item.text}\n  [{place}]")
+        data = {"instance_id": instance_id, "query": query[:500]}
+        return result("\n".join(rows), {**data, "items": [item.model_dump() for item in items]})
 
     async def persona_prompt(
         self,
@@ -92,14 +93,14 @@ class LookingTools:
         reset: Annotated[bool, Field(description="Restore the defaults first")] = False,
     ) -> Annotated[CallToolResult, SettingsView]:
         """Show settings, or change them, all or none."""
-        preferences = self._desk.services.preferences
+        app = self._desk.app
 
-        def settle() -> dict[str, Any]:
+        def settle() -> SettingValues:
             if reset:
-                return preferences.reset(changes or {})
-            return preferences.change(changes) if changes else preferences.values()
+                return app.reset_settings(changes)
+            return app.change_settings(changes) if changes else app.settings()
 
-        values = await asyncio.to_thread(settle)
+        values = (await asyncio.to_thread(settle)).root
         language = self._desk.language
         ranges = {name: str(rule) for name, rule in FIELDS.items()}
         rows = [tell("changed", language)] if reset or changes else []

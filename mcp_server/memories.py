@@ -14,9 +14,9 @@ from pydantic import Field
 from mcp_server.asking import Asking, Work, nothing_to_note
 from mcp_server.budget import RESULT_TOKENS, Budget, page_of, page_offset
 from mcp_server.desk import McpContext
-from mcp_server.following import follow
 from mcp_server.growing import Given
 from mcp_server.knowing import SHORT_ID, brief, brief_steps, step_fields, step_row, step_rows
+from mcp_server.progress import follow
 from mcp_server.results import (
     ForgetResult,
     MemoryChanged,

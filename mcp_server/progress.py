@@ -1,16 +1,19 @@
-"""Progress notifications of a tool call, with a heartbeat."""
+"""Progress notifications of a tool call, with a heartbeat, and of the graph it runs."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, cast
 
 from mcp.server.mcpserver import Context
 from mcp_types import InputResponseRequestParams
 
+from mcp_server.results import well_formed
+from mcp_server.texts import tell
 from personalab.tasks import end_tasks
+from personalab.texts import Language
 
 HEARTBEAT_SECONDS = 5.0
 """Longest time without a progress notification while a tool runs: clients with idle timeouts keep waiting."""
@@ -66,3 +69,42 @@ class ReportingContext(Context[None, Any]):
                 await asyncio.sleep(seconds - silent)
             else:
                 await self.report_progress()
+
+
+class Steps:
+    """Sends progress to a client without waiting for delivery."""
+
+    def __init__(self, ctx: Context[Any]) -> None:
+        self._ctx = ctx
+        self._told = 0
+        self._telling: set[asyncio.Task[None]] = set()
+
+    def tell(self, message: str) -> None:
+        """Send the next step to the client."""
+        self._told += 1
+        task = asyncio.create_task(self._send(self._told, message))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    async def _send(self, number: int, message: str) -> None:
+        await self._ctx.report_progress(number, None, well_formed(message))
+
+    async def end(self) -> None:
+        """Wait until everything was sent."""
+        if self._telling:
+            await asyncio.wait(self._telling)
+
+
+async def follow(ctx: Context[Any], stream: AsyncGenerator[Any], language: Language) -> dict[str, Any]:
+    """Run a graph to its result, telling its progress."""
+    found: dict[str, Any] = {}
+    steps = Steps(ctx)
+    async with aclosing(stream) as parts:
+        async for part in parts:
+            event = cast("dict[str, Any]", part)
+            if "type" not in event:
+                found = dict(event)
+            elif event["type"] == "progress":
+                steps.tell(tell("step", language, done=event["done"], total=event["total"]))
+    await steps.end()
+    return found

@@ -16,7 +16,6 @@ from mcp_server.results import well_formed
 from mcp_server.stories import StoryTools, page_text
 from mcp_server.texts import tell
 from personalab.errors import PersonaLabError
-from personalab.operations.reading import read_newest
 
 NAMES = ("play", "recap")
 
@@ -83,8 +82,7 @@ class Prompts:
 
     async def _record(self, instance_id: str, share: int) -> str:
         budget = await self._desk.budget()
-        page = await read_newest(
-            self._desk.services,
+        page = await self._desk.app.read_page(
             instance_id,
             None,
             None,

@@ -21,7 +21,7 @@ from mcp_types import Resource as ListedResource
 
 from mcp_server.desk import McpContext
 from mcp_server.results import well_formed
-from mcp_server.stories import KINDS, instance_fields, line_text
+from mcp_server.stories import KINDS, line_text, shortened
 from mcp_server.texts import tell
 from personalab.errors import NotFound, PersonaLabError, UserError
 from personalab.operations.reading import plain_lines
@@ -68,7 +68,7 @@ class Resources:
         def read() -> dict[str, Any]:
             state = self._desk.services.stories.instance(check_id(instance_id, "instance_id"))
             sessions = self._desk.services.stories.session_ids(instance_id)
-            return {**instance_fields(state), "sessions": sessions}
+            return {**shortened(self._desk.app.describe_story(state)).model_dump(), "sessions": sessions}
 
         return await self._json(read)
 

@@ -7,6 +7,9 @@ from typing import Any, Literal, NotRequired, cast
 from mcp_types import CallToolResult, TextContent
 from typing_extensions import TypedDict
 
+from personalab.results.settings import SettingValues
+from personalab.results.stories import BackgroundSummary, CharacterSummary, RecalledEvent
+
 Status = Literal["done", "interrupted", "empty", "error"]
 Record = dict[str, Any]
 
@@ -47,22 +50,16 @@ class BegunTurn(TypedDict):
     cursor: NotRequired[str]
 
 
-class StopResult(TypedDict):
-    """What was stopped."""
+class ListedCharacter(CharacterSummary):
+    """A character in a list."""
 
-    instance_id: str
-    stopped: str
+    persona: str | None = None
 
 
-class SessionPage(TypedDict):
-    """Lines of a session, the newest turn first."""
+class ListedBackground(BackgroundSummary):
+    """A background in a list."""
 
-    instance_id: str
-    session_id: str
-    continued_from: str | None
-    turns: int
-    entries: list[Record]
-    cursor: str | None
+    setting: str | None = None
 
 
 class LibraryResult(TypedDict):
@@ -75,33 +72,12 @@ class LibraryResult(TypedDict):
     cursor: str | None
 
 
-class Instance(TypedDict):
-    """A story and where it stands."""
-
-    instance_id: str
-    character_id: str
-    background_id: str | None
-    session_id: str
-    created_at: str
-    plot_state: Record
-    opening: NotRequired[str]
-
-
-class SavedEntry(TypedDict):
-    """What was saved."""
-
-    character_id: NotRequired[str]
-    background_id: NotRequired[str]
-    name: str
-    created: bool
-
-
 class RecallResult(TypedDict):
     """What was found of a story's past."""
 
     instance_id: str
     query: str
-    items: list[Record]
+    items: list[RecalledEvent]
 
 
 class PromptView(TypedDict):
@@ -127,7 +103,7 @@ class PromptView(TypedDict):
 class SettingsView(TypedDict):
     """Every setting with its value and what it may be."""
 
-    settings: Record
+    settings: SettingValues
     ranges: Record
 
 

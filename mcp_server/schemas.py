@@ -46,6 +46,25 @@ def brief(schema: Any) -> Any:
     return kept
 
 
+def brief_result(schema: dict[str, Any]) -> dict[str, Any]:
+    """Shorten the schema of a tool's result: without descriptions, and without the fields of nested objects."""
+    short = brief(schema)
+    described = {name: _result_field(rule) for name, rule in short["properties"].items()}
+    rest = {name: part for name, part in short.items() if name != "$defs"}
+    return {**rest, "properties": described}
+
+
+def _result_field(rule: Any) -> Any:
+    if isinstance(rule, list):
+        return [_result_field(part) for part in cast("list[Any]", rule)]
+    if not isinstance(rule, dict):
+        return rule
+    known = cast("dict[str, Any]", rule)
+    if "$ref" in known:
+        return {"type": "object"}
+    return {name: _result_field(part) for name, part in known.items() if name != "description"}
+
+
 def brief_arguments(schema: dict[str, Any]) -> dict[str, Any]:
     """Shorten the schema of a tool's arguments; null stays allowed where there is no default to send instead.
 

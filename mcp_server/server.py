@@ -53,7 +53,7 @@ from mcp_server.panel import panel_html
 from mcp_server.progress import HEARTBEAT_SECONDS, ReportingContext
 from mcp_server.resources import Resources
 from mcp_server.results import well_formed
-from mcp_server.schemas import brief, brief_arguments
+from mcp_server.schemas import brief_arguments, brief_result
 from mcp_server.sessions import SessionTable
 from mcp_server.stories import StoryTools
 from mcp_server.texts import DESCRIPTIONS, INSTRUCTIONS, TITLES, tell
@@ -348,26 +348,32 @@ def _archive_tools(desk: McpContext, asking: Asking) -> list[Tool]:
 
 
 def _lab_tools(desk: McpContext, asking: Asking, runs: Runs) -> list[Tool]:
-    from mcp_server.lab import LabTools  # few hosts want them, and much comes along
+    from mcp_server.lab_baselines import BaselineTools  # few hosts want them, and much comes along
+    from mcp_server.lab_desk import LabDesk
+    from mcp_server.lab_findings import FindingTools
+    from mcp_server.lab_projects import ProjectTools
+    from mcp_server.lab_skills import SkillTools
 
-    lab = LabTools(desk, asking, runs)
+    lab = LabDesk(desk, asking, runs)
+    skills, baselines = SkillTools(lab), BaselineTools(lab)
+    projects, findings = ProjectTools(lab), FindingTools(lab)
     return [
-        _tool(lab.skills.skill_list, _READS),
-        _tool(lab.skills.skill_get, _READS),
-        _tool(lab.skills.skill_save, _ADDS),
-        _tool(lab.skills.skill_tag, _ASKS),
-        _tool(lab.baselines.baseline_list, _READS),
-        _tool(lab.baselines.baseline_get, _READS),
-        _tool(lab.baselines.baseline_save, _ASKS),
-        _tool(lab.projects.project_create, _ADDS),
-        _tool(lab.projects.project_run, _ASKS),
-        _tool(lab.projects.project_status, _READS),
-        _tool(lab.projects.project_report, _ADDS),
-        _tool(lab.findings.analysis_run, _ASKS),
-        _tool(lab.findings.skill_recompose, _ASKS),
-        _tool(lab.findings.iteration_start, _ASKS),
-        _tool(lab.findings.iteration_stop, _SETTLES),
-        _tool(lab.findings.leaderboard_query, _READS),
+        _tool(skills.skill_list, _READS),
+        _tool(skills.skill_get, _READS),
+        _tool(skills.skill_save, _ADDS),
+        _tool(skills.skill_tag, _ASKS),
+        _tool(baselines.baseline_list, _READS),
+        _tool(baselines.baseline_get, _READS),
+        _tool(baselines.baseline_save, _ASKS),
+        _tool(projects.project_create, _ADDS),
+        _tool(projects.project_run, _ASKS),
+        _tool(projects.project_status, _READS),
+        _tool(projects.project_report, _ADDS),
+        _tool(findings.analysis_run, _ASKS),
+        _tool(findings.skill_recompose, _ASKS),
+        _tool(findings.iteration_start, _ASKS),
+        _tool(findings.iteration_stop, _SETTLES),
+        _tool(findings.leaderboard_query, _READS),
     ]
 
 
@@ -415,7 +421,7 @@ def _tool(fn: Any, annotations: ToolAnnotations, meta: dict[str, Any] | None = N
     tool.fn_metadata = PlainArguments(
         rules=tool.parameters,
         arg_model=known.arg_model,
-        output_schema=brief(known.output_schema),
+        output_schema=brief_result(known.output_schema or {}),
         output_model=known.output_model,
         wrap_output=known.wrap_output,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from mcp_types import CallToolResult
 from pydantic import Field
@@ -13,24 +13,33 @@ from pydantic import Field
 from mcp_server.budget import RESULT_TOKENS, Budget, page_offset
 from mcp_server.desk import McpContext
 from mcp_server.knowing import brief
-from mcp_server.results import Instance, LibraryResult, SavedEntry, SessionPage, result
+from mcp_server.results import (
+    LibraryResult,
+    ListedBackground,
+    ListedCharacter,
+    result,
+)
 from mcp_server.texts import tell
 from mcp_server.turns import InstanceId, Reasoning
+from personalab.app import Application
 from personalab.errors import UserError
-from personalab.operations.instances import new_instance, opening_line, switch_background
-from personalab.operations.library import save_background, save_character
-from personalab.operations.reading import BudgetedPage, read_newest
+from personalab.results.stories import (
+    BegunStoryResult,
+    SavedBackground,
+    SavedCharacter,
+    SavedEntryResult,
+    SessionPage,
+    StoryResult,
+)
 from personalab.storage.stories import StoryListing
 from personalab.story.records import Background, Character, InstanceState, check_id, is_id
 from personalab.story.transcript import REPLY_FLAGS, shown_reply
 from personalab.texts import Language, PromptLanguage
 
+EntryKind = Literal["characters", "backgrounds", "instances"]
 Kind = Literal["all", "characters", "backgrounds", "instances"]
-KINDS: tuple[Literal["characters", "backgrounds", "instances"], ...] = (
-    "characters",
-    "backgrounds",
-    "instances",
-)
+KINDS: tuple[EntryKind, ...] = ("characters", "backgrounds", "instances")
+Story = TypeVar("Story", bound=StoryResult)
 Cursor = Annotated[str | None, Field(description="Cursor of the last result")]
 _EXCERPT = 120
 
@@ -59,20 +68,18 @@ class StoryTools:
         background_id: Annotated[str | None, Field(description="In which world; none if left out")] = None,
         instance_id: Annotated[str | None, Field(description="The story's id; made if left out")] = None,
         greeting: Annotated[int | None, Field(description="Which greeting opens it; 0 none")] = None,
-    ) -> Annotated[CallToolResult, Instance]:
+    ) -> Annotated[CallToolResult, BegunStoryResult]:
         """Begin a story."""
-        services, place = self._desk.services, (character_id, background_id, instance_id)
-        state = await new_instance(services, *place, greeting=greeting)
-        opening = await asyncio.to_thread(opening_line, services, state.instance_id)
-        await self._desk.updates.story_changed(state.instance_id)
+        place = (character_id, background_id, instance_id)
+        story = await self._desk.app.begin_story(*place, greeting=greeting)
+        await self._desk.updates.story_changed(story.instance_id)
         language = self._desk.language
-        names = {"character_id": state.character_id, "background_id": state.background_id}
-        text = tell("begun", language, instance_id=state.instance_id, **_named(names, language))
-        data = instance_fields(state)
-        if opening:
-            data["opening"] = brief(opening, await self._desk.budget(), RESULT_TOKENS // 2)
-            text += "\n" + tell("opens_with", language, opening=data["opening"])
-        return result(text, data)
+        names = {"character_id": story.character_id, "background_id": story.background_id}
+        text = tell("begun", language, instance_id=story.instance_id, **_named(names, language))
+        if story.opening:
+            story.opening = brief(story.opening, await self._desk.budget(), RESULT_TOKENS // 2)
+            text += "\n" + tell("opens_with", language, opening=story.opening)
+        return result(text, shortened(story).model_dump(exclude=None if story.opening else {"opening"}))
 
     async def persona_save_character(
         self,
@@ -81,17 +88,16 @@ class StoryTools:
         base_persona: Annotated[str | None, Field(description="Who it is, as the model is told")] = None,
         language: Annotated[PromptLanguage | None, Field(description="What it speaks")] = None,
         replace: Annotated[bool, Field(description="Change one that exists")] = False,
-    ) -> Annotated[CallToolResult, SavedEntry]:
+    ) -> Annotated[CallToolResult, SavedCharacter]:
         """Save a character."""
-        saved = await save_character(
-            self._desk.services,
+        saved = await self._desk.app.save_character(
             character_id,
             name=name,
             base_persona=base_persona,
             language=language,
             overwrite=replace,
         )
-        return await self._saved("character", character_id, saved.entry.name, created=saved.created)
+        return await self._saved("character", saved)
 
     async def persona_save_background(
         self,
@@ -102,42 +108,41 @@ class StoryTools:
             list[str] | None, Field(description="The points the story passes, in order")
         ] = None,
         replace: Annotated[bool, Field(description="Change one that exists")] = False,
-    ) -> Annotated[CallToolResult, SavedEntry]:
+    ) -> Annotated[CallToolResult, SavedBackground]:
         """Save a background."""
-        saved = await save_background(
-            self._desk.services,
+        saved = await self._desk.app.save_background(
             background_id,
             name=name,
             world_setting=world_setting,
             story_outline=story_outline,
             overwrite=replace,
         )
-        return await self._saved("background", background_id, saved.entry.name, created=saved.created)
+        return await self._saved("background", saved)
 
-    async def _saved(self, what: str, entry_id: str, name: str, *, created: bool) -> CallToolResult:
-        await self._desk.updates.entry_changed(f"{what}s", entry_id, created=created)
-        code = "saved_new" if created else "saved_old"
-        text = tell(code, self._desk.language, what=f"{what}_id", entry_id=entry_id)
-        return result(text, {f"{what}_id": entry_id, "name": _short(name), "created": created})
+    async def _saved(self, what: str, saved: SavedEntryResult) -> CallToolResult:
+        await self._desk.updates.entry_changed(f"{what}s", saved.id, created=saved.created)
+        code = "saved_new" if saved.created else "saved_old"
+        text = tell(code, self._desk.language, what=f"{what}_id", entry_id=saved.id)
+        return result(text, saved.model_copy(update={"name": _short(saved.name)}).model_dump())
 
     async def persona_switch_background(
         self,
         instance_id: InstanceId,
         background_id: Annotated[str | None, Field(description="null for none")],
-    ) -> Annotated[CallToolResult, Instance]:
+    ) -> Annotated[CallToolResult, StoryResult]:
         """Move a story to another background."""
-        state = await switch_background(self._desk.services, instance_id, background_id)
+        story = await self._desk.app.switch_background(instance_id, background_id)
         await self._desk.updates.story_changed(instance_id)
         language = self._desk.language
         text = tell(
             "moved",
             language,
             instance_id=instance_id,
-            index=state.plot_state.current_plot_index,
-            status=state.plot_state.current_status,
+            index=story.plot_state.current_plot_index,
+            status=story.plot_state.current_status,
             **_named({"background_id": background_id}, language),
         )
-        return result(text, instance_fields(state))
+        return result(text, shortened(story).model_dump())
 
     async def persona_read(
         self,
@@ -148,8 +153,7 @@ class StoryTools:
     ) -> Annotated[CallToolResult, SessionPage]:
         """Read a session, the newest turn first."""
         budget = await self._desk.budget()
-        page = await read_newest(
-            self._desk.services,
+        page = await self._desk.app.read_page(
             instance_id,
             session_id,
             cursor,
@@ -158,15 +162,7 @@ class StoryTools:
             cut=budget.cut,
             reasoning=reasoning,
         )
-        data = {
-            "instance_id": page.instance_id,
-            "session_id": page.session_id,
-            "continued_from": page.continued_from,
-            "turns": page.turns,
-            "entries": page.entries,
-            "cursor": page.cursor,
-        }
-        return result(page_text(page, self._desk.language), data)
+        return result(page_text(page, self._desk.language), page.model_dump())
 
     # --- the library
 
@@ -184,18 +180,15 @@ class StoryTools:
             rows.append(f"{tell(each, language)}:" + ("" if listed else f" {tell('nothing_here', language)}"))
             for item in listed:
                 if left < 0:
-                    data["cursor"] = f"{each}:{shown[-1]['entry_id'] if shown else ''}"
+                    data["cursor"] = f"{each}:{shown[-1][f'{each[:-1]}_id'] if shown else ''}"
                     rows.append(tell("page_next", language, cursor=data["cursor"]))
                     break
-                fields, row = _listed_row(stories.listed(each, item), language)
+                fields, row = _listed_row(self._desk.app, each, stories.listed(each, item), language)
                 left -= budget.cost(row) + budget.cost(json.dumps(fields, ensure_ascii=False)) + 10
                 shown.append(fields)
                 rows.append(f"- {row}")
             if data["cursor"]:
                 break
-        for each in kinds:
-            for fields in data.get(each, []):
-                fields[f"{each[:-1]}_id"] = fields.pop("entry_id")
         return result("\n".join(rows), data)
 
     def _entry(
@@ -208,7 +201,7 @@ class StoryTools:
         elif kind == "backgrounds":
             fields = stories.background(entry_id).fields()
         elif kind == "instances":
-            fields = instance_fields(stories.instance(entry_id))
+            fields = self._desk.app.describe_story(stories.instance(entry_id)).model_dump()
         else:
             raise UserError("field_missing", field="kind (characters | backgrounds | instances)")
         whole = json.dumps(fields, ensure_ascii=False, indent=1)
@@ -234,32 +227,44 @@ def _library_cursor(cursor: str | None, kinds: tuple[str, ...]) -> tuple[str, st
     return kind, after
 
 
-def _listed_row(item: StoryListing, language: Language) -> tuple[dict[str, Any], str]:
+def _listed_row(
+    app: Application, kind: EntryKind, item: StoryListing, language: Language
+) -> tuple[dict[str, Any], str]:
     """Describe an entry in a line; one that cannot be read says why."""
-    fields: dict[str, Any] = {"entry_id": item.entry_id}
+    if item.record is None:
+        return _unreadable_row(app, kind, item, language)
     match item.record:
-        case Character() as character:
-            excerpt = _short(character.base_persona)
-            fields |= {"name": _short(character.name), "language": character.language, "persona": excerpt}
-            return fields, f"{item.entry_id}: {fields['name']} — {excerpt}"
-        case Background() as background:
-            excerpt, count = _short(background.world_setting), len(background.story_outline)
-            fields |= {"name": _short(background.name), "points": count, "setting": excerpt}
-            points = tell("points", language, count=count)
-            return fields, f"{item.entry_id}: {fields['name']} ({points}) — {excerpt}"
-        case InstanceState() as state:
-            fields |= instance_fields(state)
-            fields.pop("instance_id")
-            plot = state.plot_state
-            place = f"{state.character_id} · {fields['background_id'] or tell('none', language)}"
-            return fields, (
-                f"{item.entry_id}: {place} · {state.current_session_id} · "
-                f"{plot.current_plot_index} {plot.current_status}"
+        case Character() as found:
+            shown = ListedCharacter(**dict(app.summarize_character(item)), persona=_short(found.base_persona))
+            shown.name = _short(shown.name)
+            row = f"{item.entry_id}: {shown.name} — {shown.persona}"
+        case Background() as found:
+            shown = ListedBackground(
+                **dict(app.summarize_background(item)), setting=_short(found.world_setting)
             )
-        case None:
-            reason = item.error.message(language) if item.error else ""
-            fields["error"] = reason
-            return fields, f"{item.entry_id}: {tell('unreadable', language, reason=reason)}"
+            shown.name = _short(shown.name)
+            points = tell("points", language, count=shown.points)
+            row = f"{item.entry_id}: {shown.name} ({points}) — {shown.setting}"
+        case InstanceState() as state:
+            shown = shortened(app.describe_story(state))
+            plot = shown.plot_state
+            row = (
+                f"{item.entry_id}: {state.character_id} · {shown.background_id or tell('none', language)} · "
+                f"{state.current_session_id} · {plot.current_plot_index} {plot.current_status}"
+            )
+    return shown.model_dump(exclude={"error"}), row
+
+
+def _unreadable_row(
+    app: Application, kind: EntryKind, item: StoryListing, language: Language
+) -> tuple[dict[str, Any], str]:
+    reason = item.error.message(language) if item.error else ""
+    row = f"{item.entry_id}: {tell('unreadable', language, reason=reason)}"
+    if kind == "characters":
+        return app.summarize_character(item).model_dump(exclude={"language"}), row
+    if kind == "backgrounds":
+        return app.summarize_background(item).model_dump(exclude={"points"}), row
+    return {"instance_id": item.entry_id, "error": reason}, row
 
 
 def _short(text: str) -> str:
@@ -267,16 +272,14 @@ def _short(text: str) -> str:
     return line if len(line) <= _EXCERPT else f"{line[:_EXCERPT]}…"
 
 
-def instance_fields(state: InstanceState) -> dict[str, Any]:
-    """Return a story's state as the tools name it."""
-    return {
-        "instance_id": state.instance_id,
-        "character_id": state.character_id,
-        "background_id": state.background_id and state.background_id[:80],
-        "session_id": state.current_session_id,
-        "created_at": state.created_at[:40],
-        "plot_state": state.plot_state.fields(),
-    }
+def shortened(story: Story) -> Story:
+    """Cut what a story's file may hold at any length."""
+    return story.model_copy(
+        update={
+            "background_id": story.background_id and story.background_id[:80],
+            "created_at": story.created_at[:40],
+        }
+    )
 
 
 def _named(names: Mapping[str, str | None], language: Language) -> dict[str, str]:
@@ -286,7 +289,7 @@ def _named(names: Mapping[str, str | None], language: Language) -> dict[str, str
 # --- a session as text
 
 
-def page_text(page: BudgetedPage, language: Language) -> str:
+def page_text(page: SessionPage, language: Language) -> str:
     """Word some turns of a session."""
     head = {"instance_id": page.instance_id, "session_id": page.session_id, "turns": page.turns}
     rows = [tell("page_head", language, **head)]

@@ -18,12 +18,13 @@ from pydantic import Field
 from mcp_server import writers
 from mcp_server.desk import McpContext
 from mcp_server.rendering import begun_turn, turn_result
-from mcp_server.results import BegunTurn, StopResult, TurnResult, result, well_formed
+from mcp_server.results import BegunTurn, TurnResult, result, well_formed
 from mcp_server.sampling import OpenQuestion, is_modern
 from mcp_server.texts import tell
 from personalab.errors import UserError
 from personalab.providers.temporary_model import temporary_model
 from personalab.reasoning import split_reasoning
+from personalab.results.stories import StopResult
 from personalab.story.director import has_speech
 
 if TYPE_CHECKING:
@@ -102,14 +103,14 @@ class TurnTools:
 
     async def persona_stop(self, instance_id: InstanceId) -> Annotated[CallToolResult, StopResult]:
         """Stop what is being written."""
-        task = await self._desk.services.leases.stop(instance_id)
-        language = self._desk.language
+        found = await self._desk.app.stop(instance_id)
+        task, language = found.stopped, self._desk.language
         if task == "sampling":
             text = tell("freed", language, instance_id=instance_id)
         else:
             done = tell(f"task.{task}", language) or task
             text = tell("stopped", language, instance_id=instance_id, task=done)
-        return result(text, {"instance_id": instance_id, "stopped": task})
+        return result(text, found.model_dump())
 
     # --- who writes
 

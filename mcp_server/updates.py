@@ -85,14 +85,14 @@ class Updates:
             seen = self._seen.get(instance_id)
             self._seen[instance_id] = await asyncio.to_thread(self._signature, instance_id)
             if seen is None:
-                self._tasks.start(self._tell(ResourcesListChanged()))
-            self._tasks.start(self._tell_story(instance_id))
+                self._tasks.keep(asyncio.create_task(self._tell(ResourcesListChanged())))
+            self._tasks.keep(asyncio.create_task(self._tell_story(instance_id)))
 
     async def entry_changed(self, kind: str, entry_id: str, *, created: bool) -> None:
         """Notify listeners that a character or a background has changed."""
         if created:
-            self._tasks.start(self._tell(ResourcesListChanged()))
-        self._tasks.start(self._tell(ResourceUpdated(uri=f"persona://{kind}/{entry_id}")))
+            self._tasks.keep(asyncio.create_task(self._tell(ResourcesListChanged())))
+        self._tasks.keep(asyncio.create_task(self._tell(ResourceUpdated(uri=f"persona://{kind}/{entry_id}"))))
 
     async def _tell_story(self, instance_id: str) -> None:
         base = f"persona://instances/{instance_id}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
@@ -65,9 +65,8 @@ class BackgroundTasks(set[asyncio.Task[None]]):
         super().__init__()
         self._log = log
 
-    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Start a task and keep it until it ends: the event loop alone would not."""
-        task = asyncio.create_task(work)
+    def keep(self, task: asyncio.Task[None]) -> asyncio.Task[None]:
+        """Keep a task until it ends: the event loop alone would not."""
         self.add(task)
         task.add_done_callback(self._ended)
         return task

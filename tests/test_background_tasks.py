@@ -177,6 +177,6 @@ async def test_failure_of_background_task_is_logged(
     async def fail() -> None:
         raise OSError("no space left")
 
-    await asyncio.wait([tasks.start(fail())])
+    await asyncio.wait([tasks.keep(asyncio.create_task(fail()))])
     await until(lambda: not tasks)
     assert "no space left" in caplog.text

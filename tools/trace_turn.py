@@ -94,7 +94,7 @@ def from_python(services: Services) -> list[str]:
 
 def from_terminal(services: Services) -> list[str]:
     """Trace ``personalab say``."""
-    from cli.program import run
+    from cli.running import run
 
     before = sys.argv
     sys.argv = ["personalab", "say", STORY, "Hello."]

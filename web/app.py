@@ -13,15 +13,54 @@ from starlette.responses import JSONResponse
 
 from personalab.errors import PersonaLabError
 from personalab.services import Services
-from personalab.serving.access import AccessMiddleware, FailedLogins, GuardedPaths, Rate, RequestLimits
+from personalab.serving.access import (
+    AccessControl,
+    FailedLogins,
+    GuardedPaths,
+    Rate,
+    RequestLimits,
+)
 from personalab.serving.server import host_names
 from personalab.serving.turn_limiter import MAX_TURNS
-from web.api import ROUTERS
+from web import turns
+from web.api import (
+    exchange,
+    growth,
+    instances,
+    jobs,
+    lab,
+    lab_findings,
+    lab_projects,
+    lab_results,
+    library,
+    memory,
+    prompt,
+    sessions,
+    settings,
+    system,
+)
 from web.desk import MAX_STREAMS, AppContext
 from web.errors import RESPONSES, add_error_handlers, language_of
-from web.guarding import MetricsMiddleware, RateLimitMiddleware
+from web.guarding import GuardMiddleware
 from web.page_files import add_page
 
+ROUTERS = (
+    turns.router,  # routes are tried in this order
+    system.router,
+    library.router,
+    instances.router,
+    sessions.router,
+    growth.router,
+    prompt.router,
+    memory.router,
+    settings.router,
+    exchange.router,
+    jobs.router,
+    lab.router,
+    lab_projects.router,
+    lab_results.router,
+    lab_findings.router,
+)
 Lifespan = Callable[[AppContext], AbstractAsyncContextManager[object]]
 ALONE = GuardedPaths(
     open=("/", "/page", "/healthz", "/api/login", "/docs"),
@@ -93,10 +132,7 @@ def create_app(
     add_page(app)
     _add_description(app)
     add_error_handlers(app, paths)
-    # The last one added is the first to see a request.
-    app.add_middleware(RateLimitMiddleware, state=app.state, paths=paths)
-    app.add_middleware(
-        AccessMiddleware,  # pyright: ignore[reportArgumentType] (plain ASGI, typed without Starlette)
+    access = AccessControl(
         paths=paths,
         names=host_names(host, token, allow_hosts),
         token=token,
@@ -104,7 +140,7 @@ def create_app(
         limits=limits.requests,
         logins=app.state.logins,
     )
-    app.add_middleware(MetricsMiddleware, state=app.state, paths=paths)
+    app.add_middleware(GuardMiddleware, state=app.state, access=access)
     return app
 
 

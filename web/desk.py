@@ -8,13 +8,14 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from personalab.app import Application
 from personalab.i18n import FALLBACK, Language
 from personalab.services import Services
 from personalab.serving.turn_limiter import MAX_TURNS, TurnLimiter
 from web.jobs import Jobs
-from web.limits import StreamLimiter
 from web.metrics import Metrics
 from web.previews import Previews
+from web.streaming import StreamLimiter
 from web.turns import Turns
 
 MAX_STREAMS = 4_096
@@ -27,14 +28,15 @@ class AppContext:
         self, services: Services, *, max_turns: int = MAX_TURNS, max_streams: int = MAX_STREAMS
     ) -> None:
         self.services = services
+        self.app = Application(services)
         self.language: Language = FALLBACK
         """The reader's language, as it was when the last request came."""
         self.places = TurnLimiter(services, max_turns)
         self.metrics = Metrics()
         self.places.on_turn = self.metrics.turn_elsewhere
-        self.turns = Turns(services, self.places, self.metrics, lambda: self.language)
-        self.jobs = Jobs(lambda: self.language)
         self.seats = StreamLimiter(max_streams)
+        self.turns = Turns(services, self.places, self.metrics, lambda: self.language, self.seats)
+        self.jobs = Jobs(lambda: self.language)
         self.previews = Previews()
         self.also_close: list[Callable[[], Awaitable[None]]] = []
         """What shares this process and has something to end, too."""

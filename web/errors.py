@@ -29,7 +29,7 @@ from personalab.errors import (
 from personalab.i18n import FALLBACK
 from personalab.serving.access import GuardedPaths
 from personalab.texts import Language
-from web.turns import TurnRejected
+from web.replies import TurnRejected
 
 _log = logging.getLogger("personalab.web")
 

@@ -1,4 +1,4 @@
-"""Middleware for metrics, security headers, unexpected errors and rate limits."""
+"""Middleware of the page's API: access, rate limits, security headers, unexpected errors and metrics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from personalab.errors import PersonaLabError
-from personalab.serving.access import GuardedPaths, client_of
+from personalab.serving.access import AccessControl, client_of
 from personalab.texts import say
 from personalab.texts.actions import rendering_for
 from web.desk import AppContext
@@ -28,21 +28,24 @@ _HEADERS = [
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
-class MetricsMiddleware:
-    """Counts requests, adds the headers that keep the page safe, and words what nobody expected.
+class GuardMiddleware:
+    """Refuses what must not reach the API, slows down who changes things too often, and counts every response.
 
-    Stands before the door, so that a refusal has the same headers.
+    A refusal has the same headers as any other response and counts against nobody's rate.
     """
 
-    def __init__(self, app: ASGIApp, *, state: Any, paths: GuardedPaths) -> None:
+    def __init__(self, app: ASGIApp, *, state: Any, access: AccessControl) -> None:
         self._app = app
         self._state = state
-        self._paths = paths
+        self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and watch what becomes of it."""
-        if scope["type"] != "http" or not self._paths.guards(scope["path"]):
+        if scope["type"] not in ("http", "websocket") or not self._access.paths.guards(scope["path"]):
             await self._app(scope, receive, send)
+            return
+        if scope["type"] == "websocket":
+            await self._admit(scope, receive, send)
             return
         begun, status, streams = time.monotonic(), 0, False
         await self._look_up_language(scope["path"])
@@ -59,7 +62,7 @@ class MetricsMiddleware:
 
         try:
             with rendering_for("page"):
-                await self._app(scope, receive, sent)
+                await self._admit(scope, receive, sent)
         except Exception as error:
             if status:
                 raise  # half an answer is out; the server breaks the connection off
@@ -69,6 +72,23 @@ class MetricsMiddleware:
             await error_response(500, told)(scope, receive, sent)
         finally:
             self._count(scope, status, None if streams else time.monotonic() - begun)
+
+    async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await self._access.admit(scope, receive, send)
+        if body is None:
+            return
+        seconds = self._seconds_to_wait(scope)
+        app = _too_often(self._state, seconds) if seconds else self._app
+        try:
+            await app(scope, body.receive, body.send)
+        except Exception:
+            if not body.is_refused:
+                raise
+
+    def _seconds_to_wait(self, scope: Scope) -> float:
+        """Count a request that changes something against its client's rate."""
+        is_free = scope["type"] != "http" or scope["path"] == "/mcp" or scope["method"] in ("GET", "HEAD")
+        return 0.0 if is_free else self._state.rate.wait(client_of(scope))
 
     async def _look_up_language(self, path: str) -> None:
         desk: AppContext | None = getattr(self._state, "desk", None)
@@ -84,28 +104,6 @@ class MetricsMiddleware:
         desk.metrics.requests.labels(method, route, str(status)).inc()
         if seconds is not None:
             desk.metrics.request_seconds.labels(method, route).observe(seconds)
-
-
-class RateLimitMiddleware:
-    """Slows down a client that changes things too often.
-
-    Stands behind the door, so that what is refused there does not count against anyone.
-    """
-
-    def __init__(self, app: ASGIApp, *, state: Any, paths: GuardedPaths) -> None:
-        self._app = app
-        self._state = state
-        self._paths = paths
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, unless its client calls too often."""
-        seconds = 0.0
-        if scope["type"] == "http" and self._paths.guards(scope["path"]) and scope["path"] != "/mcp":
-            seconds = (
-                self._state.rate.wait(client_of(scope)) if scope["method"] not in ("GET", "HEAD") else 0.0
-            )
-        app = _too_often(self._state, seconds) if seconds else self._app
-        await app(scope, receive, send)
 
 
 def _too_often(state: Any, seconds: float) -> ASGIApp:

@@ -93,7 +93,7 @@ class Jobs:
         ended = [one for one in self._known.values() if one.status != "running"]
         for old in ended[: max(0, len(ended) - _KEPT)]:
             del self._known[old.job_id]
-        job.task = self._tasks.start(self._run(job, work, told))
+        job.task = self._tasks.keep(asyncio.create_task(self._run(job, work, told)))
         return job
 
     async def _run(

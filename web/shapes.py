@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import Path, Query
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from personalab.dialogue import well_formed
-from personalab.story.records import PlotStatus
+from personalab.results import Readable, Result
 from web.jobs import Status
 
 _ID = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
@@ -20,16 +19,6 @@ class RequestModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class ResponseModel(BaseModel):
-    """What a client gets."""
-
-
-def _readable(text: object) -> object:
-    return well_formed(text) if isinstance(text, str) else text
-
-
-Readable = Annotated[str, BeforeValidator(_readable)]
-"""A text of a person, a model or a file, which may hold halves of characters that cannot be sent."""
 Id = Annotated[str, Field(pattern=_ID)]
 InstanceId = Annotated[str, Path(pattern=_ID, description="The story's id")]
 CharacterId = Annotated[str, Path(pattern=_ID)]
@@ -42,22 +31,14 @@ QuerySessionId = Annotated[
 Fields = dict[str, Any]
 
 
-class Named(ResponseModel):
+class Named(Result):
     """Something of the library and what it is called; its id where it is not there any more."""
 
     id: Readable
     name: Readable
 
 
-class Plot(ResponseModel):
-    """Where the story stands in its outline, and how many replies came without a marker."""
-
-    current_plot_index: int
-    current_status: PlotStatus
-    no_update_count: int
-
-
-class WarningResponse(ResponseModel):
+class WarningResponse(Result):
     """Something the reader should know; one a category."""
 
     category: str
@@ -67,7 +48,7 @@ class WarningResponse(ResponseModel):
     suggestion: Readable | None = None
 
 
-class JobStarted(ResponseModel):
+class JobStarted(Result):
     """Work that was begun and goes on in the server."""
 
     job_id: str
@@ -76,7 +57,7 @@ class JobStarted(ResponseModel):
     stream: str = Field(description="Where to follow it, as server-sent events")
 
 
-class JobState(ResponseModel):
+class JobState(Result):
     """How a job stands."""
 
     job_id: str

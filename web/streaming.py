@@ -1,4 +1,4 @@
-"""Server-sent event responses.
+"""Server-sent event responses, and the limit of open streams.
 
 The body consists of whole events, serialized once for all watchers. The library handles the connection:
 clients that disconnect, that do not read, that request only the headers, and the shutdown of the server.
@@ -6,8 +6,8 @@ clients that disconnect, that do not read, that request only the headers, and th
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing, contextmanager
 from typing import Any
 
 from fastapi import Response
@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from sse_starlette.sse import EventSourceResponse, SendTimeoutError
 from starlette.types import Receive, Scope, Send
 
-from web.limits import StreamLimiter
+from personalab.errors import Busy
 
 _SEND_SECONDS = 60.0
 """Seconds after which a client that reads nothing is disconnected; it can resume where it left."""
@@ -68,3 +68,25 @@ def resumed_at(last_event_id: str | None, asked: int | None) -> int | None:
     if last_event_id is not None and last_event_id.isascii() and last_event_id.isdigit():
         return int(last_event_id[:18])
     return asked
+
+
+class StreamLimiter:
+    """A limit of concurrently open streams."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.taken = 0
+
+    def check(self) -> None:
+        """Refuse a stream when all seats are taken."""
+        if self.taken >= self.limit:
+            raise Busy("too_many_watchers", limit=self.limit)
+
+    @contextmanager
+    def seat(self) -> Generator[None]:
+        """Take a seat for as long as a stream is open."""
+        self.taken += 1
+        try:
+            yield
+        finally:
+            self.taken -= 1

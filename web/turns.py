@@ -1,4 +1,4 @@
-"""Turns that belong to the server, not to a connection.
+"""Turns that belong to the server, not to a connection, and the routes that start, watch and stop them.
 
 The events of a turn that runs here come from memory as it runs. Any other turn, including one that another
 program is writing, is read from its file.
@@ -10,47 +10,40 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, get_args
+from dataclasses import asdict, dataclass, field, replace
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi.responses import StreamingResponse
 
 from graph.chat_turn import stream_turn
-from nodes.chat_turn.state import Action, TurnInput, TurnOutput
-from personalab.dialogue import well_formed
-from personalab.errors import Busy, NotFound, PersonaLabError, UserError
+from nodes.chat_turn.state import TurnInput, TurnOutput
+from personalab.errors import Busy, PersonaLabError, UserError
+from personalab.results.stories import PlotResult, StopResult
 from personalab.services import Services
 from personalab.serving.turn_limiter import TurnLimiter
-from personalab.storage.story_lock import running
 from personalab.story.events import Event, error_event
 from personalab.story.records import check_id
-from personalab.story.transcript import AssistantLine, Turn
+from personalab.story.transcript import AssistantLine
 from personalab.tasks import BackgroundTasks
-from personalab.texts import Language, say
+from personalab.texts import Language
+from web.api.turn_shapes import TURN_STREAM, CurrentResponse, Saying, TurnStartedResponse
 from web.metrics import Metrics
-from web.watching import Log, after
+from web.replies import ReplyQuery, ReplyRef, ReplySnapshot, StoredReplies, TurnRejected
+from web.shapes import InstanceId, QueryInstanceId, QuerySessionId, SessionId
+from web.streaming import StreamLimiter, events, resumed_at
+from web.watching import Log, size_of
 
-TURN_TASKS = frozenset(get_args(Action))
-"""What turns call what they do when they hold a story."""
+router = APIRouter(prefix="/api", tags=["turns"])
+
 _KEPT = 64
 """Number of ended turns whose events are kept."""
-_LOOK_SECONDS = 0.1
-"""Seconds between two polls of the file of a turn that another program writes."""
 _CLOSING_SECONDS = 7.0
 """Seconds that shutdown waits for turns; longer than they take to stop."""
-_PIECE = 8_192
-"""Characters of each piece in which a file's content is sent."""
 _log = logging.getLogger("personalab.web")
-
-
-@dataclass(frozen=True, slots=True)
-class ReplyRef:
-    """One try at the reply of one turn."""
-
-    instance_id: str
-    session_id: str
-    turn: int
-    attempt: int
 
 
 @dataclass(eq=False)
@@ -82,8 +75,14 @@ class Turns:
     """The turns of this server, one a story."""
 
     def __init__(
-        self, services: Services, places: TurnLimiter, metrics: Metrics, language: Callable[[], Language]
+        self,
+        services: Services,
+        places: TurnLimiter,
+        metrics: Metrics,
+        language: Callable[[], Language],
+        streams: StreamLimiter,
     ) -> None:
+        self.streams = streams
         self._services = services
         self._language = language
         self._places = places
@@ -92,9 +91,8 @@ class Turns:
         """The turn of each story whose reply is awaited or being written."""
         self._answered: OrderedDict[ReplyRef, RunningTurn] = OrderedDict()
         """Turns whose reply is complete; automatic work after them may still continue."""
-        self._followed: dict[ReplyRef, Log] = {}
-        """Turns that another program is writing and that have watchers here."""
         self._tasks = BackgroundTasks(_log)
+        self._stored = StoredReplies(services, places, language, self._tasks)
 
     # --- beginning
 
@@ -105,7 +103,7 @@ class Turns:
         if known is None:
             known = self._running[instance_id] = RunningTurn(instance_id, call)
             known.log = Log(lambda run=known: self._left(run))
-            known.task = self._tasks.start(self._run(known, call))
+            known.task = self._tasks.keep(asyncio.create_task(self._run(known, call)))
         elif not known.repeats(call):
             raise Busy("turn_running", instance_id=instance_id)
         found = await self._begun(known)
@@ -247,7 +245,7 @@ class Turns:
     def _left(self, run: RunningTurn) -> None:
         """The last watcher left: some people want the reply to end then."""
         if self._running.get(run.instance_id) is run and not self._places.closing:
-            self._tasks.start(self._interrupt_if_wanted(run))
+            self._tasks.keep(asyncio.create_task(self._interrupt_if_wanted(run)))
 
     async def _interrupt_if_wanted(self, run: RunningTurn) -> None:
         preferences = await asyncio.to_thread(self._services.preferences.read)
@@ -273,188 +271,113 @@ class Turns:
         run = self._running.get(wanted.instance_id)
         if run is not None and run.which is not None and wanted.means(run.which):
             return run.log.watch(offset)
-        return self._log_of(await self.find(wanted)).watch(offset)
+        found = await self.find(wanted)
+        told = self._answered.get(found.which)
+        if told is not None and not found.is_being_written and found.is_told_by(told.log):
+            return told.log.watch(offset)
+        return self._stored.log_of(found).watch(offset)
 
     async def find(self, wanted: ReplyQuery) -> ReplySnapshot:
         """Read which reply is meant, and how far it is."""
-        return await asyncio.to_thread(self._find, wanted)
-
-    def _find(self, wanted: ReplyQuery) -> ReplySnapshot:
-        stories = self._services.stories
-        folder = stories.instances / check_id(wanted.instance_id, "instance_id")
-        was_held = running(folder)
-        state = stories.instance(wanted.instance_id)
-        session_id = wanted.session_id or state.current_session_id
-        if session_id not in (state.current_session_id, *stories.session_ids(wanted.instance_id)):
-            raise NotFound("no_session", instance_id=wanted.instance_id, session_id=session_id)
-        turns = stories.session(wanted.instance_id, session_id).view().turns
-        turn = next((one for one in reversed(turns) if one.number == wanted.turn), None)
-        if turn is None:
-            raise NotFound("no_turn", turn=wanted.turn, session_id=session_id)
-        attempt = wanted.attempt or max(len(turn.replies), 1)
-        if attempt > len(turn.replies) + 1:
-            raise NotFound("no_attempt", turn=wanted.turn, attempt=attempt)
-        attempt = succeeding_attempt(turn, attempt)
-        line = turn.replies[attempt - 1] if attempt <= len(turn.replies) else None
-        is_last = turn is turns[-1] and attempt >= len(turn.replies)
-        is_last = is_last and session_id == state.current_session_id
-        # Its writer may have ended, or begun, while the file was read: then the file is to be read again.
-        held = running(folder) or was_held
-        # A turn that holds the story after its reply is complete is only saving the plot's position.
-        written = is_last and held is not None and held.get("task") in TURN_TASKS
-        which = ReplyRef(wanted.instance_id, session_id, wanted.turn, attempt)
-        return ReplySnapshot(which, _shown(line, written=written), written, state.plot_state.fields())
-
-    def _log_of(self, found: ReplySnapshot) -> Log:
-        """Find the events already sent of a reply, if its file still agrees; else read it from there."""
-        told = self._answered.get(found.which)
-        if told is not None and not found.is_being_written and found.is_told_by(told.log):
-            return told.log
-        log = self._followed.get(found.which)
-        if log is None:
-            log = Log()
-            self._read(found, log)
-            if not log.ended:
-                self._followed[found.which] = log
-                self._tasks.start(self._follow(found.which, log))
-        return log
-
-    async def _follow(self, which: ReplyRef, log: Log) -> None:
-        """Report what another program adds to a reply, with one poll of its file for all watchers."""
-        wanted = ReplyQuery(which.instance_id, which.turn, which.session_id, which.attempt)
-        try:
-            while not log.ended and not self._places.closing:
-                await asyncio.sleep(_LOOK_SECONDS)
-                self._read(await self.find(wanted), log)
-        except PersonaLabError as error:  # someone has removed the story meanwhile
-            log.tell("error", dict(error_event(error, which.turn, self._language())))
-        finally:
-            del self._followed[which]
-            log.end()
-
-    def _read(self, found: ReplySnapshot, log: Log) -> None:
-        """Report what the file holds that was not reported yet, and how it ended if it has.
-
-        Thoughts may turn out to be in the reply's text and leave it then: what follows is told at the end only.
-        """
-        turn, thought, told = found.which.turn, found.reasoning, log.reasoning
-        is_restarted = not thought.startswith(told)
-        if is_restarted:
-            log.add_reasoning(turn, "", restart=True)
-        for piece in _pieces(thought if is_restarted else thought[len(told) :]):
-            log.add_reasoning(turn, piece)
-        if found.text.startswith(log.text):
-            for piece in _pieces(after(found.text, log.offset)):
-                log.token(turn, piece)
-        if not found.is_being_written:
-            log.tell(*self._ending(found))
-            log.end()
-
-    def _ending(self, found: ReplySnapshot) -> tuple[str, dict[str, Any]]:
-        """Return the event that reports how a stored reply ended."""
-        which, line = found.which, found.line
-        if line is None:
-            message = say("turn_unanswered", self._language(), turn=which.turn)
-            error = {"type": "error", "turn": which.turn, "code": "turn_unanswered", "kind": "user"}
-            return "error", {**error, "message": message, "retryable": True}
-        return "done", done_of(which, line, found.plot_state)
-
-
-def done_of(which: ReplyRef, line: AssistantLine, plot_state: dict[str, Any]) -> dict[str, Any]:
-    """Report a stored reply in the form of one that has just ended."""
-    return {
-        "type": "done",
-        "turn": which.turn,
-        "attempt": which.attempt,
-        "session_id": which.session_id,
-        "content": line.content,
-        "interrupted": line.interrupted,
-        "empty": line.empty,
-        "error": line.error,
-        "truncated": line.truncated,
-        "plot_state": plot_state,
-        "tokens": {},
-        "usage": None,
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class ReplyQuery:
-    """What a watcher asks for; the current session and the newest try where it does not say."""
-
-    instance_id: str
-    turn: int
-    session_id: str | None = None
-    attempt: int | None = None
-
-    def means(self, which: ReplyRef) -> bool:
-        """Return whether this is the running turn that is asked for; the model may be asked again during a turn."""
-        return (
-            self.turn == which.turn
-            and self.session_id in (None, which.session_id)
-            and self.attempt in (None, which.attempt, which.attempt + 1)
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class ReplySnapshot:
-    """A reply as its file holds it."""
-
-    which: ReplyRef
-    line: AssistantLine | None
-    is_being_written: bool
-    plot_state: dict[str, Any]
-
-    @property
-    def text(self) -> str:
-        """The reply's text in the file; empty for an empty reply, even though the file has a note."""
-        return "" if self.line is None or self.line.empty else self.line.content
-
-    @property
-    def reasoning(self) -> str:
-        """What the file holds of the reasoning."""
-        return "" if self.line is None else self.line.reasoning
-
-    def is_told_by(self, log: Log) -> bool:
-        """Return whether a log holds everything that the file holds."""
-        return log.text.strip() == self.text.strip() and log.reasoning == self.reasoning
-
-
-class TurnRejected(Exception):  # noqa: N818 (what happened, said as it is)
-    """A turn was refused before anything was written; carries the graph's error event."""
-
-    def __init__(self, event: dict[str, Any]) -> None:
-        super().__init__(event.get("code", ""))
-        self.event = event
-
-
-def succeeding_attempt(turn: Turn, attempt: int) -> int:
-    """Find the attempt that answers a waiting watcher: a model that gave no words was asked again automatically."""
-    if attempt < len(turn.replies):
-        line = turn.replies[attempt - 1]
-        return attempt + 1 if line.empty and not line.interrupted else attempt
-    return attempt
-
-
-def _pieces(text: str) -> Iterator[str]:
-    for at in range(0, len(text), _PIECE):
-        yield text[at : at + _PIECE]
-
-
-def _shown(line: AssistantLine | None, *, written: bool) -> AssistantLine | None:
-    """Return a reply as it can be sent: its file may hold half a character, or what a dead writer left open."""
-    if line is None:
-        return None
-    left = not line.closed and not written  # the next turn will close it so
-    return replace(
-        line,
-        content=well_formed(line.content),
-        reasoning=well_formed(line.reasoning),
-        timestamp=well_formed(line.timestamp),
-        interrupted=line.interrupted or left,
-    )
+        return await self._stored.find(wanted)
 
 
 def _named(run: RunningTurn) -> dict[str, Any]:
     which = run.which
     return {"instance_id": run.instance_id, "turn": which.turn if which else None}
+
+
+# --- routes
+
+
+async def _turns(request: Request) -> Turns:
+    return request.app.state.desk.turns
+
+
+TurnsDep = Annotated[Turns, Depends(_turns)]
+TurnNumber = Annotated[int, Query(ge=0, le=10**9)]
+Attempt = Annotated[
+    int | None, Query(ge=1, le=10**6, description="Which try at the reply; the newest if left out")
+]
+
+
+@router.post("/instances/{instance_id}/turns", status_code=202)
+async def begin_turn(turns: TurnsDep, instance_id: InstanceId, asked: Saying) -> TurnStartedResponse:
+    """Say something. The answer comes as soon as it is in the file; the reply is watched at ``stream``."""
+    call: TurnInput = {"instance_id": instance_id, "user_input": asked.text, "action": "say"}
+    if asked.request_id is not None:
+        call["request_id"] = asked.request_id
+    return _started(await turns.begin(call))
+
+
+@router.post("/instances/{instance_id}/retry", status_code=202)
+async def retry_turn(turns: TurnsDep, instance_id: InstanceId) -> TurnStartedResponse:
+    """Answer the last turn again, if its reply is missing, broken off, empty or failed."""
+    return _started(await turns.begin({"instance_id": instance_id, "action": "retry"}))
+
+
+@router.post("/instances/{instance_id}/stop")
+async def stop_turn(turns: TurnsDep, instance_id: InstanceId) -> StopResult:
+    """Interrupt what is being written; what is written so far stays, marked as interrupted."""
+    return StopResult(instance_id=instance_id, stopped=await turns.stop(instance_id))
+
+
+@router.get("/chat/stream", response_class=StreamingResponse, responses=TURN_STREAM)
+async def watch_turn(
+    turns: TurnsDep,
+    instance_id: QueryInstanceId,
+    turn: TurnNumber,
+    session_id: QuerySessionId = None,
+    attempt: Attempt = None,
+    offset: Annotated[
+        int | None, Query(ge=0, le=10**15, description="How many bytes of the reply the client has already")
+    ] = None,
+    last_event_id: Annotated[str | None, Header(max_length=64)] = None,
+) -> Response:
+    """Watch a turn: ``reasoning``, ``token``, ``warning``, ``error``, ``done``; ``care`` for automatic work after it.
+
+    The id of a token event is the offset in the reply, in bytes of UTF-8, that it leads to: a client that comes back
+    with it (``Last-Event-ID``) goes on exactly there. What is in the file already comes first, then what is written.
+    Reasoning is sent again to a client that comes back: a ``reasoning`` event with offset 0 replaces what it has, any
+    other one is added to it.
+    """
+    wanted = ReplyQuery(instance_id, turn, session_id, attempt)
+    stream = await turns.watch(wanted, resumed_at(last_event_id, offset))
+    return events(stream, turns.streams)
+
+
+@router.get("/sessions/{session_id}/current_response")
+async def current_response(
+    turns: TurnsDep,
+    session_id: SessionId,
+    instance_id: QueryInstanceId,
+    turn: TurnNumber,
+    attempt: Attempt = None,
+) -> CurrentResponse:
+    """Read what the file holds of a reply, also while it is being written."""
+    found = await turns.find(ReplyQuery(instance_id, turn, session_id, attempt))
+    which, line = found.which, found.line or AssistantLine("", turn, "")
+    ended = "unanswered" if found.line is None else line.status
+    content = found.text if found.is_being_written else line.content
+    return CurrentResponse(
+        instance_id=instance_id,
+        session_id=session_id,
+        turn=turn,
+        attempt=which.attempt,
+        status="writing" if found.is_being_written else ended,
+        content=content,
+        offset=size_of(content),
+        reasoning=line.reasoning,
+        timestamp=line.timestamp or None,
+        interrupted=line.interrupted and not found.is_being_written,
+        empty=line.empty and not found.is_being_written,
+        error=line.error,
+        truncated=line.truncated,
+        plot_state=PlotResult(**found.plot_state),
+    )
+
+
+def _started(which: ReplyRef) -> TurnStartedResponse:
+    """Return where to watch a turn."""
+    query = urlencode(asdict(which))
+    return TurnStartedResponse(**asdict(which), stream=f"/api/chat/stream?{query}")

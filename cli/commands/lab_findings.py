@@ -158,7 +158,7 @@ def board(
     json: AsJson = False,
 ) -> None:
     """Show who did best, and what is out of date / 排行榜"""
-    from cli.lab.board import show_board
+    from cli.lab.findings import show_board
 
     wait_for(show_board(baseline, purpose, flat=flat, as_json=json))
 
@@ -185,6 +185,6 @@ def report(
 
     加 --check：有用例低于及格分则退出码 100，有用例无法运行则 1。
     """
-    from cli.lab.reports import write_report
+    from cli.lab.findings import write_report
 
     return wait_for(write_report(word, format, out, overwrite=overwrite, check=check, as_json=json))

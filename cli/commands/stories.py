@@ -80,12 +80,12 @@ def summarize(
     json: AsJson = False,
 ) -> int:
     """Sum up a long session and go on in a new one / 汇总长会话，在新会话里继续"""
+    from cli.growth import summarise, undo_summary_and_show
     from cli.running import one_of
-    from cli.summaries import summarise, take_back
 
     one_of({"--dry-run": dry_run, "--undo": undo})
     if undo:
-        wait_for(take_back(services(), instance, as_json=json))
+        wait_for(undo_summary_and_show(services(), instance, as_json=json))
         return 0
     return wait_for(summarise(services(), instance, dry_run=dry_run, model=model, as_json=json))
 
@@ -99,7 +99,7 @@ def update_memory(
     json: AsJson = False,
 ) -> int:
     """Let the character grow by the last turns / 让角色因最近的经历而成长"""
-    from cli.personas import grow, show_history, take_back
+    from cli.growth import grow, show_history, undo_growth_and_show
     from cli.running import one_of
 
     one_of({"--dry-run": dry_run, "--undo": undo, "--history": history})
@@ -107,6 +107,6 @@ def update_memory(
         wait_for(show_history(services(), instance, as_json=json))
         return 0
     if undo:
-        wait_for(take_back(services(), instance, as_json=json))
+        wait_for(undo_growth_and_show(services(), instance, as_json=json))
         return 0
     return wait_for(grow(services(), instance, dry_run=dry_run, model=model, as_json=json))

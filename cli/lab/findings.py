@@ -1,20 +1,38 @@
-"""Terminal output and commands for analysis and recomposition of skills."""
+"""Terminal output for analysis, recomposition, the leaderboard and reports of a project."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
-from cli.lab.finding import project_of
-from cli.lab.showing import named, show_stored, stored_fields, warned
-from cli.output import BOLD, CYAN, DIM, ProgressLine, masked, note, paint, short, write, write_json
-from cli.running import language, services
+from cli.lab.finding import baseline_of, project_of
+from cli.lab.runs import checked
+from cli.lab.showing import named, padded, score, short_id, show_stored, stored_fields, warned
+from cli.output import (
+    BOLD,
+    CYAN,
+    DIM,
+    YELLOW,
+    ProgressLine,
+    columns,
+    masked,
+    note,
+    paint,
+    short,
+    write,
+    write_json,
+)
+from cli.running import DONE, Refusal, language, services
 from cli.texts import tell
 from cli.turns import read_text
+from personalab.operations.lab.reporting import project_report
 
 if TYPE_CHECKING:
     from personalab.lab.findings import AnalysisReport
+
 
 _WIDTH = 90
 
@@ -86,3 +104,95 @@ def show_retention(retention: Mapping[str, Sequence[str]]) -> None:
     """Print how rules were understood."""
     ids = {name: ", ".join(found) or "–" for name, found in retention.items()}
     write(tell("lab_retention", language(), **ids))
+
+
+# --- leaderboard
+
+
+Row = Mapping[str, Any]
+
+
+async def show_board(baseline: str | None, purpose: str | None, *, flat: bool, as_json: bool) -> None:
+    """Print who did best on which baseline."""
+    from personalab.operations.lab.leaderboard import leaderboard
+
+    tests = (await baseline_of(baseline)).meta.id if baseline is not None else None
+    found = await leaderboard(services(), group=not flat, baseline_id=tests, purpose=purpose)
+    if as_json:
+        write_json(found)
+        return
+    groups = cast("list[Row]", found.get("groups") or [])
+    records = cast("list[Row]", found.get("records") or [])
+    if not groups and not records:
+        note(tell("lab_board_empty", language()))
+    for group in groups:
+        head = f"{paint(named(group['baseline_name']), BOLD)} {short_id(str(group['baseline_id']))}"
+        count = tell("lab_board_skills", language(), count=group["skill_count"])
+        write(f"{head} {paint(count, DIM)}")
+        _show_records(group["records"], with_baseline=False)
+    _show_records(records, with_baseline=True)
+    for warning in found["warnings"]:
+        warned("warning", message=_worded(warning))
+
+
+def _show_records(records: Sequence[Row], *, with_baseline: bool) -> None:
+    if not records:
+        return
+    width = max(columns(named(row["skill_name"])) for row in records)
+    for row in records:
+        tested = f"{row['skill_version_tested']} {row['completed_cases']}/{row['case_count']}"
+        place = f"{named(row['baseline_name'])} · " if with_baseline else ""
+        stale = row["staleness"]
+        mark = "" if stale == "current" else paint(f" {tell(f'lab_{stale}', language())}", YELLOW)
+        rest = paint(f"{tested} {place}{named(row['project_name'])} {row['tested_at']}", DIM)
+        write(f"  {score(row['avg_score']):>5} {padded(named(row['skill_name']), width)} {rest}{mark}")
+
+
+def _worded(warning: Row) -> str:
+    from personalab.lab.calling import warning_text
+
+    return named(warning_text(warning, language()))
+
+
+# --- reports
+
+
+STDOUT = "-"
+
+
+async def write_report(
+    word: str, form: str, out: str | None, *, overwrite: bool, check: bool, as_json: bool
+) -> int:
+    """Write a report to a file, or to standard output, which then carries nothing else."""
+    if out == STDOUT and as_json:
+        raise Refusal("not_together", names="--out -, --json")
+    place = await project_of(word)
+    report = await project_report(services(), place.name, form, language())
+    if out == STDOUT:
+        sys.stdout.flush()
+        await asyncio.to_thread(sys.stdout.buffer.write, report.content)
+        sys.stdout.buffer.flush()
+    else:
+        path = _place(out, report.name)
+        await asyncio.to_thread(_save, path, report.content, overwrite)
+        if as_json:
+            write_json(
+                {"project": place.name, "file": str(path), "bytes": len(report.content), "format": form}
+            )
+        else:
+            size = f"{len(report.content):,}"
+            write(tell("exported", language(), file=masked(str(path)), size=size, format=form))
+    return await checked(place.name, None) if check else DONE
+
+
+def _place(out: str | None, name: str) -> Path:
+    path = Path(out) if out is not None else Path(name)
+    return path / name if path.is_dir() else path
+
+
+def _save(path: Path, content: bytes, overwrite: bool) -> None:
+    from personalab.storage.exchange import write_outside
+
+    if not path.absolute().parent.is_dir():
+        raise Refusal("lab_no_folder", folder=str(path.absolute().parent))
+    write_outside(path, [content], overwrite=overwrite)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from personalab.errors import UserError
 from personalab.operations.reading import turn_lines
+from personalab.results.stories import PlotResult, SessionExcerpt, StoryResult
 from personalab.services import Services
 from personalab.story.macros import Names, player_name
 from personalab.story.records import Character, InstanceState, check_id, display_name
@@ -15,6 +15,7 @@ from personalab.story.transcript import OPENING_TURN, AssistantLine, line_fields
 from personalab.tasks import run_uncancellable
 
 PAGE_TURNS = 50
+"""How many turns are read at once, if nothing else is asked for."""
 
 
 async def new_instance(
@@ -65,6 +66,19 @@ def opening_line(services: Services, instance_id: str) -> str:
     return (turns[0].answer or "") if turns and turns[0].number == OPENING_TURN else ""
 
 
+def story_result(state: InstanceState) -> StoryResult:
+    """Describe a story by its state."""
+    return StoryResult(
+        instance_id=state.instance_id,
+        character_id=state.character_id,
+        background_id=state.background_id,
+        session_id=state.current_session_id,
+        current_session_id=state.current_session_id,
+        created_at=state.created_at,
+        plot_state=PlotResult(**state.plot_state.fields()),
+    )
+
+
 async def switch_background(services: Services, instance_id: str, background_id: str | None) -> InstanceState:
     """Move a story to another background (or to none); its place in the plot is kept."""
     check_id(instance_id, "instance_id")
@@ -81,17 +95,6 @@ async def switch_background(services: Services, instance_id: str, background_id:
         return await run_uncancellable(save)
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Some turns of a session, in order; ``older`` is the turn to go on from, or ``None`` at the beginning."""
-
-    instance_id: str
-    session_id: str
-    continued_from: str | None
-    entries: list[dict[str, Any]]
-    older: int | None
-
-
 async def read_session(
     services: Services,
     instance_id: str,
@@ -99,11 +102,11 @@ async def read_session(
     *,
     before: int | None = None,
     count: int = PAGE_TURNS,
-) -> Page:
+) -> SessionExcerpt:
     """Read a session's newest turns, or those before a turn; what is being written is shown as far as it is."""
     check_id(instance_id, "instance_id")
 
-    def read() -> Page:
+    def read() -> SessionExcerpt:
         chosen = session_id
         if chosen is None:
             chosen = services.stories.instance(instance_id).current_session_id
@@ -115,6 +118,12 @@ async def read_session(
             entries += [line_fields(note) for note in transcript.trailing]
         older = shown[0].number if shown and len(turns) > len(shown) else None
         continued = services.stories.session_before(instance_id, chosen)
-        return Page(instance_id, chosen, continued, entries, older)
+        return SessionExcerpt(
+            instance_id=instance_id,
+            session_id=chosen,
+            continued_from=continued,
+            entries=entries,
+            older=older,
+        )
 
     return await asyncio.to_thread(read)

@@ -16,12 +16,13 @@ from personalab.archive.foreign_files import MAX_CARD_BYTES, MAX_CARRIER_BYTES, 
 from personalab.archive.png import without_cards
 from personalab.data_files import read_bytes
 from personalab.errors import BadRecord, NotFound, PersonaLabError, Reason, UserError, as_reason
+from personalab.results.stories import BackgroundSummary, CharacterSummary
 from personalab.services import Services
 from personalab.storage.exchange import opened
-from personalab.storage.stories import Kind, StoryFiles
+from personalab.storage.stories import Kind, StoryFiles, StoryListing
 from personalab.story.records import Background, Character, OutlinePoint, check_id
 from personalab.tasks import run_uncancellable
-from personalab.texts import PromptLanguage
+from personalab.texts import Language, PromptLanguage
 
 # --- backgrounds from elsewhere
 
@@ -185,6 +186,26 @@ def kept_card(stories: StoryFiles, character_id: str) -> Card | None:
         return read_card(load_json(read_bytes(path, stories.shown(path), MAX_CARD_BYTES)))
     except PersonaLabError:
         return None
+
+
+def character_summary(listed: StoryListing, language: Language) -> CharacterSummary:
+    """Describe a character for a list."""
+    found = listed.record
+    if isinstance(found, Character):
+        return CharacterSummary(character_id=found.character_id, name=found.name, language=found.language)
+    reason = listed.error.message(language) if listed.error else ""
+    return CharacterSummary(character_id=listed.entry_id, name=listed.entry_id, error=reason)
+
+
+def background_summary(listed: StoryListing, language: Language) -> BackgroundSummary:
+    """Describe a background for a list."""
+    found = listed.record
+    if isinstance(found, Background):
+        return BackgroundSummary(
+            background_id=found.background_id, name=found.name, points=len(found.story_outline)
+        )
+    reason = listed.error.message(language) if listed.error else ""
+    return BackgroundSummary(background_id=listed.entry_id, name=listed.entry_id, error=reason)
 
 
 async def _save(

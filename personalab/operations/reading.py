@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from personalab.errors import StorageError, UserError
+from personalab.results.stories import SessionPage
 from personalab.services import Services
 from personalab.story.records import check_id
 from personalab.story.transcript import (
@@ -49,18 +50,6 @@ class PageCursor:
         return f"{self.session_id}:{self.position}:{self.line}:{self.offset}"
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetedPage:
-    """Lines of a session, the newest turn first and each turn in order; ``cursor`` leads on to older ones."""
-
-    instance_id: str
-    session_id: str
-    continued_from: str | None
-    turns: int
-    entries: list[dict[str, Any]]
-    cursor: str | None
-
-
 async def read_newest(
     services: Services,
     instance_id: str,
@@ -71,14 +60,14 @@ async def read_newest(
     cost: Cost,
     cut: Cut,
     reasoning: bool = False,
-) -> BudgetedPage:
+) -> SessionPage:
     """Read a session's newest turns, or go on from a cursor, within a budget; long reasoning is cut."""
     check_id(instance_id, "instance_id")
     if session_id is not None:
         check_id(session_id, "session_id")
     start = _parsed(cursor, session_id)
 
-    def read() -> BudgetedPage:
+    def read() -> SessionPage:
         chosen = start.session_id if start else session_id
         if chosen is None:
             chosen = services.stories.instance(instance_id).current_session_id
@@ -88,13 +77,13 @@ async def read_newest(
         if start is not None and not _is_there(groups, start):
             raise UserError("bad_cursor", value=str(cursor)[:80])
         entries, following = _page(groups, place, budget, cost, cut)
-        return BudgetedPage(
-            instance_id,
-            chosen,
-            services.stories.session_before(instance_id, chosen),
-            len(transcript.turns),
-            entries,
-            str(following) if following else None,
+        return SessionPage(
+            instance_id=instance_id,
+            session_id=chosen,
+            continued_from=services.stories.session_before(instance_id, chosen),
+            turns=len(transcript.turns),
+            entries=entries,
+            cursor=str(following) if following else None,
         )
 
     return await asyncio.to_thread(read)

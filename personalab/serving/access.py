@@ -277,12 +277,11 @@ class _Refusal:
     seconds: float | None = None
 
 
-class AccessMiddleware:
-    """Stands before an application and refuses what must not reach it."""
+class AccessControl:
+    """Decides which requests may reach an application, and answers the others."""
 
     def __init__(
         self,
-        app: App,
         *,
         paths: GuardedPaths,
         names: HostNames,
@@ -291,19 +290,15 @@ class AccessMiddleware:
         limits: RequestLimits | None = None,
         logins: FailedLogins | None = None,
     ) -> None:
-        self._app = app
-        self._paths = paths
+        self.paths = paths
         self._names = names
         self._language = language
         self._token = token
         self._limits = limits or RequestLimits()
         self._logins = logins or FailedLogins()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer it here."""
-        if scope["type"] not in ("http", "websocket") or not self._paths.guards(scope["path"]):
-            await self._app(scope, receive, send)
-            return
+    async def admit(self, scope: Scope, receive: Receive, send: Send) -> LimitedBody | None:
+        """Return the request's body within its limits; ``None`` if the request was refused here."""
         headers = _headers(scope)
         is_known = self._is_known(scope, headers)
         limits = self._limits_of(scope, is_known=is_known)
@@ -315,23 +310,18 @@ class AccessMiddleware:
         )
         if refusal is not None:
             await self._refuse(scope, send, refusal, limits)
-            return
+            return None
 
         async def refuse_body(fault: Fault) -> None:
             status = 408 if fault == "body_too_slow" else 413
             await self._refuse(scope, send, _Refusal(status, fault), limits)
 
-        body = LimitedBody(receive, send, limits, refuse_body)
-        try:
-            await self._app(scope, body.receive, body.send)
-        except Exception:
-            if not body.is_refused:
-                raise
+        return LimitedBody(receive, send, limits, refuse_body)
 
     def _limits_of(self, scope: Scope, *, is_known: bool) -> BodyLimits:
         if not is_known:
             return self._limits.unauthenticated
-        is_large = _below(scope["path"], self._paths.large)
+        is_large = _below(scope["path"], self.paths.large)
         return replace(self._limits.body, size=self._limits.large_size) if is_large else self._limits.body
 
     def _foreign(self, scope: Scope, headers: dict[str, list[str]]) -> _Refusal | None:
@@ -362,7 +352,7 @@ class AccessMiddleware:
 
     def _unknown(self, scope: Scope, headers: dict[str, list[str]]) -> _Refusal | None:
         """Refuse a request without the token, unless its path needs none."""
-        if self._paths.is_open(scope["path"]):
+        if self.paths.is_open(scope["path"]):
             return None
         if _credential(headers) and (seconds := self._logins.wait(client_of(scope))):
             return _Refusal(429, "too_many_logins", seconds)
@@ -375,6 +365,28 @@ class AccessMiddleware:
         seconds = math.ceil(refusal.seconds or 0)
         message = say(refusal.code, self._language(), limit=_size(limits.size), seconds=seconds)
         await refuse(send, refusal.status, refusal.code, message, seconds)
+
+
+class AccessMiddleware:
+    """Stands before an application and refuses what must not reach it."""
+
+    def __init__(self, app: App, access: AccessControl) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer it here."""
+        if scope["type"] not in ("http", "websocket") or not self._access.paths.guards(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        body = await self._access.admit(scope, receive, send)
+        if body is None:
+            return
+        try:
+            await self._app(scope, body.receive, body.send)
+        except Exception:
+            if not body.is_refused:
+                raise
 
 
 def client_of(scope: Scope) -> str:

@@ -130,7 +130,7 @@ def until(true: Callable[[], bool], process: subprocess.Popen[str]) -> None:
 
 def main() -> None:
     """Run each command line that comes in, and tell how it ended."""
-    from cli.program import run
+    from cli.running import run
 
     lines, answers = sys.stdin, sys.stdout
     for line in lines:

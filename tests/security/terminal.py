@@ -9,7 +9,7 @@ import tempfile
 from contextlib import suppress
 
 from cli import running
-from cli.program import run
+from cli.running import run
 from personalab.errors import PersonaLabError
 from personalab.testing.rehearsal import RehearsalModel
 

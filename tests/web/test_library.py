@@ -56,8 +56,9 @@ async def test_a_character_is_made_once_and_changed_only_when_asked(
     app_client: httpx.AsyncClient, root: Path
 ) -> None:
     body: dict[str, Any] = {**NORA, "greetings": ["Hello, {{user}}.", "Out of air?"]}
+    saved = {"id": "nora", "character_id": "nora", "name": "Nora", "created": True}
     made = await app_client.put("/api/characters/nora", json=body)
-    assert (made.status_code, made.json()) == (201, {"id": "nora", "name": "Nora", "created": True})
+    assert (made.status_code, made.json()) == (201, saved)
     before = snapshot(root)
     again = await app_client.put("/api/characters/nora", json={**body, "name": "Another"})
     assert (again.status_code, _error(again)) == (400, "entry_exists")
@@ -291,7 +292,15 @@ async def test_a_story_moves_to_another_world_and_to_none(
 ) -> None:
     place = f"/api/instances/{instance}/background"
     moved = await app_client.put(place, json={"background_id": "bg_lighthouse"})
-    assert moved.json() == {"instance_id": instance, "background_id": "bg_lighthouse"}
+    assert moved.json() == {
+        "instance_id": instance,
+        "character_id": "char_alserqi",
+        "background_id": "bg_lighthouse",
+        "session_id": "sess_001",
+        "current_session_id": "sess_001",
+        "created_at": NOW,
+        "plot_state": {"current_plot_index": 1, "current_status": "pending", "no_update_count": 0},
+    }
     assert (await app_client.put(place, json={"background_id": None})).json()["background_id"] is None
     assert (await app_client.put(place, json={"background_id": "nowhere"})).status_code == 404
     assert (await app_client.put(place, json={})).status_code == 422

@@ -23,7 +23,7 @@ from tests.web.listening import listen, listening, take, text_of
 from tests.web.slow_model import HandedModel
 from tests.web.test_streams import begin, forget, session
 from tests.web.test_watching import ODD
-from web.turns import ReplyQuery
+from web.replies import ReplyQuery
 from web.watching import Log, size_of
 
 pytestmark = pytest.mark.anyio

@@ -27,12 +27,13 @@ from personalab.operations.exporting import (
 )
 from personalab.operations.importing import import_stream, spooled
 from personalab.operations.imports import ImportOptions, ImportReport, OnConflict, Outcome, WorldStatus
+from personalab.results import Readable, Result
 from personalab.services import Services
 from personalab.storage.stories import Kind
 from personalab.tasks import end_tasks
 from web.api.jobs import started
 from web.desk import ContextDep
-from web.shapes import Id, JobStarted, QuerySessionId, Readable, ResponseModel
+from web.shapes import Id, JobStarted, QuerySessionId
 
 router = APIRouter(prefix="/api", tags=["exchange"])
 
@@ -63,7 +64,7 @@ _FILES: dict[int | str, dict[str, Any]] = {
 }
 
 
-class NamedWorldResponse(ResponseModel):
+class NamedWorldResponse(Result):
     """A lorebook that a card names."""
 
     name: Readable
@@ -71,7 +72,7 @@ class NamedWorldResponse(ResponseModel):
     background_ids: list[str]
 
 
-class ImportedEntry(ResponseModel):
+class ImportedEntry(Result):
     """What a file became, or a part of it."""
 
     file: Readable
@@ -89,7 +90,7 @@ class ImportedEntry(ResponseModel):
     )
 
 
-class ImportedFile(ResponseModel):
+class ImportedFile(Result):
     """What was brought in."""
 
     imported: list[ImportedEntry]
@@ -98,7 +99,7 @@ class ImportedFile(ResponseModel):
     )
 
 
-class FileFormat(ResponseModel):
+class FileFormat(Result):
     """A form in which something can leave."""
 
     format: ExportFormat
@@ -106,7 +107,7 @@ class FileFormat(ResponseModel):
     media_type: str
 
 
-class FormatList(ResponseModel):
+class FormatList(Result):
     """What a kind can leave as, the usual one first."""
 
     kind: EntryKind

@@ -21,13 +21,14 @@ from personalab.errors import NotFound
 from personalab.operations.personas import persona_history, undo_persona
 from personalab.operations.summaries import undo_summary
 from personalab.providers.temporary_model import CachingModel, temporary_model
+from personalab.results import Readable, Result
 from personalab.storage.story_lock import running
 from personalab.story.persona_history import revision_of
 from personalab.story.records import check_id
 from web.api.jobs import started
 from web.desk import AppContext, ContextDep
 from web.jobs import Job
-from web.shapes import InstanceId, JobStarted, Readable, RequestModel, ResponseModel
+from web.shapes import InstanceId, JobStarted, RequestModel
 
 router = APIRouter(prefix="/api/instances/{instance_id}", tags=["growth"])
 
@@ -45,7 +46,7 @@ class Growing(RequestModel):
     )
 
 
-class UndoneSummary(ResponseModel):
+class UndoneSummary(Result):
     """A summary that was taken back."""
 
     instance_id: str
@@ -53,14 +54,14 @@ class UndoneSummary(ResponseModel):
     turns: int = Field(description="How many turns came after the summary; they are set aside, not deleted")
 
 
-class PersonaChangeResponse(ResponseModel):
+class PersonaChangeResponse(Result):
     """One way in which a character changed."""
 
     change: Readable
     turns: list[int] = Field(description="The turns it rests on")
 
 
-class RevisionResponse(ResponseModel):
+class RevisionResponse(Result):
     """One step of a character's growth."""
 
     revision: int
@@ -76,7 +77,7 @@ class RevisionResponse(ResponseModel):
     changes: list[PersonaChangeResponse]
 
 
-class Persona(ResponseModel):
+class Persona(Result):
     """Who a character is in a story, and how it came to be."""
 
     instance_id: str
@@ -89,7 +90,7 @@ class Persona(ResponseModel):
     withdrawn: list[RevisionResponse] = Field(description="What was taken back, the newest ones")
 
 
-class UndoneGrowth(ResponseModel):
+class UndoneGrowth(Result):
     """Who the character is again."""
 
     instance_id: str

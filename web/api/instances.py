@@ -8,14 +8,15 @@ from typing import Annotated
 from fastapi import APIRouter
 from pydantic import Field
 
-from personalab.operations.instances import new_instance, opening_line, switch_background
 from personalab.operations.library import MAX_GREETINGS, picture_mark
 from personalab.operations.overview import LastWords, Story, list_stories
+from personalab.results import Readable, Result
+from personalab.results.stories import BegunStoryResult, StoryResult
 from personalab.services import Services
 from personalab.story.records import Background, Character
 from personalab.texts import say
 from web.desk import ContextDep
-from web.shapes import Id, InstanceId, Named, Readable, RequestModel, ResponseModel
+from web.shapes import Id, InstanceId, Named, RequestModel
 
 router = APIRouter(prefix="/api", tags=["instances"])
 
@@ -28,7 +29,7 @@ class Met(Named):
     picture: str | None = Field(default=None, description="Where its picture is")
 
 
-class Last(ResponseModel):
+class Last(Result):
     """What was said last."""
 
     text: Readable = Field(description="How it begins, without plot markers")
@@ -37,7 +38,7 @@ class Last(ResponseModel):
     timestamp: Readable
 
 
-class StoryEntry(ResponseModel):
+class StoryEntry(Result):
     """A story in a list; of one that cannot be read only the id and the reason."""
 
     instance_id: str
@@ -51,7 +52,7 @@ class StoryEntry(ResponseModel):
     error: Readable | None = Field(default=None, description="Why it cannot be read")
 
 
-class StoryList(ResponseModel):
+class StoryList(Result):
     """All stories, the one that was played last first."""
 
     instances: list[StoryEntry]
@@ -69,27 +70,10 @@ class NewStory(RequestModel):
     )
 
 
-class BegunStory(ResponseModel):
-    """A story that was begun."""
-
-    instance_id: str
-    character_id: str
-    background_id: str | None
-    session_id: str
-    opening: Readable = Field(description="What the character says first; blank if the person does")
-
-
 class Move(RequestModel):
     """Where a story goes on."""
 
     background_id: Id | None = Field(description="null: in no world")
-
-
-class Moved(ResponseModel):
-    """Where a story goes on."""
-
-    instance_id: str
-    background_id: str | None
 
 
 @router.get("/instances")
@@ -156,22 +140,13 @@ class _Shown:
 
 
 @router.post("/instances", status_code=201)
-async def begin_story(desk: ContextDep, asked: NewStory) -> BegunStory:
+async def begin_story(desk: ContextDep, asked: NewStory) -> BegunStoryResult:
     """Begin a story with a character, in a world or in none."""
     place = (asked.character_id, asked.background_id, asked.instance_id)
-    state = await new_instance(desk.services, *place, greeting=asked.greeting)
-    opening = await asyncio.to_thread(opening_line, desk.services, state.instance_id)
-    return BegunStory(
-        instance_id=state.instance_id,
-        character_id=state.character_id,
-        background_id=state.background_id,
-        session_id=state.current_session_id,
-        opening=opening,
-    )
+    return await desk.app.begin_story(*place, greeting=asked.greeting)
 
 
 @router.put("/instances/{instance_id}/background")
-async def move_story(desk: ContextDep, instance_id: InstanceId, asked: Move) -> Moved:
+async def move_story(desk: ContextDep, instance_id: InstanceId, asked: Move) -> StoryResult:
     """Move a story to another world, or to none; where it stands in its plot is kept."""
-    state = await switch_background(desk.services, instance_id, asked.background_id)
-    return Moved(instance_id=instance_id, background_id=state.background_id)
+    return await desk.app.switch_background(instance_id, asked.background_id)

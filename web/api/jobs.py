@@ -7,9 +7,10 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 from fastapi.responses import StreamingResponse
 
+from personalab.results import Result
 from web.desk import ContextDep
 from web.jobs import Job
-from web.shapes import JobStarted, JobState, ResponseModel
+from web.shapes import JobStarted, JobState
 from web.streaming import described, events
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
@@ -17,13 +18,13 @@ router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 JobId = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
 
 
-class JobList(ResponseModel):
+class JobList(Result):
     """The jobs of one subject."""
 
     jobs: list[JobState]
 
 
-class JobNews(ResponseModel):
+class JobNews(Result):
     """How far a job is, or something to know about it; what else is told depends on the job."""
 
     type: str

@@ -32,8 +32,8 @@ from web.api.lab_shapes import (
 )
 from web.api.lab_wording import plan_text, spent_text, status_text, unread_text
 from web.desk import AppContext, ContextDep
+from web.replies import TurnRejected
 from web.shapes import JobStarted
-from web.turns import TurnRejected
 
 router = APIRouter(prefix="/api/lab/projects", tags=["lab"])
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
+from personalab.dialogue import well_formed
 from personalab.operations.library import (
     MAX_GREETINGS,
     MAX_NAME,
@@ -17,16 +18,22 @@ from personalab.operations.library import (
     character_picture,
     kept_card,
     picture_mark,
-    save_background,
-    save_character,
 )
 from personalab.operations.overview import worlds_of
+from personalab.results import Readable, Result
+from personalab.results.stories import (
+    BackgroundSummary,
+    CharacterSummary,
+    SavedBackground,
+    SavedCharacter,
+    SavedEntryResult,
+)
 from personalab.services import Services
 from personalab.storage.stories import Kind, StoryListing
 from personalab.story.records import Background, Character
 from personalab.texts import PromptLanguage
-from web.desk import ContextDep
-from web.shapes import BackgroundId, CharacterId, Readable, RequestModel, ResponseModel
+from web.desk import AppContext, ContextDep
+from web.shapes import BackgroundId, CharacterId, RequestModel
 
 router = APIRouter(prefix="/api", tags=["library"])
 
@@ -50,33 +57,24 @@ _PICTURE_HEADERS = {
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 
 
-class LibraryEntryResponse(ResponseModel):
-    """What a list shows of every entry; of one that cannot be read only the id and the reason."""
-
-    name: Readable
-    excerpt: Readable = Field(default="", description="How its text begins")
-    has_lorebook: bool = False
-    error: Readable | None = Field(default=None, description="Why it cannot be read")
-
-
-class CharacterEntry(LibraryEntryResponse):
+class CharacterEntry(CharacterSummary):
     """A character in a list."""
 
-    character_id: str
-    language: PromptLanguage | None = None
+    excerpt: Readable = Field(default="", description="How its text begins")
+    has_lorebook: bool = False
     picture: str | None = Field(
         default=None, description="Where its picture is; another one has another place"
     )
     greetings: int = Field(default=0, description="How many ways there are to open a story with it")
 
 
-class CharacterList(ResponseModel):
+class CharacterList(Result):
     """All characters."""
 
     characters: list[CharacterEntry]
 
 
-class CardNotes(ResponseModel):
+class CardNotes(Result):
     """What a card says to people, not to the model."""
 
     creator: Readable
@@ -84,7 +82,7 @@ class CardNotes(ResponseModel):
     tags: list[Readable]
 
 
-class WholeCharacter(ResponseModel):
+class WholeCharacter(Result):
     """A character as its author wrote it."""
 
     character_id: str
@@ -114,20 +112,20 @@ class WrittenCharacter(RequestModel):
     replace: bool = Field(default=False, description="Change one that exists; else its id has to be free")
 
 
-class BackgroundEntry(LibraryEntryResponse):
+class BackgroundEntry(BackgroundSummary):
     """A background in a list."""
 
-    background_id: str
-    points: int = Field(default=0, description="How many points its outline has")
+    excerpt: Readable = Field(default="", description="How its text begins")
+    has_lorebook: bool = False
 
 
-class BackgroundList(ResponseModel):
+class BackgroundList(Result):
     """All backgrounds."""
 
     backgrounds: list[BackgroundEntry]
 
 
-class WholeBackground(ResponseModel):
+class WholeBackground(Result):
     """A background as its author wrote it."""
 
     background_id: str
@@ -148,15 +146,8 @@ class WrittenBackground(RequestModel):
     replace: bool = Field(default=False, description="Change one that exists; else its id has to be free")
 
 
-class SaveResponse(ResponseModel):
-    """What was saved."""
-
-    id: str
-    name: Readable
-    created: bool
-
-
-_SAVED: dict[int | str, dict[str, Any]] = {201: {"model": SaveResponse, "description": "It is new"}}
+def _new(model: type[SavedEntryResult]) -> dict[int | str, dict[str, Any]]:
+    return {201: {"model": model, "description": "It is new"}}
 
 
 # --- characters
@@ -168,26 +159,19 @@ async def list_characters(desk: ContextDep) -> CharacterList:
 
     def read() -> list[CharacterEntry]:
         listed = desk.services.stories.characters()
-        return [_character_entry(desk.services, entry) for entry in listed]
+        return [_character_entry(desk, entry) for entry in listed]
 
     return CharacterList(characters=await asyncio.to_thread(read))
 
 
-def _character_entry(services: Services, listed: StoryListing) -> CharacterEntry:
-    found = listed.record
-    if not isinstance(found, Character):
-        return CharacterEntry(
-            character_id=listed.entry_id, name=listed.entry_id, error=_why(services, listed)
-        )
-    return CharacterEntry(
-        character_id=found.character_id,
-        name=found.name,
-        language=found.language,
-        excerpt=found.base_persona[:EXCERPT],
-        picture=_picture(services, found.character_id),
-        has_lorebook=_has_book(services, "characters", found.character_id),
-        greetings=len(found.greetings),
-    )
+def _character_entry(desk: AppContext, listed: StoryListing) -> CharacterEntry:
+    entry, found = CharacterEntry(**dict(desk.app.summarize_character(listed))), listed.record
+    if isinstance(found, Character):
+        entry.excerpt = well_formed(found.base_persona[:EXCERPT])
+        entry.picture = _picture(desk.services, found.character_id)
+        entry.has_lorebook = _has_book(desk.services, "characters", found.character_id)
+        entry.greetings = len(found.greetings)
+    return entry
 
 
 @router.get("/characters/{character_id}")
@@ -225,13 +209,12 @@ def _card_notes(services: Services, character_id: str) -> CardNotes | None:
     return CardNotes(creator=card.text("creator"), notes=card.text("creator_notes"), tags=named)
 
 
-@router.put("/characters/{character_id}", responses=_SAVED)
+@router.put("/characters/{character_id}", responses=_new(SavedCharacter))
 async def write_character(
     desk: ContextDep, response: Response, character_id: CharacterId, asked: WrittenCharacter
-) -> SaveResponse:
+) -> SavedCharacter:
     """Make a character, or change one; stories that were begun keep the one they began with."""
-    saved = await save_character(
-        desk.services,
+    saved = await desk.app.save_character(
         character_id,
         name=asked.name,
         base_persona=asked.base_persona,
@@ -240,7 +223,7 @@ async def write_character(
         overwrite=asked.replace,
     )
     response.status_code = 201 if saved.created else 200
-    return SaveResponse(id=character_id, name=saved.entry.name, created=saved.created)
+    return saved
 
 
 @router.get("/characters/{character_id}/picture", response_class=Response, responses=_PICTURES)
@@ -264,24 +247,17 @@ async def list_backgrounds(desk: ContextDep) -> BackgroundList:
 
     def read() -> list[BackgroundEntry]:
         listed = desk.services.stories.backgrounds()
-        return [_background_entry(desk.services, entry) for entry in listed]
+        return [_background_entry(desk, entry) for entry in listed]
 
     return BackgroundList(backgrounds=await asyncio.to_thread(read))
 
 
-def _background_entry(services: Services, listed: StoryListing) -> BackgroundEntry:
-    found = listed.record
-    if not isinstance(found, Background):
-        return BackgroundEntry(
-            background_id=listed.entry_id, name=listed.entry_id, error=_why(services, listed)
-        )
-    return BackgroundEntry(
-        background_id=found.background_id,
-        name=found.name,
-        excerpt=found.world_setting[:EXCERPT],
-        has_lorebook=_has_book(services, "backgrounds", found.background_id),
-        points=len(found.story_outline),
-    )
+def _background_entry(desk: AppContext, listed: StoryListing) -> BackgroundEntry:
+    entry, found = BackgroundEntry(**dict(desk.app.summarize_background(listed))), listed.record
+    if isinstance(found, Background):
+        entry.excerpt = well_formed(found.world_setting[:EXCERPT])
+        entry.has_lorebook = _has_book(desk.services, "backgrounds", found.background_id)
+    return entry
 
 
 @router.get("/backgrounds/{background_id}")
@@ -301,13 +277,12 @@ async def show_background(desk: ContextDep, background_id: BackgroundId) -> Whol
     return await asyncio.to_thread(read)
 
 
-@router.put("/backgrounds/{background_id}", responses=_SAVED)
+@router.put("/backgrounds/{background_id}", responses=_new(SavedBackground))
 async def write_background(
     desk: ContextDep, response: Response, background_id: BackgroundId, asked: WrittenBackground
-) -> SaveResponse:
+) -> SavedBackground:
     """Make a background, or change one; its stories see it from the next turn on."""
-    saved = await save_background(
-        desk.services,
+    saved = await desk.app.save_background(
         background_id,
         name=asked.name,
         world_setting=asked.world_setting,
@@ -315,7 +290,7 @@ async def write_background(
         overwrite=asked.replace,
     )
     response.status_code = 201 if saved.created else 200
-    return SaveResponse(id=background_id, name=saved.entry.name, created=saved.created)
+    return saved
 
 
 # --- both
@@ -328,7 +303,3 @@ def _has_book(services: Services, kind: Kind, entry_id: str) -> bool:
 def _picture(services: Services, character_id: str) -> str | None:
     mark = picture_mark(services.stories, character_id)
     return f"/api/characters/{character_id}/picture?v={mark}" if mark else None
-
-
-def _why(services: Services, listed: StoryListing) -> str:
-    return listed.error.message(services.preferences.language()) if listed.error else ""

@@ -20,7 +20,8 @@ from personalab.memory.records import (
     Memory,
     Role,
 )
-from web.shapes import Readable, RequestModel, ResponseModel
+from personalab.results import Readable, Result
+from web.shapes import RequestModel
 
 UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 Text = Annotated[str, Field(min_length=1, max_length=MAX_ENTRY)]
@@ -80,7 +81,7 @@ class SaveConversation(RequestModel):
     )
 
 
-class SavedConversation(ResponseModel):
+class SavedConversation(Result):
     """A conversation that was saved; the same one again gives the same answer."""
 
     success: Literal[True]
@@ -91,7 +92,7 @@ class SavedConversation(ResponseModel):
     message_count: int
 
 
-class Acquaintance(ResponseModel):
+class Acquaintance(Result):
     """A memory in a list of them."""
 
     memory_id: str | None = Field(description="Null where nothing is known yet")
@@ -103,7 +104,7 @@ class Acquaintance(ResponseModel):
     conversations: int
 
 
-class Acquaintances(ResponseModel):
+class Acquaintances(Result):
     """Who knows about whom; the last page ends with the characters of stories who know nothing yet."""
 
     memories: list[Acquaintance]
@@ -112,7 +113,7 @@ class Acquaintances(ResponseModel):
     enabled: bool = Field(description="Whether what is known stands in the prompt (modules/memory.json)")
 
 
-class MemoryEntryResponse(ResponseModel):
+class MemoryEntryResponse(Result):
     """One thing that is known; without sources, a person wrote it."""
 
     content_id: str
@@ -125,7 +126,7 @@ class MemoryEntryResponse(ResponseModel):
     sources: list[EntrySource]
 
 
-class MemoryResponse(ResponseModel):
+class MemoryResponse(Result):
     """What an agent knows about a user, list by list, in order."""
 
     memory_id: str | None = Field(description="Null where nothing is known yet")
@@ -146,7 +147,7 @@ class MemoryResponse(ResponseModel):
     mind: list[MemoryEntryResponse]
 
 
-class StepResponse(ResponseModel):
+class StepResponse(Result):
     """What was done to one entry: its words before and after."""
 
     verb: Literal["add", "replace", "remove", "cite"]
@@ -157,7 +158,7 @@ class StepResponse(ResponseModel):
     reason: str
 
 
-class MemoryChangeResponse(ResponseModel):
+class MemoryChangeResponse(Result):
     """What was changed at once."""
 
     change_id: str
@@ -169,13 +170,13 @@ class MemoryChangeResponse(ResponseModel):
     steps: list[StepResponse]
 
 
-class MemoryChanges(ResponseModel):
+class MemoryChanges(Result):
     """What changed, the newest first."""
 
     changes: list[MemoryChangeResponse]
 
 
-class Changed(ResponseModel):
+class Changed(Result):
     """What a call changed; null where it was known before."""
 
     change: MemoryChangeResponse | None
@@ -188,13 +189,13 @@ class MemoryHitResponse(MemoryEntryResponse):
     confidence: float = Field(description="How sure it fits, from 0 to 1")
 
 
-class Hits(ResponseModel):
+class Hits(Result):
     """What was found, the best first."""
 
     hits: list[MemoryHitResponse]
 
 
-class StoryPart(ResponseModel):
+class StoryPart(Result):
     """The turns of a story that a conversation is."""
 
     instance_id: str
@@ -202,7 +203,7 @@ class StoryPart(ResponseModel):
     turns: list[int] = Field(description="The first and the last")
 
 
-class ConversationResponse(ResponseModel):
+class ConversationResponse(Result):
     """A saved conversation in a list of them."""
 
     conversation_id: str
@@ -217,7 +218,7 @@ class ConversationResponse(ResponseModel):
     story: StoryPart | None
 
 
-class Conversations(ResponseModel):
+class Conversations(Result):
     """Conversations, the newest first, or the best first where they were searched."""
 
     conversations: list[ConversationResponse]
@@ -232,7 +233,7 @@ class WholeConversation(ConversationResponse):
     )
 
 
-class ForgetResponse(ResponseModel):
+class ForgetResponse(Result):
     """Whom an agent does not know any more."""
 
     agent_id: str

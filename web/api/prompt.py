@@ -14,15 +14,17 @@ from graph.preview import Preview, preview_prompt
 from nodes.chat_turn.append_input import MAX_INPUT_CHARACTERS
 from personalab.config import RecallModule
 from personalab.errors import UserError
-from personalab.operations.recall import Depth, look_up
+from personalab.operations.recall import Depth
 from personalab.ports import Preferences
+from personalab.results import Readable, Result
+from personalab.results.stories import RecalledEvent
 from personalab.services import Services
 from personalab.story.open_turn import Scene
 from personalab.story.prompt import HEAD_WARNING_TOKENS, PromptPart, check_budget
 from personalab.story.recall import plan_lookup
 from personalab.texts import say
 from web.desk import ContextDep
-from web.shapes import InstanceId, Readable, RequestModel, ResponseModel, WarningResponse
+from web.shapes import InstanceId, RequestModel, WarningResponse
 
 router = APIRouter(prefix="/api/instances/{instance_id}", tags=["prompt"])
 
@@ -50,7 +52,7 @@ class PreviewRequest(RequestModel):
     text: str = Field(default="", max_length=MAX_INPUT_CHARACTERS)
 
 
-class PromptSection(ResponseModel):
+class PromptSection(Result):
     """A part of the prompt, or one that is left out of it."""
 
     name: str
@@ -64,7 +66,7 @@ class PromptSection(ResponseModel):
     text: Readable
 
 
-class PromptTokens(ResponseModel):
+class PromptTokens(Result):
     """How long the prompt is, and how long it may be."""
 
     total: int
@@ -79,19 +81,7 @@ class PromptTokens(ResponseModel):
     middle_warning: int
 
 
-class RecalledEventResponse(ResponseModel):
-    """An event of the past."""
-
-    event_id: Readable
-    kind: Literal["summary", "plot", "turn"]
-    text: Readable
-    session_id: Readable
-    turns: list[int] | None = Field(description="The first and the last turn it covers, where that is known")
-    reason: Readable = Field(description="Why it was found")
-    confidence: float = Field(description="From 0 to 1: how surely it is meant")
-
-
-class LoreResponse(ResponseModel):
+class LoreResponse(Result):
     """An entry of a lorebook that was called up."""
 
     book: Readable
@@ -102,7 +92,7 @@ class LoreResponse(ResponseModel):
     why: Readable
 
 
-class PromptResponse(ResponseModel):
+class PromptResponse(Result):
     """What the next turn would send."""
 
     instance_id: str
@@ -112,17 +102,17 @@ class PromptResponse(ResponseModel):
     sections: list[PromptSection] = Field(
         description="In the order of the prompt, also those that are left out"
     )
-    recalled: list[RecalledEventResponse]
+    recalled: list[RecalledEvent]
     lore: list[LoreResponse]
     warnings: list[WarningResponse]
 
 
-class RecallResponse(ResponseModel):
+class RecallResponse(Result):
     """What was found in a story's past, the best first."""
 
     instance_id: str
     query: str
-    events: list[RecalledEventResponse]
+    events: list[RecalledEvent]
 
 
 @router.get("/prompt")
@@ -150,10 +140,8 @@ async def recall(
     depth: Depth = "auto",
 ) -> RecallResponse:
     """Search the story's past on purpose."""
-    events = await look_up(desk.services, instance_id, query, depth, n)
-    return RecallResponse(
-        instance_id=instance_id, query=query, events=[RecalledEventResponse(**event) for event in events]
-    )
+    events = await desk.app.recall(instance_id, query, depth, n)
+    return RecallResponse(instance_id=instance_id, query=query, events=events)
 
 
 async def _preview(services: Services, instance_id: str, text: str) -> PromptResponse:
@@ -201,7 +189,7 @@ class _PromptPreview:
             ),
             too_long=too_long,
             sections=self._sections(),
-            recalled=[RecalledEventResponse(**event) for event in found.recalled],
+            recalled=[RecalledEvent(**event) for event in found.recalled],
             lore=[self._lore(hit) for hit in found.lore],
             warnings=[WarningResponse.model_validate(event) for event in warnings],
         )

@@ -13,14 +13,16 @@ from pydantic import Field
 from personalab.dialogue import well_formed
 from personalab.errors import NotFound, PersonaLabError
 from personalab.operations.instances import PAGE_TURNS
+from personalab.results import Result
+from personalab.results.stories import PlotResult
 from personalab.services import Services
 from personalab.storage.story_lock import held_turn, running
 from personalab.story.director import current_point, mark_outline
 from personalab.story.records import NO_BACKGROUND, Background, InstanceState, PlotStatus
 from personalab.story.transcript import AssistantLine, Transcript, Turn, usable_reply
 from web.desk import ContextDep
-from web.shapes import InstanceId, Named, Plot, ResponseModel, SessionId
-from web.turns import TURN_TASKS, ReplyRef, succeeding_attempt
+from web.replies import TURN_TASKS, ReplyRef, succeeding_attempt
+from web.shapes import InstanceId, Named, SessionId
 
 router = APIRouter(prefix="/api/instances/{instance_id}", tags=["sessions"])
 
@@ -29,7 +31,7 @@ _PAGE_CHARACTERS = 1_000_000
 """A page has no more turns than fit this, but at least one."""
 
 
-class OutlinePointResponse(ResponseModel):
+class OutlinePointResponse(Result):
     """A point of the outline with where it stands, as the prompt shows it."""
 
     index: int
@@ -37,7 +39,7 @@ class OutlinePointResponse(ResponseModel):
     status: PlotStatus
 
 
-class Doing(ResponseModel):
+class Doing(Result):
     """What is being done with a story right now; where a reply is being written, which one."""
 
     task: str = Field(description="say, retry, summarize, update-memory, …")
@@ -46,7 +48,7 @@ class Doing(ResponseModel):
     attempt: int | None = None
 
 
-class StoryState(ResponseModel):
+class StoryState(Result):
     """Everything a chat shows around what is said."""
 
     instance_id: str
@@ -55,7 +57,7 @@ class StoryState(ResponseModel):
     background: Named | None
     current_session_id: str
     session_ids: list[str] = Field(description="The oldest first")
-    plot_state: Plot
+    plot_state: PlotResult
     outline: list[OutlinePointResponse]
     current_point: int | None = Field(description="The index of the point the story should move to")
     director_enabled: bool = Field(description="Whether replies move the plot")
@@ -66,14 +68,14 @@ class StoryState(ResponseModel):
     version: str = Field(description="Changes whenever something was said, answered or summed up")
 
 
-class UserLineResponse(ResponseModel):
+class UserLineResponse(Result):
     """What the person said."""
 
     content: str
     timestamp: str
 
 
-class Replied(ResponseModel):
+class Replied(Result):
     """One try at a reply; it is not closed while it is being written, or where its writer died."""
 
     attempt: int
@@ -91,7 +93,7 @@ class Replied(ResponseModel):
     reasoning: str | None = Field(description="What it thought; only where ``reasoning=true`` asks for it")
 
 
-class TurnShown(ResponseModel):
+class TurnShown(Result):
     """One turn."""
 
     turn: int
@@ -100,7 +102,7 @@ class TurnShown(ResponseModel):
     summaries: list[str] = Field(description="What stands right before it about earlier times")
 
 
-class TurnPage(ResponseModel):
+class TurnPage(Result):
     """Some turns of a session, the oldest first."""
 
     session_id: str
@@ -112,7 +114,7 @@ class TurnPage(ResponseModel):
     total: int
 
 
-class SessionShown(ResponseModel):
+class SessionShown(Result):
     """One session of a story."""
 
     session_id: str
@@ -121,7 +123,7 @@ class SessionShown(ResponseModel):
     is_current: bool
 
 
-class SessionList(ResponseModel):
+class SessionList(Result):
     """The sessions of a story, the oldest first."""
 
     sessions: list[SessionShown]
@@ -186,7 +188,7 @@ def _state(services: Services, instance_id: str, here: ReplyRef | None) -> Story
         background=_named(state, background),
         current_session_id=state.current_session_id,
         session_ids=_session_ids(services, state),
-        plot_state=Plot(**state.plot_state.fields()),
+        plot_state=PlotResult(**state.plot_state.fields()),
         outline=[_point(**point) for point in mark_outline(background, state.plot_state)],
         current_point=point.index if point else None,
         director_enabled=preferences.director.enabled,

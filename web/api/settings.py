@@ -9,20 +9,21 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter
 from pydantic import Field
 
+from personalab.app import Application
 from personalab.config import FIELDS, ChoiceSetting, IntRange, Name, Rule, Switch, Trigger
-from personalab.services import Services
+from personalab.results import Readable, Result
+from personalab.results.settings import SettingValues
 from personalab.storage.preferences import Module
 from personalab.story.events import Notice
 from personalab.texts import Language
 from web.desk import ContextDep
-from web.shapes import Readable, RequestModel, ResponseModel
+from web.shapes import RequestModel
 
 router = APIRouter(prefix="/api/settings", tags=["settings"])
 
 Dotted = Annotated[str, Field(max_length=80)]
 Given = Any
 """Anything may be sent: what is no value of its setting is refused with the setting's range."""
-Value = bool | int | str
 
 
 class SettingChanges(RequestModel):
@@ -39,7 +40,7 @@ class Switched(RequestModel):
     on: bool
 
 
-class RuleOf(ResponseModel):
+class RuleOf(Result):
     """What a setting may be."""
 
     type: Literal["whole", "choice", "switch", "name"]
@@ -49,14 +50,14 @@ class RuleOf(ResponseModel):
     longest: int | None = Field(default=None, description="How many characters a name may have")
 
 
-class Director(ResponseModel):
+class Director(Result):
     """Whether replies move the plot."""
 
     enabled: bool
     file: str = "modules/director.json"
 
 
-class Recall(ResponseModel):
+class Recall(Result):
     """When the past is looked up."""
 
     trigger: Trigger
@@ -64,7 +65,7 @@ class Recall(ResponseModel):
     file: str = "modules/recall.json"
 
 
-class MemoryOfPlayer(ResponseModel):
+class MemoryOfPlayer(Result):
     """Whether and how much of what is known about the player stands in the prompt."""
 
     enabled: bool
@@ -74,7 +75,7 @@ class MemoryOfPlayer(ResponseModel):
     file: str = "modules/memory.json"
 
 
-class LorebookModuleResponse(ResponseModel):
+class LorebookModuleResponse(Result):
     """Whether and how much of the lorebooks stands in the prompt."""
 
     enabled: bool
@@ -84,7 +85,7 @@ class LorebookModuleResponse(ResponseModel):
     file: str = "modules/lorebook.json"
 
 
-class Modules(ResponseModel):
+class Modules(Result):
     """The switches of the modules; each stands in its own file of the data folder."""
 
     director: Director
@@ -93,11 +94,11 @@ class Modules(ResponseModel):
     lorebook: LorebookModuleResponse
 
 
-class SettingsResponse(ResponseModel):
+class SettingsResponse(Result):
     """Everything that is set."""
 
-    values: dict[str, Value]
-    defaults: dict[str, Value]
+    values: SettingValues
+    defaults: SettingValues
     rules: dict[str, RuleOf]
     modules: Modules
     notices: list[Readable] = Field(
@@ -108,7 +109,7 @@ class SettingsResponse(ResponseModel):
 @router.get("")
 async def get_settings(desk: ContextDep) -> SettingsResponse:
     """Show every setting with its range and default, and the modules' switches."""
-    return await asyncio.to_thread(_settings, desk.services)
+    return await asyncio.to_thread(_settings, desk.app)
 
 
 @router.put("")
@@ -116,7 +117,7 @@ async def change_settings(desk: ContextDep, asked: SettingChanges) -> SettingsRe
     """Save some settings, all of them or none; they hold from the next turn on, in every process."""
 
     def change() -> SettingsResponse:
-        return _settings(desk.services, desk.services.preferences.change(asked.values))
+        return _settings(desk.app, desk.app.change_settings(asked.values))
 
     return await asyncio.to_thread(change)
 
@@ -127,7 +128,7 @@ async def switch_module(desk: ContextDep, module: Module, asked: Switched) -> Se
 
     def switch() -> SettingsResponse:
         desk.services.preferences.switch(module, on=asked.on)
-        return _settings(desk.services)
+        return _settings(desk.app)
 
     return await asyncio.to_thread(switch)
 
@@ -137,19 +138,19 @@ async def reset_settings(desk: ContextDep) -> SettingsResponse:
     """Restore the defaults, also where the file cannot be read any more; the language stays."""
 
     def reset() -> SettingsResponse:
-        return _settings(desk.services, desk.services.preferences.reset())
+        return _settings(desk.app, desk.app.reset_settings())
 
     return await asyncio.to_thread(reset)
 
 
-def _settings(services: Services, values: dict[str, Any] | None = None) -> SettingsResponse:
+def _settings(app: Application, values: SettingValues | None = None) -> SettingsResponse:
     """Return the settings as they are in the files now."""
-    found = services.preferences.read()
+    found = app.services.preferences.read()
     language = found.config.language
     recall, memory, lore = found.recall, found.memory, found.lore
     return SettingsResponse(
-        values=services.preferences.values() if values is None else values,
-        defaults={name: rule.default for name, rule in FIELDS.items()},
+        values=app.settings() if values is None else values,
+        defaults=SettingValues({name: rule.default for name, rule in FIELDS.items()}),
         rules={name: _rule(rule) for name, rule in FIELDS.items()},
         modules=Modules(
             director=Director(enabled=found.director.enabled),

@@ -11,21 +11,22 @@ from fastapi.responses import PlainTextResponse
 from pydantic import Field
 
 from personalab.errors import Busy, UserError
+from personalab.results import Result
 from personalab.serving.access import COOKIE, FailedLogins, client_of, is_token, pass_for
 from web.desk import ContextDep
-from web.shapes import RequestModel, ResponseModel
+from web.shapes import RequestModel
 
 router = APIRouter(tags=["system"])
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Health(ResponseModel):
+class Health(Result):
     """A sign of life."""
 
     status: Literal["ok", "ending"]
 
 
-class Info(ResponseModel):
+class Info(Result):
     """What a page needs to know first."""
 
     name: str
@@ -45,7 +46,7 @@ class Login(RequestModel):
     token: Annotated[str, Field(min_length=1, max_length=4096)]
 
 
-class LoggedIn(ResponseModel):
+class LoggedIn(Result):
     """Whether a token is needed at all; if so, the browser has a pass now."""
 
     needed: bool

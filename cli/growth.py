@@ -1,4 +1,4 @@
-"""Terminal output and commands for persona growth: update, history and undo."""
+"""Terminal output for summaries of sessions and growth of personas: run, preview, history and undo."""
 
 from __future__ import annotations
 
@@ -6,16 +6,80 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from cli.following import follow
 from cli.memory import step_row
 from cli.output import BOLD, DIM, GREEN, RED, masked, note, paint, warn, write, write_json
 from cli.running import DONE, FAILED, language_of
 from cli.texts import tell
+from cli.turns import follow
 from personalab.texts import Language
 
 if TYPE_CHECKING:
+    from nodes.summarize import SummaryInput
     from nodes.update_memory import UpdateInput
     from personalab.services import Services
+
+
+async def summarise(
+    services: Services, instance_id: str, *, dry_run: bool, model: str | None, as_json: bool
+) -> int:
+    """Summarise the current session, with progress; with ``dry_run`` only show what it would become."""
+    from graph.summarize import stream_summary
+
+    language = await asyncio.to_thread(language_of, services)
+    call: SummaryInput = {"instance_id": instance_id, "dry_run": dry_run}
+    result, code = await follow(
+        stream_summary(services, call, model=model),
+        lambda done, total: tell("summarising", language, done=done, total=total),
+    )
+    if as_json:
+        write_json(result)
+    else:
+        _show_summary(result, language)
+    for warning in result.get("warnings", []):
+        warn(warning, language)
+    return code
+
+
+def _show_summary(result: dict[str, Any], language: Language) -> None:
+    if error := result.get("error"):
+        note(str(error["message"]))
+        return
+    for point in result.get("points", []):
+        first, last = point["turns"]
+        write(f"{paint(masked(point['summary']), BOLD)} {paint(f'[{first}–{last}]', DIM)}")
+        if result["status"] == "preview":
+            write(f"{paint(masked(point['plot']), DIM)}\n")
+    code = "summary_preview" if result["status"] == "preview" else "summary_done"
+    note(
+        tell(
+            code,
+            language,
+            count=len(result.get("points", [])),
+            old=result["session_id"],
+            new=result["new_session_id"],
+            kept=result.get("kept_turns", 0),
+            instance_id=result["instance_id"],
+        )
+    )
+
+
+async def undo_summary_and_show(services: Services, instance_id: str, *, as_json: bool) -> None:
+    """Undo the last summary."""
+    from personalab.operations.summaries import undo_summary
+
+    language = await asyncio.to_thread(language_of, services)
+    undone = await undo_summary(services, instance_id)
+    told = {"session_id": undone.current_session_id, "turns": undone.turns, "aside": undone.aside}
+    if as_json:
+        write_json({"instance_id": instance_id, **told})
+        return
+    write(tell("summary_undone", language, **told))
+    if undone.turns:
+        note(tell("turns_aside", language, **told))
+
+
+# --- growth
+
 
 _LOOKS = {"same": ("  ", DIM), "add": ("+ ", GREEN), "remove": ("- ", RED)}
 
@@ -35,7 +99,7 @@ async def grow(
     if as_json:
         write_json(result)
     else:
-        _show(result, language)
+        _show_growth(result, language)
         _show_learned(result, language)
     warnings = result.get("warnings", [])
     for warning in warnings:
@@ -43,7 +107,7 @@ async def grow(
     return code or (FAILED if any(found["category"] == "memory_not_learned" for found in warnings) else DONE)
 
 
-def _show(result: Mapping[str, Any], language: Language) -> None:
+def _show_growth(result: Mapping[str, Any], language: Language) -> None:
     if error := result.get("error"):
         note(str(error["message"]))
         return
@@ -112,7 +176,7 @@ async def show_history(services: Services, instance_id: str, *, as_json: bool) -
         note(tell("withdrawn_revisions", language, count=len(found["withdrawn"])))
 
 
-async def take_back(services: Services, instance_id: str, *, as_json: bool) -> None:
+async def undo_growth_and_show(services: Services, instance_id: str, *, as_json: bool) -> None:
     """Undo the last change of the character."""
     from personalab.operations.personas import undo_persona
     from personalab.story.persona_history import revision_of
