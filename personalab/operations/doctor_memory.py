@@ -59,7 +59,7 @@ async def _ask(services: Services) -> list[Finding]:
     return []
 
 
-def _looked_at(path: Path, wait: float = 10) -> tuple[str, int]:
+def _looked_at(path: Path) -> tuple[str, int]:
     """Return the damage of a database file, and the number of rows that were set aside in it."""
     from personalab.retrieval.memory.sqlite_file import is_damage
 
@@ -67,7 +67,7 @@ def _looked_at(path: Path, wait: float = 10) -> tuple[str, int]:
         check_regular(f"{path}{part}", shown=f"{FILE}{part}")
     try:
         with closing(
-            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=wait)
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)
         ) as connection:
             found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
             if found != "ok":
