@@ -17,7 +17,7 @@ from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.openai_server import OpenAIServer
-from tests.processes import catch_ignored_signals, remaining_processes
+from tests.processes import catch_ignored_signals, newest_process, remaining_processes
 
 if TYPE_CHECKING:
     from tests.postgres import PostgresTestServer
@@ -57,6 +57,7 @@ _OUTSIDE = (
 
 @pytest.fixture(autouse=True)
 def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:  # pyright: ignore[reportUnusedFunction] (a fixture)
+    newest = newest_process()
     for name in list(os.environ):
         if name.startswith(_OUTSIDE):
             monkeypatch.delenv(name)
@@ -66,7 +67,7 @@ def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
     ThinkingHabit.known.clear()
     yield
-    assert not (left := remaining_processes(tmp_path)), f"processes outlived the test: {left}"
+    assert not (left := remaining_processes(tmp_path, since=newest)), f"processes outlived the test: {left}"
 
 
 @pytest.fixture

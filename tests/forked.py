@@ -12,32 +12,22 @@ import importlib
 import io
 import json
 import os
+import pkgutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[1]
-_PRELOADED = (
-    "cli.program",
-    "cli.commands.lab",
-    "graph.chat_turn",
-    "graph.summarize",
-    "graph.update_memory",
-    "graph.memorize",
-    "graph.evaluate",
-    "graph.iterate",
-    "personalab.retrieval.library",
-    "personalab.retrieval.memory.store",
-    "personalab.testing.rehearsal",
-    "langchain_openai",
-    "chromadb",
-)
+_PACKAGES = ("cli", "graph", "nodes", "personalab")
+_LIBRARIES = ("chromadb.api.rust", "chromadb.telemetry.product.posthog", "langchain_openai")
 _STARTED_FOR_REAL = ("PYTHON", "LANGSMITH_", "LANGCHAIN_", "SSL_", "TERMINAL_WIDTH")
 """Variables that are read while Python or a library starts."""
+_START_SECONDS = 300
 _server: list[_ForkServer] = []
 
 
@@ -85,6 +75,10 @@ class _ForkServer:
         )
         theirs.close()
         atexit.register(self.close)
+        # A command's time begins when everything is loaded.
+        self._socket.settimeout(_START_SECONDS)
+        assert self._socket.recv(1), "the process that runs commands did not start"
+        self._socket.settimeout(None)
 
     def close(self) -> None:
         """End the server."""
@@ -123,11 +117,11 @@ class _ForkServer:
 
 def _serve(commands: socket.socket) -> None:
     """Fork for every command; one between us and the command waits for it and reports its exit code."""
-    for name in _PRELOADED:
-        importlib.import_module(name)
+    _load_everything()
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    commands.sendall(b"r")
     while True:
         started, fds, _, _ = socket.recv_fds(commands, 1, 4)
         if not started:
@@ -140,6 +134,20 @@ def _serve(commands: socket.socket) -> None:
             os._exit(0)
         for fd in fds:
             os.close(fd)
+
+
+def _load_everything() -> None:
+    """Import the product with the libraries it imports late, and read the vocabulary that tokens are counted with."""
+    for package in map(importlib.import_module, _PACKAGES):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
+    for name in _LIBRARIES:
+        importlib.import_module(name)
+    from personalab.providers.tokens import load_encoding
+
+    load_encoding("o200k_base")
+    assert threading.active_count() == 1, "a process with threads cannot be forked"
 
 
 _request: list[dict[str, object]] = []

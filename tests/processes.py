@@ -28,21 +28,35 @@ def _do_nothing(number: int, frame: FrameType | None) -> None:
     pass
 
 
-def remaining_processes(folder: Path, grace: float = GRACE_SECONDS) -> list[str]:
-    """List the processes that know a test's folder, after giving them time to end."""
+def newest_process() -> int:
+    """Return the number that the system gave last (on Linux; 0 elsewhere)."""
+    if not sys.platform.startswith("linux"):
+        return 0
+    return int(Path("/proc/loadavg").read_text(encoding="ascii").split()[-1])
+
+
+def remaining_processes(folder: Path, grace: float = GRACE_SECONDS, *, since: int = 0) -> list[str]:
+    """List the processes that know a test's folder, after giving them time to end.
+
+    ``since`` is what ``newest_process`` was before the folder was made: older processes cannot know it.
+    """
     deadline = time.monotonic() + grace
-    while (found := _processes_with(folder)) and time.monotonic() < deadline:
+    while (found := _processes_with(folder, since)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return found
 
 
-def _processes_with(folder: Path) -> list[str]:
+def _processes_with(folder: Path, since: int) -> list[str]:
     """Find processes whose command, environment or working directory mentions a folder (on Linux)."""
     if not sys.platform.startswith("linux"):
         return []
     wanted, ours, found = os.fsencode(folder), os.getpid(), list[str]()
+    newest = newest_process()
     for entry in os.scandir("/proc"):
-        if not entry.name.isdigit() or int(entry.name) == ours:
+        if not entry.name.isdigit() or (number := int(entry.name)) == ours:
+            continue
+        # Numbers rise, and begin again after the largest.
+        if number <= since and (since <= newest or newest < number):
             continue
         try:
             place = Path(entry.path)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.processes import remaining_processes
+from tests.processes import newest_process, remaining_processes
 
 PROJECT = Path(__file__).resolve().parents[1]
 _IGNORING = 'trap "" INT HUP; exec "$@"'
@@ -37,11 +37,13 @@ def test_signal_tests_pass_under_a_parent_that_ignores_signals() -> None:
 def test_remaining_process_is_found_by_its_folder(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()
+    newest = newest_process()
     with subprocess.Popen(["sleep", "60"], cwd=inside) as process:
         try:
-            [found] = remaining_processes(inside, grace=0)
             # Only the number: right after the start, a process may have no command line yet.
-            assert found.startswith(f"{process.pid}: ")
+            for since in (0, newest):
+                [found] = remaining_processes(inside, grace=0, since=since)
+                assert found.startswith(f"{process.pid}: ")
         finally:
             process.kill()
     assert remaining_processes(inside) == []

@@ -92,7 +92,7 @@ def terminal(environment: dict[str, str]) -> Iterator[Callable[..., pexpect.spaw
             cwd=str(CHECKOUT),
             dimensions=(40, 100),
             encoding="utf-8",
-            timeout=20,
+            timeout=SECONDS,
         )
         opened.append(child)
         return child

@@ -60,7 +60,7 @@ async def no_update_count(world: StoryWorld) -> int:
 
 async def until_shown(world: StoryWorld, text: str) -> None:
     """Wait until another process can read a piece of a reply."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not any(text in said for _, replies in await contents(world) for said in replies):
             await asyncio.sleep(0.01)
 

@@ -27,7 +27,7 @@ async def test_lock_has_one_holder_at_a_time(world: StoryWorld) -> None:
 
 async def test_acquire_waits_until_the_lock_is_released(world: StoryWorld) -> None:
     held = await world.open_process().lock.acquire(STORY, "say", wait=1)
-    waiting = asyncio.create_task(world.open_process().lock.acquire(STORY, "say", wait=30))
+    waiting = asyncio.create_task(world.open_process().lock.acquire(STORY, "say", wait=60))
     await asyncio.sleep(0.05)
     assert not waiting.done()
     await held.release()
@@ -37,7 +37,7 @@ async def test_acquire_waits_until_the_lock_is_released(world: StoryWorld) -> No
 async def test_cancelled_acquire_leaves_no_lock(world: StoryWorld) -> None:
     lock = world.open_process().lock
     held = await lock.acquire(STORY, "say", wait=1)
-    waiting = asyncio.create_task(world.open_process().lock.acquire(STORY, "say", wait=30))
+    waiting = asyncio.create_task(world.open_process().lock.acquire(STORY, "say", wait=60))
     await asyncio.sleep(0.05)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
@@ -69,8 +69,8 @@ async def test_lock_ends_with_its_process(world: StoryWorld) -> None:
 async def test_stop_reaches_the_holder_and_waits_for_its_release(world: StoryWorld) -> None:
     held = await world.open_process().lock.acquire(STORY, "summarize", wait=1)
     assert not held.stop_requested()
-    stopping = asyncio.create_task(world.open_process().lock.stop(STORY, wait=30))
-    with anyio.fail_after(10):
+    stopping = asyncio.create_task(world.open_process().lock.stop(STORY, wait=60))
+    with anyio.fail_after(60):
         while not held.stop_requested():
             await asyncio.sleep(0.01)
     assert not stopping.done()
@@ -142,7 +142,7 @@ async def test_stop_frees_a_story_that_is_held(world: StoryWorld) -> None:
 async def test_closing_process_waits_for_no_lock(world: StoryWorld) -> None:
     held = await world.open_process().lock.acquire(STORY, "say", wait=1)
     ending = world.open_process().lock
-    waiting = asyncio.create_task(ending.acquire(STORY, "say", wait=30))
+    waiting = asyncio.create_task(ending.acquire(STORY, "say", wait=60))
     await asyncio.sleep(0.05)
     ending.closing = True
     with pytest.raises(Busy) as caught:

@@ -41,7 +41,7 @@ async def test_model_is_not_waited_for_after_that(
     _, result = await say(services, "你认识他吗？")
 
     assert (result["status"], result["reply"]) == ("done", "我认得他。")
-    assert server.client_left.wait(10)
+    assert server.client_left.wait(60)
 
 
 async def test_a_reply_that_begins_with_the_player_is_kept(

@@ -202,7 +202,7 @@ async def test_whoever_listens_hears_of_a_new_session(
     address = f"persona://instances/{story}"
     async with Client(server) as client, client.listen(resource_subscriptions=[address]) as heard:
         await call(client, SUMMARIZE, instance_id=story)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             async for event in heard:
                 assert address in str(event)
                 break

@@ -585,7 +585,7 @@ async def test_a_turn_right_after_a_client_began_to_listen_is_heard(
         await anyio.to_thread.run_sync(
             lambda: other.call("persona_chat", instance_id=story, text="call-news")
         )
-        with anyio.move_on_after(10):
+        with anyio.move_on_after(SECONDS):
             await eventually(lambda: heard)
         assert heard == {f"persona://instances/{story}/sessions/sess_001"}, "nothing was heard"
 

@@ -290,8 +290,13 @@ async def test_a_cancelled_call_closes_its_line_and_its_repetition_returns_it(
     provider(ScriptedReply(("我", "记得"), hang=True), "再来。")
     asked = {"instance_id": instance, "text": "你好", "request_id": "left"}
     async with Client(server, mode=mode) as client:
-        with anyio.move_on_after(0.5):
-            await client.call_tool("persona_chat", asked)
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(client.call_tool, "persona_chat", asked)
+            path = services.stories.session_path(instance, "sess_001")
+            with anyio.fail_after(60):
+                while not (path.exists() and "我记得" in path.read_text(encoding="utf-8")):
+                    await anyio.sleep(0.01)
+            calls.cancel_scope.cancel()
         found = await call(client, "persona_chat", **asked)
         again = await call(client, "persona_retry", instance_id=instance)
     assert (found["turn"], found["status"], found["reply"]) == (1, "interrupted", "我记得")

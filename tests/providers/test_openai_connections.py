@@ -64,7 +64,7 @@ class CountingServer:
             writer.close()
 
     async def until_open(self, count: int) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.open) != count:
                 await asyncio.sleep(0.01)
 

@@ -18,7 +18,7 @@ async def test_turn_that_waits_for_a_place_can_be_stopped(
 ) -> None:
     live.desk.places.limit = 0
     sent = asyncio.create_task(live.client.post(f"/api/instances/{instance}/turns", json={"text": "hello"}))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not live.desk.turns.count:
             await asyncio.sleep(0.01)
     assert (await live.client.post(f"/api/instances/{instance}/stop")).status_code == 200
