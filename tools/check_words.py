@@ -24,7 +24,7 @@ CODE = (*PRODUCT, "bench", "tools", "tests", "examples")
 OLD_NAMES = {
     "Acquaintance", "Arriving", "Asked", "AtDesk", "CameIn", "Desk", "Door", "Found", "ImportWishes", "Ours",
     "Paced", "Places", "PumpedGraph", "Seats", "Shelf", "Supposed", "Told", "Tongue", "Unlearned", "Wanted",
-    "Watched", "Which", "Whole", "_Ward", "_hush", "_strangers", "again", "asking", "initial_state", "bring_in",
+    "Watched", "Which", "Whole", "_Ward", "_hush", "_strangers", "again", "asking", "began_as", "bring_in",
     "fields", "keep_no_more", "leased", "lent", "let_go", "nothing_to_note", "pumped", "send_out", "settle",
     "speak_up", "unbroken", "watching",
 }

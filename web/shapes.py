@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from personalab.results import Readable, Result
+from personalab.results import Readable, ResultModel
 from web.jobs import Status
 
 _ID = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
@@ -31,14 +31,14 @@ QuerySessionId = Annotated[
 Fields = dict[str, Any]
 
 
-class Named(Result):
+class Named(ResultModel):
     """Something of the library and what it is called; its id where it is not there any more."""
 
     id: Readable
     name: Readable
 
 
-class WarningResponse(Result):
+class WarningResponse(ResultModel):
     """Something the reader should know; one a category."""
 
     category: str
@@ -48,7 +48,7 @@ class WarningResponse(Result):
     suggestion: Readable | None = None
 
 
-class JobStarted(Result):
+class JobStarted(ResultModel):
     """Work that was begun and goes on in the server."""
 
     job_id: str
@@ -57,7 +57,7 @@ class JobStarted(Result):
     stream: str = Field(description="Where to follow it, as server-sent events")
 
 
-class JobState(Result):
+class JobState(ResultModel):
     """How a job stands."""
 
     job_id: str

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator
 from personalab.dialogue import well_formed
 
 
-class Result(BaseModel):
+class ResultModel(BaseModel):
     """What an operation returns to an entrance."""
 
 

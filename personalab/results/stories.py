@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from personalab.results import Readable, Result
+from personalab.results import Readable, ResultModel
 from personalab.story.records import PlotStatus
 from personalab.texts import PromptLanguage
 
 
-class PlotResult(Result):
+class PlotResult(ResultModel):
     """Where the story stands in its outline, and how many replies came without a marker."""
 
     current_plot_index: int
@@ -19,7 +19,7 @@ class PlotResult(Result):
     no_update_count: int
 
 
-class StoryResult(Result):
+class StoryResult(ResultModel):
     """A story and where it stands."""
 
     instance_id: str
@@ -39,7 +39,7 @@ class BegunStoryResult(StoryResult):
     )
 
 
-class SavedEntryResult(Result):
+class SavedEntryResult(ResultModel):
     """What was saved."""
 
     id: str
@@ -59,7 +59,7 @@ class SavedBackground(SavedEntryResult):
     background_id: str
 
 
-class CharacterSummary(Result):
+class CharacterSummary(ResultModel):
     """A character in a list; of one that cannot be read only the id and the reason."""
 
     character_id: str
@@ -68,7 +68,7 @@ class CharacterSummary(Result):
     error: Readable | None = Field(default=None, description="Why it cannot be read")
 
 
-class BackgroundSummary(Result):
+class BackgroundSummary(ResultModel):
     """A background in a list; of one that cannot be read only the id and the reason."""
 
     background_id: str
@@ -77,7 +77,7 @@ class BackgroundSummary(Result):
     error: Readable | None = Field(default=None, description="Why it cannot be read")
 
 
-class SessionLines(Result):
+class SessionTurns(ResultModel):
     """Lines of a session, in the form of its file."""
 
     instance_id: str
@@ -86,20 +86,20 @@ class SessionLines(Result):
     entries: list[dict[Any, Any]]
 
 
-class SessionExcerpt(SessionLines):
+class SessionExcerpt(SessionTurns):
     """Some turns of a session, in order."""
 
     older: int | None = Field(description="The turn to continue from; null at the beginning")
 
 
-class SessionPage(SessionLines):
+class SessionPage(SessionTurns):
     """Lines of a session within a budget, the newest turn first and each turn in order."""
 
     turns: int
     cursor: str | None
 
 
-class RecalledEvent(Result):
+class RecalledEvent(ResultModel):
     """An event of a story's past."""
 
     event_id: Readable
@@ -111,7 +111,7 @@ class RecalledEvent(Result):
     confidence: float = Field(description="From 0 to 1: how surely it is meant")
 
 
-class StopResult(Result):
+class StopResult(ResultModel):
     """What was stopped."""
 
     instance_id: str

@@ -180,16 +180,16 @@ def test_a_book_comes_out_as_it_is_even_without_extensions() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"name": 5}, "data.name is wrong: it is not a text"),
-        ({"name": " \u202e\n"}, "data.name is wrong: it is missing or blank"),
-        ({"name": "x" * 401}, "data.name is wrong: it has 401 characters"),
-        ({"description": ["x"]}, "data.description is wrong: it is not a text"),
-        ({"system_prompt": {}}, "data.system_prompt is wrong"),
-        ({"mes_example": "x" * 1_000_001}, "data.mes_example is wrong: it has 1000001 characters"),
-        ({"alternate_greetings": "Hi"}, "data.alternate_greetings is wrong: it is not a list"),
-        ({"alternate_greetings": ["Hi", 5]}, "data.alternate_greetings[1] is wrong: it is not a text"),
-        ({"alternate_greetings": ["x"] * 1_001}, "data.alternate_greetings is wrong: it has 1001 entries"),
-        ({"character_book": "x"}, "data.character_book is wrong: it is not an object"),
+        ({"name": 5}, "data.name is invalid: it is not a text"),
+        ({"name": " \u202e\n"}, "data.name is invalid: it is missing or blank"),
+        ({"name": "x" * 401}, "data.name is invalid: it has 401 characters"),
+        ({"description": ["x"]}, "data.description is invalid: it is not a text"),
+        ({"system_prompt": {}}, "data.system_prompt is invalid"),
+        ({"mes_example": "x" * 1_000_001}, "data.mes_example is invalid: it has 1000001 characters"),
+        ({"alternate_greetings": "Hi"}, "data.alternate_greetings is invalid: it is not a list"),
+        ({"alternate_greetings": ["Hi", 5]}, "data.alternate_greetings[1] is invalid: it is not a text"),
+        ({"alternate_greetings": ["x"] * 1_001}, "data.alternate_greetings is invalid: it has 1001 entries"),
+        ({"character_book": "x"}, "data.character_book is invalid: it is not an object"),
     ],
     ids=range(10),
 )
@@ -208,8 +208,8 @@ def test_what_is_no_card_is_said_to_be_none() -> None:
     )
     for other in others:
         assert "not a character card" in _refused(other)
-    assert "the field data is wrong" in _refused({"spec": "chara_card_v2", "data": "x"})
-    assert "the field name is wrong" in _refused({"description": "x"})
+    assert "the field data is invalid" in _refused({"spec": "chara_card_v2", "data": "x"})
+    assert "the field name is invalid" in _refused({"description": "x"})
 
 
 def test_a_wrong_field_is_said_in_chinese_too() -> None:

@@ -328,7 +328,7 @@ async def test_a_search_that_had_ended_asks_for_no_money_and_says_how_to_go_on(
         assert held.calls == calls
 
 
-@pytest.mark.parametrize(("retested", "word"), [(0, "not re-tested"), (6, "by a re-test")])
+@pytest.mark.parametrize(("retested", "word"), [(0, "Not re-tested"), (6, "by a re-test")])
 def test_an_estimate_is_not_told_as_a_re_test(retested: int, word: str) -> None:
     ends = {"score": 71.0, "low": 65.0, "high": 77.0}
     best = {"name": "better", "avg_score": 74.0, "retested": retested, "corrected": ends}

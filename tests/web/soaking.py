@@ -46,6 +46,8 @@ class Client:
     host: str
     port: int
     chance: random.Random
+    longest: int = 60
+    """How many tokens it takes before it breaks off, at the most."""
     text: list[str] = field(default_factory=list[str])
     last: str | None = None
     is_over: bool = False
@@ -62,7 +64,7 @@ class Client:
         reader, writer = await asyncio.open_connection(self.host, self.port)
         resumed = f"Last-Event-ID: {self.last}\r\n" if self.last else ""
         writer.write(f"GET {path} HTTP/1.1\r\nHost: {self.host}:{self.port}\r\n{resumed}\r\n".encode())
-        tokens = self.chance.randint(1, 60)
+        tokens = self.chance.randint(1, self.longest)
         try:
             assert b" 200 " in await reader.readline()
             await reader.readuntil(b"\r\n\r\n")

@@ -51,7 +51,7 @@ def test_with_a_token_the_page_asks_for_it_and_then_works(visit: Visits, tmp_pat
         field = tab.dialog.get_by_label("Token")
         expect(field).to_be_focused()
         field.fill("a wrong one")
-        tab.button("Enter", within="dialog").click()
+        tab.button("Log in", within="dialog").click()
         expect(tab.dialog.get_by_role("alert")).not_to_be_empty()
         assert TOKEN not in tab.at("body").inner_text()
         field.fill(TOKEN)

@@ -41,7 +41,7 @@ async def test_two_hundred_clients_on_fifty_turns_hear_what_the_files_hold(
             return answer.json()["stream"]
 
         streams = await asyncio.gather(*map(begin, ids))
-        clients = [Client(host, int(port), random.Random(number)) for number in range(CLIENTS)]
+        clients = [Client(host, int(port), random.Random(number), longest=3) for number in range(CLIENTS)]
         heard = await asyncio.gather(
             *(client.listen(streams[number % TURNS]) for number, client in enumerate(clients))
         )

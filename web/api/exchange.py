@@ -27,7 +27,7 @@ from personalab.operations.exporting import (
 )
 from personalab.operations.importing import import_stream, spooled
 from personalab.operations.imports import ImportOptions, ImportReport, OnConflict, Outcome, WorldStatus
-from personalab.results import Readable, Result
+from personalab.results import Readable, ResultModel
 from personalab.services import Services
 from personalab.storage.stories import Kind
 from personalab.tasks import end_tasks
@@ -64,7 +64,7 @@ _FILES: dict[int | str, dict[str, Any]] = {
 }
 
 
-class NamedWorldResponse(Result):
+class NamedWorldResponse(ResultModel):
     """A lorebook that a card names."""
 
     name: Readable
@@ -72,7 +72,7 @@ class NamedWorldResponse(Result):
     background_ids: list[str]
 
 
-class ImportedEntry(Result):
+class ImportedEntry(ResultModel):
     """What a file became, or a part of it."""
 
     file: Readable
@@ -90,7 +90,7 @@ class ImportedEntry(Result):
     )
 
 
-class ImportedFile(Result):
+class ImportedFile(ResultModel):
     """What was brought in."""
 
     imported: list[ImportedEntry]
@@ -99,7 +99,7 @@ class ImportedFile(Result):
     )
 
 
-class FileFormat(Result):
+class FileFormat(ResultModel):
     """A form in which something can leave."""
 
     format: ExportFormat
@@ -107,7 +107,7 @@ class FileFormat(Result):
     media_type: str
 
 
-class FormatList(Result):
+class FormatList(ResultModel):
     """What a kind can leave as, the usual one first."""
 
     kind: EntryKind

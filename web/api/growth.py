@@ -21,7 +21,7 @@ from personalab.errors import NotFound
 from personalab.operations.personas import persona_history, undo_persona
 from personalab.operations.summaries import undo_summary
 from personalab.providers.temporary_model import CachingModel, temporary_model
-from personalab.results import Readable, Result
+from personalab.results import Readable, ResultModel
 from personalab.storage.story_lock import running
 from personalab.story.persona_history import revision_of
 from personalab.story.records import check_id
@@ -46,7 +46,7 @@ class Growing(RequestModel):
     )
 
 
-class UndoneSummary(Result):
+class UndoneSummary(ResultModel):
     """A summary that was taken back."""
 
     instance_id: str
@@ -54,14 +54,14 @@ class UndoneSummary(Result):
     turns: int = Field(description="How many turns came after the summary; they are set aside, not deleted")
 
 
-class PersonaChangeResponse(Result):
+class PersonaChangeResponse(ResultModel):
     """One way in which a character changed."""
 
     change: Readable
     turns: list[int] = Field(description="The turns it rests on")
 
 
-class RevisionResponse(Result):
+class RevisionResponse(ResultModel):
     """One step of a character's growth."""
 
     revision: int
@@ -77,7 +77,7 @@ class RevisionResponse(Result):
     changes: list[PersonaChangeResponse]
 
 
-class Persona(Result):
+class Persona(ResultModel):
     """Who a character is in a story, and how it came to be."""
 
     instance_id: str
@@ -90,7 +90,7 @@ class Persona(Result):
     withdrawn: list[RevisionResponse] = Field(description="What was taken back, the newest ones")
 
 
-class UndoneGrowth(Result):
+class UndoneGrowth(ResultModel):
     """Who the character is again."""
 
     instance_id: str

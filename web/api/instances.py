@@ -10,7 +10,7 @@ from pydantic import Field
 
 from personalab.operations.library import MAX_GREETINGS, picture_mark
 from personalab.operations.overview import LastWords, Story, list_stories
-from personalab.results import Readable, Result
+from personalab.results import Readable, ResultModel
 from personalab.results.stories import BegunStoryResult, StoryResult
 from personalab.services import Services
 from personalab.story.records import Background, Character
@@ -29,7 +29,7 @@ class Met(Named):
     picture: str | None = Field(default=None, description="Where its picture is")
 
 
-class Last(Result):
+class Last(ResultModel):
     """What was said last."""
 
     text: Readable = Field(description="How it begins, without plot markers")
@@ -38,7 +38,7 @@ class Last(Result):
     timestamp: Readable
 
 
-class StoryEntry(Result):
+class StoryEntry(ResultModel):
     """A story in a list; of one that cannot be read only the id and the reason."""
 
     instance_id: str
@@ -52,7 +52,7 @@ class StoryEntry(Result):
     error: Readable | None = Field(default=None, description="Why it cannot be read")
 
 
-class StoryList(Result):
+class StoryList(ResultModel):
     """All stories, the one that was played last first."""
 
     instances: list[StoryEntry]

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 from fastapi.responses import StreamingResponse
 
-from personalab.results import Result
+from personalab.results import ResultModel
 from web.desk import ContextDep
 from web.jobs import Job
 from web.shapes import JobStarted, JobState
@@ -18,13 +18,13 @@ router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 JobId = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
 
 
-class JobList(Result):
+class JobList(ResultModel):
     """The jobs of one subject."""
 
     jobs: list[JobState]
 
 
-class JobNews(Result):
+class JobNews(ResultModel):
     """How far a job is, or something to know about it; what else is told depends on the job."""
 
     type: str

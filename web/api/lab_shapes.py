@@ -13,7 +13,7 @@ from personalab.lab.assets import SkillType, Status, TagStatus
 from personalab.lab.leaderboard import Staleness
 from personalab.lab.projects import ProjectStatus
 from personalab.lab.records import AssetKind
-from personalab.results import Result
+from personalab.results import ResultModel
 from personalab.texts import PromptLanguage
 from web.shapes import Fields, Id, RequestModel
 
@@ -31,7 +31,7 @@ Calls = Annotated[int, Field(ge=0, le=10**9)]
 UNREAD = "What is not listed because it cannot be read, and why, in words"
 
 
-class LabResponse(Result):
+class LabResponse(ResultModel):
     """What is told of the lab's files, which any program may have written: also texts that are not well formed."""
 
     @model_validator(mode="before")

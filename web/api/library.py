@@ -20,7 +20,7 @@ from personalab.operations.library import (
     picture_mark,
 )
 from personalab.operations.overview import worlds_of
-from personalab.results import Readable, Result
+from personalab.results import Readable, ResultModel
 from personalab.results.stories import (
     BackgroundSummary,
     CharacterSummary,
@@ -68,13 +68,13 @@ class CharacterEntry(CharacterSummary):
     greetings: int = Field(default=0, description="How many ways there are to open a story with it")
 
 
-class CharacterList(Result):
+class CharacterList(ResultModel):
     """All characters."""
 
     characters: list[CharacterEntry]
 
 
-class CardNotes(Result):
+class CardNotes(ResultModel):
     """What a card says to people, not to the model."""
 
     creator: Readable
@@ -82,7 +82,7 @@ class CardNotes(Result):
     tags: list[Readable]
 
 
-class WholeCharacter(Result):
+class WholeCharacter(ResultModel):
     """A character as its author wrote it."""
 
     character_id: str
@@ -119,13 +119,13 @@ class BackgroundEntry(BackgroundSummary):
     has_lorebook: bool = False
 
 
-class BackgroundList(Result):
+class BackgroundList(ResultModel):
     """All backgrounds."""
 
     backgrounds: list[BackgroundEntry]
 
 
-class WholeBackground(Result):
+class WholeBackground(ResultModel):
     """A background as its author wrote it."""
 
     background_id: str

@@ -20,7 +20,7 @@ from personalab.memory.records import (
     Memory,
     Role,
 )
-from personalab.results import Readable, Result
+from personalab.results import Readable, ResultModel
 from web.shapes import RequestModel
 
 UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
@@ -81,7 +81,7 @@ class SaveConversation(RequestModel):
     )
 
 
-class SavedConversation(Result):
+class SavedConversation(ResultModel):
     """A conversation that was saved; the same one again gives the same answer."""
 
     success: Literal[True]
@@ -92,7 +92,7 @@ class SavedConversation(Result):
     message_count: int
 
 
-class Acquaintance(Result):
+class Acquaintance(ResultModel):
     """A memory in a list of them."""
 
     memory_id: str | None = Field(description="Null where nothing is known yet")
@@ -104,7 +104,7 @@ class Acquaintance(Result):
     conversations: int
 
 
-class Acquaintances(Result):
+class Acquaintances(ResultModel):
     """Who knows about whom; the last page ends with the characters of stories who know nothing yet."""
 
     memories: list[Acquaintance]
@@ -113,7 +113,7 @@ class Acquaintances(Result):
     enabled: bool = Field(description="Whether what is known stands in the prompt (modules/memory.json)")
 
 
-class MemoryEntryResponse(Result):
+class MemoryEntryResponse(ResultModel):
     """One thing that is known; without sources, a person wrote it."""
 
     content_id: str
@@ -126,7 +126,7 @@ class MemoryEntryResponse(Result):
     sources: list[EntrySource]
 
 
-class MemoryResponse(Result):
+class MemoryResponse(ResultModel):
     """What an agent knows about a user, list by list, in order."""
 
     memory_id: str | None = Field(description="Null where nothing is known yet")
@@ -147,7 +147,7 @@ class MemoryResponse(Result):
     mind: list[MemoryEntryResponse]
 
 
-class StepResponse(Result):
+class StepResponse(ResultModel):
     """What was done to one entry: its words before and after."""
 
     verb: Literal["add", "replace", "remove", "cite"]
@@ -158,7 +158,7 @@ class StepResponse(Result):
     reason: str
 
 
-class MemoryChangeResponse(Result):
+class MemoryChangeResponse(ResultModel):
     """What was changed at once."""
 
     change_id: str
@@ -170,13 +170,13 @@ class MemoryChangeResponse(Result):
     steps: list[StepResponse]
 
 
-class MemoryChanges(Result):
+class MemoryChanges(ResultModel):
     """What changed, the newest first."""
 
     changes: list[MemoryChangeResponse]
 
 
-class Changed(Result):
+class Changed(ResultModel):
     """What a call changed; null where it was known before."""
 
     change: MemoryChangeResponse | None
@@ -189,13 +189,13 @@ class MemoryHitResponse(MemoryEntryResponse):
     confidence: float = Field(description="How sure it fits, from 0 to 1")
 
 
-class Hits(Result):
+class Hits(ResultModel):
     """What was found, the best first."""
 
     hits: list[MemoryHitResponse]
 
 
-class StoryPart(Result):
+class StoryPart(ResultModel):
     """The turns of a story that a conversation is."""
 
     instance_id: str
@@ -203,7 +203,7 @@ class StoryPart(Result):
     turns: list[int] = Field(description="The first and the last")
 
 
-class ConversationResponse(Result):
+class ConversationResponse(ResultModel):
     """A saved conversation in a list of them."""
 
     conversation_id: str
@@ -218,7 +218,7 @@ class ConversationResponse(Result):
     story: StoryPart | None
 
 
-class Conversations(Result):
+class Conversations(ResultModel):
     """Conversations, the newest first, or the best first where they were searched."""
 
     conversations: list[ConversationResponse]
@@ -233,7 +233,7 @@ class WholeConversation(ConversationResponse):
     )
 
 
-class ForgetResponse(Result):
+class ForgetResponse(ResultModel):
     """Whom an agent does not know any more."""
 
     agent_id: str

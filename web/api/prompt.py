@@ -16,7 +16,7 @@ from personalab.config import RecallModule
 from personalab.errors import UserError
 from personalab.operations.recall import Depth
 from personalab.ports import Preferences
-from personalab.results import Readable, Result
+from personalab.results import Readable, ResultModel
 from personalab.results.stories import RecalledEvent
 from personalab.services import Services
 from personalab.story.open_turn import Scene
@@ -52,7 +52,7 @@ class PreviewRequest(RequestModel):
     text: str = Field(default="", max_length=MAX_INPUT_CHARACTERS)
 
 
-class PromptSection(Result):
+class PromptSection(ResultModel):
     """A part of the prompt, or one that is left out of it."""
 
     name: str
@@ -66,7 +66,7 @@ class PromptSection(Result):
     text: Readable
 
 
-class PromptTokens(Result):
+class PromptTokens(ResultModel):
     """How long the prompt is, and how long it may be."""
 
     total: int
@@ -81,7 +81,7 @@ class PromptTokens(Result):
     middle_warning: int
 
 
-class LoreResponse(Result):
+class LoreResponse(ResultModel):
     """An entry of a lorebook that was called up."""
 
     book: Readable
@@ -92,7 +92,7 @@ class LoreResponse(Result):
     why: Readable
 
 
-class PromptResponse(Result):
+class PromptResponse(ResultModel):
     """What the next turn would send."""
 
     instance_id: str
@@ -107,7 +107,7 @@ class PromptResponse(Result):
     warnings: list[WarningResponse]
 
 
-class RecallResponse(Result):
+class RecallResponse(ResultModel):
     """What was found in a story's past, the best first."""
 
     instance_id: str

@@ -13,7 +13,7 @@ from pydantic import Field
 from personalab.dialogue import well_formed
 from personalab.errors import NotFound, PersonaLabError
 from personalab.operations.instances import PAGE_TURNS
-from personalab.results import Result
+from personalab.results import ResultModel
 from personalab.results.stories import PlotResult
 from personalab.services import Services
 from personalab.storage.story_lock import held_turn, running
@@ -31,7 +31,7 @@ _PAGE_CHARACTERS = 1_000_000
 """A page has no more turns than fit this, but at least one."""
 
 
-class OutlinePointResponse(Result):
+class OutlinePointResponse(ResultModel):
     """A point of the outline with where it stands, as the prompt shows it."""
 
     index: int
@@ -39,7 +39,7 @@ class OutlinePointResponse(Result):
     status: PlotStatus
 
 
-class Doing(Result):
+class Doing(ResultModel):
     """What is being done with a story right now; where a reply is being written, which one."""
 
     task: str = Field(description="say, retry, summarize, update-memory, …")
@@ -48,7 +48,7 @@ class Doing(Result):
     attempt: int | None = None
 
 
-class StoryState(Result):
+class StoryState(ResultModel):
     """Everything a chat shows around what is said."""
 
     instance_id: str
@@ -68,14 +68,14 @@ class StoryState(Result):
     version: str = Field(description="Changes whenever something was said, answered or summed up")
 
 
-class UserLineResponse(Result):
+class UserLineResponse(ResultModel):
     """What the person said."""
 
     content: str
     timestamp: str
 
 
-class Replied(Result):
+class Replied(ResultModel):
     """One try at a reply; it is not closed while it is being written, or where its writer died."""
 
     attempt: int
@@ -93,7 +93,7 @@ class Replied(Result):
     reasoning: str | None = Field(description="What it thought; only where ``reasoning=true`` asks for it")
 
 
-class TurnShown(Result):
+class TurnShown(ResultModel):
     """One turn."""
 
     turn: int
@@ -102,7 +102,7 @@ class TurnShown(Result):
     summaries: list[str] = Field(description="What stands right before it about earlier times")
 
 
-class TurnPage(Result):
+class TurnPage(ResultModel):
     """Some turns of a session, the oldest first."""
 
     session_id: str
@@ -114,7 +114,7 @@ class TurnPage(Result):
     total: int
 
 
-class SessionShown(Result):
+class SessionShown(ResultModel):
     """One session of a story."""
 
     session_id: str
@@ -123,7 +123,7 @@ class SessionShown(Result):
     is_current: bool
 
 
-class SessionList(Result):
+class SessionList(ResultModel):
     """The sessions of a story, the oldest first."""
 
     sessions: list[SessionShown]

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from personalab.app import Application
 from personalab.config import FIELDS, ChoiceSetting, IntRange, Name, Rule, Switch, Trigger
-from personalab.results import Readable, Result
+from personalab.results import Readable, ResultModel
 from personalab.results.settings import SettingValues
 from personalab.storage.preferences import Module
 from personalab.story.events import Notice
@@ -40,7 +40,7 @@ class Switched(RequestModel):
     on: bool
 
 
-class RuleOf(Result):
+class RuleOf(ResultModel):
     """What a setting may be."""
 
     type: Literal["whole", "choice", "switch", "name"]
@@ -50,14 +50,14 @@ class RuleOf(Result):
     longest: int | None = Field(default=None, description="How many characters a name may have")
 
 
-class Director(Result):
+class Director(ResultModel):
     """Whether replies move the plot."""
 
     enabled: bool
     file: str = "modules/director.json"
 
 
-class Recall(Result):
+class Recall(ResultModel):
     """When the past is looked up."""
 
     trigger: Trigger
@@ -65,7 +65,7 @@ class Recall(Result):
     file: str = "modules/recall.json"
 
 
-class MemoryOfPlayer(Result):
+class MemoryOfPlayer(ResultModel):
     """Whether and how much of what is known about the player stands in the prompt."""
 
     enabled: bool
@@ -75,7 +75,7 @@ class MemoryOfPlayer(Result):
     file: str = "modules/memory.json"
 
 
-class LorebookModuleResponse(Result):
+class LorebookModuleResponse(ResultModel):
     """Whether and how much of the lorebooks stands in the prompt."""
 
     enabled: bool
@@ -85,7 +85,7 @@ class LorebookModuleResponse(Result):
     file: str = "modules/lorebook.json"
 
 
-class Modules(Result):
+class Modules(ResultModel):
     """The switches of the modules; each stands in its own file of the data folder."""
 
     director: Director
@@ -94,7 +94,7 @@ class Modules(Result):
     lorebook: LorebookModuleResponse
 
 
-class SettingsResponse(Result):
+class SettingsResponse(ResultModel):
     """Everything that is set."""
 
     values: SettingValues

@@ -11,7 +11,7 @@ from fastapi.responses import PlainTextResponse
 from pydantic import Field
 
 from personalab.errors import Busy, UserError
-from personalab.results import Result
+from personalab.results import ResultModel
 from personalab.serving.access import COOKIE, FailedLogins, client_of, is_token, pass_for
 from web.desk import ContextDep
 from web.shapes import RequestModel
@@ -20,13 +20,13 @@ router = APIRouter(tags=["system"])
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Health(Result):
+class Health(ResultModel):
     """A sign of life."""
 
     status: Literal["ok", "ending"]
 
 
-class Info(Result):
+class Info(ResultModel):
     """What a page needs to know first."""
 
     name: str
@@ -46,7 +46,7 @@ class Login(RequestModel):
     token: Annotated[str, Field(min_length=1, max_length=4096)]
 
 
-class LoggedIn(Result):
+class LoggedIn(ResultModel):
     """Whether a token is needed at all; if so, the browser has a pass now."""
 
     needed: bool

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from nodes.chat_turn.append_input import MAX_INPUT_CHARACTERS
-from personalab.results import Result
+from personalab.results import ResultModel
 from personalab.results.stories import PlotResult
 from personalab.story.transcript import MAX_REQUEST_ID_CHARACTERS
 from web.errors import ErrorDetail
@@ -27,7 +27,7 @@ class Saying(RequestModel):
     )
 
 
-class TurnStartedResponse(Result):
+class TurnStartedResponse(ResultModel):
     """A turn that was begun; it goes on in the server."""
 
     instance_id: str
@@ -37,7 +37,7 @@ class TurnStartedResponse(Result):
     stream: str = Field(description="Where to watch it, as server-sent events")
 
 
-class CurrentResponse(Result):
+class CurrentResponse(ResultModel):
     """A reply as its file holds it now."""
 
     instance_id: str
@@ -61,7 +61,7 @@ class CurrentResponse(Result):
 # --- events of a stream
 
 
-class TokenResponse(Result):
+class TokenResponse(ResultModel):
     """More of the reply; the event's id is the offset it leads to."""
 
     turn: int
@@ -70,7 +70,7 @@ class TokenResponse(Result):
     offset: int = Field(description="How many bytes of UTF-8 of the reply stand before it")
 
 
-class ReasoningEventData(Result):
+class ReasoningEventData(ResultModel):
     """More of what the model thinks, apart from the reply; the event has no id."""
 
     turn: int
@@ -86,7 +86,7 @@ class TurnWarning(WarningResponse):
     turn: int | None
 
 
-class DoneResponse(Result):
+class DoneResponse(ResultModel):
     """The reply is whole and its line is closed."""
 
     turn: int
@@ -110,7 +110,7 @@ class TurnError(ErrorDetail):
     turn: int | None
 
 
-class CareResponse(Result):
+class CareResponse(ResultModel):
     """Something was begun or done by itself after the turn."""
 
     turn: int | None
