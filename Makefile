@@ -54,7 +54,7 @@ test: $(READY_DEV) ## Run the tests that need only Python; with PERSONALAB_TEST_
 
 test-fast: $(READY_DEV) ## Run the tests of rules and records, in under a minute
 	PERSONALAB_TEST_PROFILE=fast $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile \
-		tests/story tests/memory tests/archive tests/contract
+		tests/unit/story tests/unit/memory tests/unit/archive tests/contract
 
 check: $(READY_DEV) ## Check format, lint, types and import directions
 	$(BIN)/ruff format --check .

@@ -19,7 +19,7 @@ from pathlib import Path
 import httpx
 
 from bench.table import Figure
-from tests.web.serving import CHECKOUT, Served, serving
+from tests.support.web.serving import CHECKOUT, Served, serving
 
 _SENTENCE = "The keeper said it was over, and lit the lamp once more. "
 _MESSAGE = (_SENTENCE * 20_000)[:1_000_000]

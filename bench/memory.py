@@ -258,7 +258,7 @@ async def _postgres() -> list[Figure]:
     from pgvector.psycopg import register_vector
 
     from personalab.retrieval.memory.postgres import PostgresBackend
-    from tests.postgres import fresh_database, running_server
+    from tests.support.postgres import fresh_database, running_server
 
     with running_server() as server:
         url = fresh_database(server.url)

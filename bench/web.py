@@ -32,7 +32,7 @@ from personalab.services import Services, open_services
 from personalab.serving.connections import PatientProtocol
 from personalab.serving.server import listen
 from personalab.settings import read_settings
-from tests.web.soaking import Client, Counting
+from tests.support.web.soaking import Client, Counting
 from web.app import Limits
 from web.joining import whole_app
 

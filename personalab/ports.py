@@ -1,7 +1,7 @@
 """The ports: what the rules and the nodes need from the world.
 
-The adapters are in ``storage``, ``in_memory``, ``retrieval`` and ``providers``; ``tests/contract`` and
-``tests/conformance`` test every adapter of a port by one suite.
+The adapters are in ``storage``, ``in_memory``, ``retrieval`` and ``providers``; ``tests/contract``
+tests every adapter of a port by one suite.
 """
 
 from __future__ import annotations

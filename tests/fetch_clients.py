@@ -1,9 +1,9 @@
 """Clients of others that the MCP server is tested with.
 
-``python tests/fetch_clients.py`` brings the ones in JavaScript (``tests/clients/package.json``, with a Node that
-runs them) into ``build/node``, and each one in Python into an environment of its own in ``build/clients``, for they
-want other versions of ``mcp`` than we do. What is there already, in the right version, stays. Nothing that is
-brought runs anything while it is installed.
+``python tests/fetch_clients.py`` brings the ones in JavaScript (``tests/support/clients/package.json``, with
+a Node that runs them) into ``build/node``, and each one in Python into an environment of its own in
+``build/clients``, for they want other versions of ``mcp`` than we do. What is there already, in the right
+version, stays. Nothing that is brought runs anything while it is installed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import distributions
 from pathlib import Path
 
-CLIENTS = Path(__file__).resolve().parent / "clients"
+CLIENTS = Path(__file__).resolve().parent / "support" / "clients"
 BUILD = Path(__file__).resolve().parents[1] / "build"
 PYTHON_CLIENTS = {
     "langchain": ["langchain-mcp-adapters"],

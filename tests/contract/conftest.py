@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.worlds import WORLDS, StoryWorld
+from tests.support.contract.worlds import WORLDS, StoryWorld
 
 
 @pytest.fixture(params=sorted(WORLDS))

@@ -19,8 +19,8 @@ from personalab.ports import ReplyChunk
 from personalab.services import Services
 from personalab.story.transcript import Turn, UserLine
 from personalab.testing.scripted import ScriptedModel, ScriptedReply
-from tests.contract.worlds import NOW, SESSION, STORY, StoryWorld
-from tests.graph.turns import only, play, say
+from tests.support.contract.worlds import NOW, SESSION, STORY, StoryWorld
+from tests.support.graph.turns import only, play, say
 
 pytestmark = pytest.mark.anyio
 

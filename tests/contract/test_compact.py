@@ -16,9 +16,9 @@ from personalab.dialogue import Message
 from personalab.ports import ReplyChunk
 from personalab.services import Services
 from personalab.testing.scripted import ScriptedModel, ScriptedReply
-from tests.contract.archives import ArchiveWriter
-from tests.contract.worlds import StoryWorld
-from tests.graph.turns import Events, only
+from tests.support.contract.archives import ArchiveWriter
+from tests.support.contract.worlds import StoryWorld
+from tests.support.graph.turns import Events, only
 
 pytestmark = pytest.mark.anyio
 Answer = Callable[..., ScriptedModel]

@@ -10,8 +10,8 @@ from personalab.archive.veloca import COMPACTED, NOT_COMPACTED
 from personalab.archive.veloca_archive import DEFAULT_NAME
 from personalab.archive.veloca_compaction import CompactionMaterial, fingerprint
 from personalab.errors import NotFound, StorageError, UserError
-from tests.contract.archives import ArchiveWriter
-from tests.contract.worlds import StoryWorld
+from tests.support.contract.archives import ArchiveWriter
+from tests.support.contract.worlds import StoryWorld
 
 pytestmark = pytest.mark.anyio
 

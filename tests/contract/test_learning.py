@@ -19,9 +19,9 @@ from personalab.operations.summaries import undo_summary
 from personalab.services import Services
 from personalab.story.transcript import AssistantLine, UserLine
 from personalab.testing.scripted import ScriptedModel, ScriptedReply
-from tests.contract.worlds import NOW, SESSION, STORY, StoryWorld
-from tests.graph.obliging import EVOLVED, Obliging
-from tests.graph.turns import only, play, say
+from tests.support.contract.worlds import NOW, SESSION, STORY, StoryWorld
+from tests.support.graph.obliging import EVOLVED, Obliging
+from tests.support.graph.turns import only, play, say
 
 pytestmark = pytest.mark.anyio
 Answer = Callable[..., ScriptedModel]

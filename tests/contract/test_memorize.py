@@ -20,8 +20,8 @@ from personalab.story.events import Usage
 from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from personalab.texts import PROMPT_LANGUAGES, PromptLanguage
 from personalab.texts.actions import rendering_for
-from tests.contract.worlds import StoryWorld
-from tests.graph.turns import Events, only
+from tests.support.contract.worlds import StoryWorld
+from tests.support.graph.turns import Events, only
 
 pytestmark = pytest.mark.anyio
 Answer = Callable[..., ScriptedModel]

@@ -9,7 +9,7 @@ import pytest
 from personalab.errors import PersonaLabError, StorageError
 from personalab.ports import HeldLock, SessionLog, StoryPorts
 from personalab.story.transcript import AssistantLine, UserLine
-from tests.contract.worlds import NOW, SESSION, STORY, StoryWorld
+from tests.support.contract.worlds import NOW, SESSION, STORY, StoryWorld
 
 pytestmark = pytest.mark.anyio
 

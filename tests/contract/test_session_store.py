@@ -10,7 +10,7 @@ from personalab.errors import NotFound, StorageError
 from personalab.ports import HeldLock, StoryPorts
 from personalab.story.summary import PlotPoint
 from personalab.story.transcript import AssistantLine, Line, Metadata, Summary, UserLine
-from tests.contract.worlds import NOW, SESSION, STORY, StoryWorld
+from tests.support.contract.worlds import NOW, SESSION, STORY, StoryWorld
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from personalab.errors import Busy, NotFound, UserError
-from tests.contract.worlds import STORY, StoryWorld
+from tests.support.contract.worlds import STORY, StoryWorld
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ from personalab.story.persona_history import (
     revision_of,
     undo_growth,
 )
-from tests.contract.worlds import BACKGROUND, CHARACTER, NOW, SESSION, SHIPPED, STORY, StoryWorld
+from tests.support.contract.worlds import BACKGROUND, CHARACTER, NOW, SESSION, SHIPPED, STORY, StoryWorld
 
 pytestmark = pytest.mark.anyio
 

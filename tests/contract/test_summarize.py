@@ -21,8 +21,8 @@ from personalab.story.recall import RecallQuery
 from personalab.story.records import InstanceState
 from personalab.testing.in_memory import InMemoryLibrary
 from personalab.testing.scripted import ScriptedModel, ScriptedReply
-from tests.contract.worlds import STORY, StoryWorld
-from tests.graph.turns import Events, only, say
+from tests.support.contract.worlds import STORY, StoryWorld
+from tests.support.graph.turns import Events, only, say
 
 pytestmark = pytest.mark.anyio
 Answer = Callable[..., ScriptedModel]

@@ -20,8 +20,8 @@ from personalab.story.records import CharacterState
 from personalab.story.transcript import UserLine
 from personalab.testing.scripted import ScriptedModel, ScriptedReply
 from tests.conftest import NOW
-from tests.contract.worlds import EXAMPLE_SESSION, STORY, StoryWorld
-from tests.graph.turns import Events, only, say
+from tests.support.contract.worlds import EXAMPLE_SESSION, STORY, StoryWorld
+from tests.support.graph.turns import Events, only, say
 
 pytestmark = pytest.mark.anyio
 Answer = Callable[..., ScriptedModel]

@@ -1,1 +1,0 @@
-"""The MCP server, asked by its own SDK, by other clients, and by the conformance suite."""
