@@ -27,11 +27,14 @@ _MISSPELT_OPENING = r"\\?[\[【]\s{0,4}PROGRESS\s{0,4}[:：][^\]】\n]{0,80}"
 _FENCE = r"```+[A-Za-z]{1,12}(?=[ \t]*(?:\n|\Z))"
 # A single full stop says nothing; three dots are a silence that a character keeps.
 _STRAY = r"[\s*_`~>#|\-,，;；:：()（）\"'“”‘’「」『』\u200b-\u200d\u2060\ufeff]|(?<![.。])[.。](?![.。])"
-_QUIET = rf"{_STRAY}|{_MISSPELT_OPENING}[\]】]"
-"""A blank, emphasis, a bullet, brackets, quotes, stray punctuation, or a marker, also a misspelt one."""
 _MARKER_WORD = "".join(f"(?:{letter}" for letter in "PROGRESS")
 _OPEN_MARKER = rf"\\?(?:[\[【]\s{{0,4}}{_MARKER_WORD}\s{{0,4}}{')?' * len('PROGRESS')})?|{_MISSPELT_OPENING}"
 """What may still become a marker; an empty text may."""
+_QUIET = rf"{_STRAY}|{_MISSPELT_OPENING}[\]】]|(?!(?:{_OPEN_MARKER})\Z)[\[【]|[\]】]"
+"""A blank, emphasis, a bullet, brackets, quotes, stray punctuation, or a marker, also a misspelt one.
+
+A square bracket may begin a marker, so that it is stray only where none can follow.
+"""
 _UNFINISHED_MARKER = re.compile(rf"(?:{_OPEN_MARKER})\Z", re.IGNORECASE)
 _LONGEST_NAME = 64
 _LONGEST_HELD_LINE = 256
