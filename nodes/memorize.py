@@ -124,7 +124,7 @@ class Subject:
     async def ask(
         self, messages: Sequence[Message], read: Callable[[str], T], schema: AnswerSchema
     ) -> tuple[StructuredAnswer[T], dict[str, Any]]:
-        """Ask, and tell what it used: the provider's numbers, or our own count of them."""
+        """Ask, and report the tokens used: the provider's numbers, or our own count."""
         answered = await self._asker().ask(messages, read, schema)
         if (told := answered.usage) is not None:
             return answered, llm_usage(told["input_tokens"], told["output_tokens"], estimated=False)

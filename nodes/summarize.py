@@ -250,7 +250,7 @@ async def store_summary(state: SummaryState, *, services: Services, lease: Lease
 
 
 async def index_turns(state: SummaryState, *, services: Services) -> bool:
-    """Write the turns into the library; tell whether that is done, for otherwise it is tried again later."""
+    """Write the turns into the library; return whether that worked. If not, it is tried again later."""
     try:
         material = await read_material(
             services.story_ports, state.get("instance_id", ""), last_turn=state.get("last_turn")

@@ -85,6 +85,13 @@ def lock_fd(fd: int, path: str | Path, *, shared: bool = False, wait: bool = Fal
     return True
 
 
+def close_locked(fd: int) -> None:
+    """Release a file's lock and close it; a process forked meanwhile has it open, too, so closing is not enough."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(fd, fcntl.LOCK_UN)
+    os.close(fd)
+
+
 def cut_file(fd: int, size: int) -> None:
     """Shorten a file; where the system refuses, overwrite the rest with zeros, which readers take for padding."""
     end = os.fstat(fd).st_size
@@ -272,12 +279,9 @@ class locked_file:  # noqa: N801 (used like a function, in a with statement)
             time.sleep(0.01)
 
     def _release(self) -> None:
-        """Release the lock explicitly; a process forked meanwhile has the same file open, so closing is not enough."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
-            with contextlib.suppress(OSError):
-                fcntl.flock(fd, fcntl.LOCK_UN)
-            os.close(fd)
+            close_locked(fd)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -174,5 +174,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     """Where everything has been installed, a skipped test is a failed one."""
     if FULL and call.excinfo and call.excinfo.errisinstance(pytest.skip.Exception):
-        reason = str(call.excinfo.value)
-        call.excinfo = pytest.ExceptionInfo.from_exception(AssertionError(f"skipped in a full run: {reason}"))
+        failure = AssertionError(f"skipped in a full run: {call.excinfo.value}")
+        call.excinfo = pytest.ExceptionInfo.from_exception(failure.with_traceback(call.excinfo.tb))

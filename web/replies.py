@@ -162,7 +162,7 @@ class StoredReplies:
     def _read(self, found: ReplySnapshot, log: Log) -> None:
         """Report what the file holds that was not reported yet, and how it ended if it has.
 
-        Thoughts may turn out to be in the reply's text and leave it then: what follows is told at the end only.
+        The reply's text may turn out to begin with thoughts, which are then removed: the rest is sent at the end only.
         """
         turn, thought, told = found.which.turn, found.reasoning, log.reasoning
         is_restarted = not thought.startswith(told)

@@ -285,7 +285,7 @@ def cut_into_pieces(
 ) -> list[CompactionPart]:
     """Group entries so that each piece fits; an entry that is too long is split, nothing is left out.
 
-    An account so far that leaves no room for more is told in pieces, too, as number 0.
+    If the account so far leaves no room for more, it is split into pieces as well, as number 0.
     """
     told = [(0, "summary: ", indented(before))] if count(before) > budget else []
     told += [

@@ -72,7 +72,7 @@ def rules_text(rules: str, keep: Sequence[str], drop: Sequence[str]) -> str:
 
 
 def _read(rules: str, names: Mapping[int, str]) -> Iterator[tuple[str, bool]]:
-    """Read the clauses that name segments; text that could reverse them may not stand beside them."""
+    """Read the clauses that name segments; no other text that could reverse them is allowed."""
     found: list[tuple[str, bool]] = []
     others: list[str] = []
     for sentence in _SENTENCE.split(_plain(rules)):

@@ -12,7 +12,7 @@ from personalab.texts import PromptLanguage
 
 
 class PlotResult(ResultModel):
-    """Where the story stands in its outline, and how many replies came without a marker."""
+    """The current point of the outline, and the number of replies since the last marker."""
 
     current_plot_index: int
     current_status: PlotStatus

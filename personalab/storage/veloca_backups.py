@@ -66,7 +66,7 @@ def backup_numbers(place: ArchiveLocation) -> list[int]:
 
 
 def join_backup(place: ArchiveLocation, seconds: float, size: int) -> bool:
-    """Add the journal to the newest backup's, if that is young and does not grow too long; tell whether it was done.
+    """Add the journal to the newest backup's if that is young and stays short enough; return whether it was added.
 
     Whoever calls knows that the backup and its journal make the file of this size. Dying right after this leaves
     lines in both journals; putting the same records again changes nothing.

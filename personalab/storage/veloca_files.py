@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import re
 import stat
@@ -20,7 +19,7 @@ from types import TracebackType
 
 from personalab.archive.foreign_files import load_json
 from personalab.archive.veloca_archive import Archive
-from personalab.data_files import lock_fd, open_regular, writing
+from personalab.data_files import close_locked, lock_fd, open_regular, writing
 from personalab.errors import BadRecord, Busy, StorageError, as_reason
 from personalab.storage.veloca_journal import JournalScan, Stamp, read_from, scan, stamp_of
 
@@ -271,12 +270,9 @@ class archive_lock:  # noqa: N801 (used like a function, in a with statement)
         return False
 
     def _release(self) -> None:
-        """Release the lock explicitly; a process forked meanwhile has the same file open, so closing is not enough."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
-            with contextlib.suppress(OSError):
-                fcntl.flock(fd, fcntl.LOCK_UN)
-            os.close(fd)
+            close_locked(fd)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

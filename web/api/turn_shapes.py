@@ -91,7 +91,7 @@ class DoneResponse(ResultModel):
 
     turn: int
     attempt: int = Field(
-        description="Which try this is: a model that says nothing is asked once more by itself"
+        description="Which try this is: a model that says nothing is asked once more automatically"
     )
     session_id: str
     content: str = Field(description="The reply; it counts where the tokens differ from it")
@@ -111,7 +111,7 @@ class TurnError(ErrorDetail):
 
 
 class CareResponse(ResultModel):
-    """Something was begun or done by itself after the turn."""
+    """Something was started or done automatically after the turn."""
 
     turn: int | None
     task: str
